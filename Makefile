@@ -1,0 +1,83 @@
+# `make demo` and `make test` do all their own set-up: system packages by apt-get where they are missing,
+# then an environment in .venv with the package installed as a user's would be. Nothing else is needed.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PYTHON VENV
+
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_cython src_cuda -type f ! -name '*.so' ! -path '*/__pycache__/*')
+CXX_SOURCES := $(shell find src_cython src_cuda -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
+
+.NOTPARALLEL:
+.PHONY: help demo test lint format typecheck ext bench clean
+
+help:
+	@echo "make demo       train, predict and check the certificate on two small data sets"
+	@echo "make test       lint, type check and the whole test suite, PETSc included"
+	@echo "make lint       ruff and clang-format, changing nothing"
+	@echo "make format     ruff and clang-format, in place"
+	@echo "make typecheck  mypy --strict on bmrm/"
+	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
+	@echo "make bench      list the benchmarks and what each measures"
+	@echo "make clean      remove what was built, .venv included"
+
+# An environment made for the tests serves the demo as well.
+demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
+	$(BIN)/python examples/demo.py
+
+# From the folder of the tests, so that it is the installed package that they import.
+test: $(VENV)/test.stamp lint typecheck
+	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest $(PYTEST_ARGS)
+
+lint: $(BIN)/ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+
+format: $(BIN)/ruff
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+typecheck: $(BIN)/mypy
+	$(BIN)/mypy
+
+ext: $(BIN)/cython
+	$(BIN)/python setup.py -q build_ext --inplace
+
+bench:
+	@for f in benchmarks/*.py; do printf '%-32s %s\n' "$$f" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$f")"; done
+
+clean:
+	rm -rf build dist demo *.egg-info $(VENV) bmrm/*.so
+
+$(BIN)/python:
+	scripts/system-packages.sh build
+	$(PYTHON) -m venv $(VENV)
+
+# What an earlier build left in build/lib would go into the wheel, also where its source is gone.
+define install
+	find build -path 'build/lib*' -name '*.py*' -delete 2>/dev/null || true
+	$(PIP) install -q $(1)
+endef
+
+$(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
+	scripts/system-packages.sh build
+	$(call install,'.[sklearn]')
+	touch $@
+
+$(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
+	scripts/system-packages.sh build
+	$(call install,'.[dev]')
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/dev.stamp scripts/petsc.sh
+	scripts/system-packages.sh petsc
+	scripts/petsc.sh
+	touch $@
+
+# The tools are installed once; a change of the sources is no reason to build before linting.
+$(BIN)/ruff $(BIN)/mypy $(BIN)/cython: | $(BIN)/python
+	$(MAKE) $(VENV)/dev.stamp

@@ -1,0 +1,102 @@
+"""A text-like SVMlight set: Zipf columns, normalised tf-idf-like values, labels of a planted model.
+
+    python benchmarks/textdata.py OUT [--rows 200000] [--cols 47236] [--nnz-per-row 76] [--seed 0]
+
+With the defaults the file has 14.6 M nonzeros and 222 MB, the size and shape of a large news corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import numpy as np
+
+CHUNK_ROWS = 10_000
+LABEL, WORD = 2, 8  # bytes of a label and, at most, of " index:"
+NOISE = 0.5  # standard deviation of what is added to the margins, over that of the margins
+
+
+def make_text(
+    path: str | os.PathLike[str],
+    rows: int = 200_000,
+    cols: int = 47_236,
+    nnz_per_row: int = 76,
+    seed: int = 0,
+) -> None:
+    """Write the set to `path`; the same arguments give the same bytes."""
+    rng = np.random.default_rng(seed)
+    popularity = 1.0 / (np.arange(cols) + 10.0)
+    popularity /= popularity.sum()
+    tokens = _tokens(popularity, nnz_per_row)
+    column_of_rank = rng.permutation(cols)
+    idf = np.log(1.0 / np.minimum(1.0, nnz_per_row * popularity)) + 0.5
+    planted = rng.standard_normal(cols)
+    words = np.array([f" {j}:" for j in range(1, cols + 1)], dtype=f"S{WORD}")
+    with open(path, "wb") as file:
+        for first in range(0, rows, CHUNK_ROWS):
+            lengths = np.maximum(1, rng.poisson(tokens, min(CHUNK_ROWS, rows - first)))
+            file.write(_chunk(rng, lengths, np.cumsum(popularity), column_of_rank, idf, planted, words))
+
+
+def _tokens(popularity, distinct) -> float:
+    """How many tokens a row needs, on average, to have so many distinct ones."""
+    low, high = 0.0, 1e9
+    for _ in range(100):
+        middle = (low + high) / 2
+        few = -np.expm1(-middle * popularity).sum() < distinct
+        low, high = (middle, high) if few else (low, middle)
+    return low
+
+
+def _chunk(rng, lengths, cumulative, column_of_rank, idf, planted, words) -> bytes:
+    cols, rows = len(column_of_rank), len(lengths)
+    row = np.repeat(np.arange(rows), lengths)
+    rank = np.minimum(np.searchsorted(cumulative, rng.random(len(row))), cols - 1)
+    key, counts = np.unique(row * np.int64(cols) + column_of_rank[rank], return_counts=True)
+    row, column = np.divmod(key, cols)
+    rank_of_column = np.empty(cols, np.int64)
+    rank_of_column[column_of_rank] = np.arange(cols)
+    value = (1 + np.log(counts)) * idf[rank_of_column[column]] * rng.uniform(0.5, 1.5, len(row))
+    value /= np.sqrt(np.bincount(row, value**2, rows))[row]
+    margin = np.bincount(row, value * planted[column], rows)
+    label = np.where(margin + NOISE * margin.std() * rng.standard_normal(rows) > 0, b"+1", b"-1")
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    return _format(label, starts, words[column], value)
+
+
+def _format(label, starts, word, value) -> bytes:
+    """Text of the rows: fixed-width fields side by side, then the NULs that pad them taken out.
+
+    Values have six significant digits and no trailing zeros, as printf's %g writes them.
+    """
+    decimals = np.minimum(8, 6 + (value < 0.1) + (value < 0.01))
+    unit = 10 ** (8 - decimals)
+    scaled = np.maximum(1, np.rint(value * 10.0**decimals)).astype(np.int64) * unit
+    fields = np.zeros((len(word), LABEL + WORD + 10 + 1), np.uint8)
+    fields[starts, :LABEL] = label[:, None].view(np.uint8).reshape(-1, LABEL)
+    fields[:, LABEL : LABEL + WORD] = word[:, None].view(np.uint8).reshape(-1, WORD)
+    number = fields[:, LABEL + WORD :]
+    number[:, 0] = ord("0") + scaled // 10**8
+    number[:, 1] = np.where(scaled % 10**8, ord("."), 0)
+    for digit in range(8):
+        rest = scaled % 10 ** (8 - digit)
+        number[:, 2 + digit] = np.where(rest, ord("0") + rest // 10 ** (7 - digit), 0)
+    number[np.append(starts[1:] - 1, -1), 10] = ord("\n")
+    flat = fields.reshape(-1)
+    return flat[flat != 0].tobytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--cols", type=int, default=47_236)
+    parser.add_argument("--nnz-per-row", type=int, default=76)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    make_text(arguments.out, arguments.rows, arguments.cols, arguments.nnz_per_row, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def names() -> tuple[str, ...]: ...
+
+class Risk:
+    def __init__(
+        self,
+        loss: int,
+        parameter: float,
+        y: NDArray[np.float64],
+        s: NDArray[np.float64] | None,
+        scale: float,
+        threads: int,
+    ) -> None: ...
+    def slope(
+        self, z: NDArray[np.float64], dz: NDArray[np.float64], t: float, b: float
+    ) -> tuple[float, float]: ...
+    def cut(
+        self,
+        z: NDArray[np.float64],
+        dz: NDArray[np.float64],
+        t: float,
+        b: float,
+        starts: NDArray[np.int64],
+        r: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

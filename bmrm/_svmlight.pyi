@@ -1,0 +1,99 @@
+"""Types of the compiled SVMlight reader."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from typing_extensions import Buffer
+
+Bytes = Buffer | NDArray[np.uint8]
+
+MAX_INDEX: int
+"""Largest index that a text may hold."""
+PADDING: int
+"""Readable bytes, the first of them NUL, that must follow a text."""
+
+class MappedFile:
+    """A file mapped for reading, as a buffer of its bytes followed by ``PADDING`` zeros."""
+
+    def __init__(self, descriptor: int, size: int) -> None: ...
+    def release(self, threads: int) -> None:
+        """Give the pages back, faster than ending the mapping does; the bytes stay readable."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class TextError(Exception):
+    """What is wrong with a text: a name, and the line, column (from 1) and offset of the token."""
+
+    name: str
+    line: int
+    column: int
+    offset: int
+
+class Parsed:
+    """The arrays and facts of one parsed text."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.float32] | NDArray[np.float64] | None
+    """None where every value is 1."""
+    labels: NDArray[np.float64]
+    """One a row (NaN: the row has none), or those of all rows where ``label_starts`` is set."""
+    label_starts: NDArray[np.int64] | None
+    """Row i has ``labels[label_starts[i]:label_starts[i + 1]]``; None where no row has several."""
+    query: NDArray[np.int64] | None
+    lines: int
+    max_index: int
+    """As written; -1 where there is no pair at all."""
+    has_zero: bool
+    has_lists: bool
+    no_label_at: TextError | None
+    """The first row without a label."""
+    largest_at: TextError | None
+    """The first row with an index equal to ``largest``."""
+
+def parse(
+    text: Bytes,
+    start: int,
+    stop: int,
+    *,
+    zero_based: bool | Literal["auto"],
+    largest: int,
+    dtype: DTypeLike,
+    query_id: bool,
+    sum_duplicates: bool,
+    threads: int,
+    block_bytes: int,
+) -> Parsed:
+    """Parse the whole lines ``text[start:stop]``.
+
+    ``largest`` bounds the indices as written. ``block_bytes`` is the least size of the pieces that
+    threads take; neither it nor ``threads`` changes the outcome. Raises `TextError` for the first fault.
+    """
+
+def read_entries(
+    text: Bytes,
+    start: int,
+    length: int,
+    *,
+    shape: tuple[int, int],
+    rows: NDArray[np.int64] | None,
+    columns: NDArray[np.int64] | None,
+    values: NDArray[np.float64] | None,
+) -> int:
+    """Fill the arrays from the Matrix Market entries ``text[start:length]``, as many as they are long.
+
+    Returns -1, or the offset of the first token that is wrong, ``length`` where entries are missing.
+    """
+
+def has_zero_index(text: Bytes, length: int, *, threads: int, block_bytes: int) -> bool:
+    """Whether an index 0 occurs in ``text[:length]``, told at a fraction of the time of parsing."""
+
+def whole_lines(text: Bytes, start: int, size: int, length: int) -> int:
+    """End of the last line that ends in ``text[start:start + size]``, else of the first behind, else -1."""
+
+def checksum(data: Bytes, *, threads: int = 1) -> int:
+    """Return the checksum of bytes."""
+
+def checksum_indices(data: Bytes, columns: int, *, threads: int = 1) -> tuple[int, bool]:
+    """Return the checksum of the bytes of int32 indices, and whether all are in ``[0, columns)``."""

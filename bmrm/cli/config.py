@@ -1,0 +1,76 @@
+"""The ``--config`` file: TOML whose keys are long option names without the dashes.
+
+The file is turned into command-line words and parsed by the command's own parser, so that an option
+means the same in both places and is checked by the same code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from bmrm.errors import ParameterError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
+    """Return the words that a TOML file of options stands for.
+
+    Parameters
+    ----------
+    path : str
+    parser : argparse.ArgumentParser
+        Knows the options.
+
+    Raises
+    ------
+    ParameterError
+        The file is unreadable or no TOML, or has a key that is no long option.
+    """
+    try:
+        with open(path, "rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise ParameterError(f"--config {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ParameterError(f"--config {path}: {error}") from None
+    actions = {
+        name: action
+        for action in parser._actions
+        for name in action.option_strings
+        if name.startswith("--") and not name.startswith("--no-")  # cache = false says that
+    }
+    words: list[str] = []
+    for key, value in table.items():
+        option = f"--{key}"
+        if option not in actions or key in ("config", "help", "version"):
+            raise ParameterError(f"--config {path}: unknown key {key!r}, expected a long option's name")
+        try:
+            words += _words(option, actions[option], value)
+        except TypeError as error:
+            raise ParameterError(f"--config {path}: {key}: {error}") from None
+    return words
+
+
+def _words(option: str, action: argparse.Action, value: Any) -> list[str]:
+    """Turn one key and its value into command-line words."""
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise TypeError(f"found {value!r}, expected true or false")
+        if isinstance(action, argparse.BooleanOptionalAction):
+            return [option if value else f"--no-{option[2:]}"]
+        return [option] if value else []
+    if isinstance(value, dict):  # class-weight = {"1" = 2.0, "-1" = 0.5}
+        return [f"{option}={key}={_text(number)}" for key, number in value.items()]
+    return [f"{option}={_text(value)}"]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise TypeError(f"found {value!r}, expected a number or a string")
+    return str(value)

@@ -1,0 +1,82 @@
+"""``bmrm-train --dry-run``: the memory that training will take, found in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bmrm._cpu import Matrix
+from bmrm.bundle import default_max_cuts
+from bmrm.cli.exits import Exit, reading
+from bmrm.cli.loading import ZERO_BASED
+from bmrm.cli.units import size_text
+from bmrm.io import Csr, is_text, iter_svmlight, read_data
+from bmrm.training import BLOCKS
+
+if TYPE_CHECKING:
+    from bmrm.cli.options import TrainOptions
+
+
+class Size(NamedTuple):
+    """What the bytes depend on; ``value_bytes`` is 0 where every value is 1."""
+
+    n_samples: int
+    n_features: int
+    nnz: int
+    value_bytes: int
+    is_dense: bool
+
+
+def dry_run(options: TrainOptions) -> int:
+    """Print the size of the problem and the bytes of X, of its transpose and of a full bundle."""
+    with reading(options.data):
+        size = measure(options)
+    parts = part_bytes(size, options)
+    parts["total"] = sum(parts.values())
+    if options.json:
+        sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
+        print(json.dumps({**sizes, "bytes": parts, "options": options.as_dict()}))
+    else:
+        print(f"{size.n_samples} rows, {size.n_features} features, {size.nnz} nonzeros")
+        for part, count in parts.items():
+            note = ", at most" if part == "bundle" else ""
+            print(f"{part:<6}  {size_text(count)}{note}")
+    return Exit.OK
+
+
+def measure(options: TrainOptions) -> Size:
+    """Count rows, columns and nonzeros; text is read in chunks and forgotten."""
+    zero_based, dtype = ZERO_BASED[options.zero_based], np.dtype(options.dtype)
+    if not is_text(options.data):
+        X = read_data(options.data, n_features=options.n_features, dtype=dtype, threads=options.threads).X
+        if not isinstance(X, Csr):
+            return Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True)
+        return Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False)
+    rows = features = nnz = value_bytes = 0
+    for X, _ in iter_svmlight(
+        options.data,
+        n_features=options.n_features,
+        zero_based=zero_based,
+        dtype=dtype,
+        threads=options.threads,
+    ):
+        rows += X.shape[0]
+        features = max(features, X.shape[1])
+        nnz += X.nnz
+        value_bytes = max(value_bytes, 0 if X.data is None else dtype.itemsize)
+    return Size(rows, features, nnz, value_bytes, False)
+
+
+def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
+    """Return bytes by part; the bundle grows up to what is given here."""
+    if size.is_dense:
+        X, transpose = size.nnz * size.value_bytes, 0
+    else:
+        shape = (size.n_samples, size.n_features, size.nnz, size.value_bytes)
+        X = Matrix.predict_bytes(*shape, transpose=False)
+        transpose = Matrix.predict_bytes(*shape, transpose=True) - X
+    groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
+    cuts = options.max_cuts or default_max_cuts(size.n_features, groups)
+    return {"X": X, "X^T": transpose, "bundle": 8 * cuts * (size.n_features + cuts)}

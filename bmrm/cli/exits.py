@@ -1,0 +1,128 @@
+"""Exit codes, and the one place where an exception becomes a line on stderr and a code."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bmrm._version import __version__
+from bmrm.errors import BmrmError, DataError
+
+
+class Exit(enum.IntEnum):
+    """What the commands return to the shell."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    BAD_DATA = 3
+    LIMIT = 4
+    DEVICE_MEMORY = 5
+    INTERRUPTED = 130
+
+
+COMMON_MEANINGS = {
+    Exit.FAILURE: "failure while running: an output could not be written, memory ran out, …",
+    Exit.USAGE: "bad usage: an option out of its range or a combination that makes no sense",
+    Exit.BAD_DATA: "bad data, labels, weights or model file",
+}
+TRAIN_MEANINGS = {
+    Exit.OK: "success: converged",
+    **COMMON_MEANINGS,
+    Exit.LIMIT: "a limit was hit before convergence (iterations, time, precision); the model is written",
+    Exit.DEVICE_MEMORY: "out of GPU memory",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the best model so far is written",
+}
+PREDICT_MEANINGS = {
+    Exit.OK: "success",
+    **COMMON_MEANINGS,
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); nothing is written",
+}
+
+
+def epilog(meanings: Mapping[Exit, str]) -> str:
+    """List exit codes for the end of ``--help``."""
+    return "exit codes:\n" + "\n".join(f"  {int(code):<4} {text}" for code, text in meanings.items())
+
+
+def run(program: str, body: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+    """Run a command's body; say what went wrong in one line, and return the exit code."""
+    # Read when the compiled core is loaded. A waiting OpenMP thread spins for milliseconds by default; on a
+    # machine with other work it then keeps the core from the very thread that it waits for.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+    def warn(text: Warning | str, *_: object) -> None:
+        _complain(program, f"warning: {text}", Exit.OK)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = warn  # type: ignore[assignment]
+            try:
+                code = _version(program) if "--version" in argv else int(body(argv))
+            except SystemExit as stop:  # argparse, after --help
+                code = stop.code if isinstance(stop.code, int) else Exit.OK
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return _complain(program, "interrupted, nothing written", Exit.INTERRUPTED)
+    except BrokenPipeError:
+        _drop_stdout()
+        return Exit.FAILURE
+    except BmrmError as error:
+        return _complain(program, str(error), error.exit_code)
+    except OSError as error:
+        _drop_stdout()  # it may be what is full: the interpreter's last flush must not fail once more
+        return _complain(program, _os_error_text(error), Exit.FAILURE)
+    except MemoryError:
+        return _complain(program, "out of memory; --dry-run tells what the data will take", Exit.FAILURE)
+    except Exception as error:
+        if "--verbose" in argv:
+            import traceback
+
+            traceback.print_exc()
+        text = f"unexpected {type(error).__name__}: {error} (--verbose shows the traceback)"
+        return _complain(program, text, Exit.FAILURE)
+
+
+def _version(program: str) -> int:
+    # Before the body, whose imports take longer than all of this.
+    print(f"{program} {__version__}")
+    return Exit.OK
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn the `OSError` of an input file into a `DataError`: it is the input that is bad."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(_os_error_text(error, path)) from error
+
+
+def shown(path: str) -> str:
+    """Return a file name that any terminal takes, whatever bytes it has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _os_error_text(error: OSError, path: str | None = None) -> str:
+    name = error.filename if error.filename is not None else path
+    reason = error.strerror or str(error)
+    return reason if name is None else f"{shown(str(name))}: {reason}"
+
+
+def _complain(program: str, text: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        print(f"{program}: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+def _drop_stdout() -> None:
+    """Let the interpreter's last flush go nowhere: whoever reads our output has left, or is full."""
+    with contextlib.suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)

@@ -1,0 +1,116 @@
+"""The solver as the command line calls it: its options as arguments, its state as a model file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm import losses
+from bmrm.errors import DataError
+from bmrm.io.liblinear import check_exportable
+from bmrm.io.model import Certificate, Model
+from bmrm.labels import encode
+
+if TYPE_CHECKING:
+    from bmrm.cli.options import TrainOptions
+    from bmrm.dataset import Dataset
+    from bmrm.io import Data
+    from bmrm.result import Progress, Result
+
+
+def solver_arguments(options: TrainOptions) -> dict[str, Any]:
+    """Return the options as keywords of `bmrm.solve`."""
+    penalised = options.bias > 0
+    arguments = {
+        "loss": options.loss,
+        "reg": options.reg,
+        "fit_intercept": options.intercept or penalised,
+        "penalize_intercept": penalised,
+        "intercept_scaling": options.bias if penalised else 1.0,
+        "tol": options.tol,
+        "tol_kind": options.tol_kind,
+        "solver": options.solver,
+        "cuts_per_pass": options.cuts_per_pass,
+        "max_cuts": options.max_cuts,
+        "max_iter": options.max_iter,
+        "max_time": math.inf if options.max_time is None else options.max_time,
+        **options.loss_params,
+    }
+    return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
+
+
+def check(options: TrainOptions) -> None:
+    """Raise for what is wrong with the options alone, before any data is read."""
+    from bmrm.solver import Settings
+
+    losses.get(options.loss, **options.loss_params)
+    Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
+    if options.export == "liblinear":
+        check_exportable(options.loss, None)
+
+
+def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, float] | None:
+    """Return the negative and the positive label of a binary loss; raise for labels that do not suit."""
+    loss = losses.get(options.loss, **options.loss_params)
+    classes = encode(dataset.y, dataset.shape[0], loss)[1]
+    found = None if classes is None else (float(classes[0]), float(classes[1]))
+    if options.export == "liblinear":
+        check_exportable(options.loss, found)
+    return found
+
+
+def fit(
+    options: TrainOptions, dataset: Dataset, *, warm: Model | None, callback: Callable[[Progress], bool]
+) -> Result:
+    """Train with the command line's options."""
+    from bmrm.training import solve
+
+    start = None if warm is None else _start(options, warm, dataset.shape[1])
+    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options))
+
+
+def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
+    """Widen the model to the data's features, those that it has not seen starting at zero."""
+    missing = n_features - warm.n_features
+    if missing < 0:
+        raise DataError(
+            f"--warm-start: found {n_features} features in the data, expected the model's {warm.n_features} "
+            f"(try --n-features {warm.n_features})"
+        )
+    # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
+    bias = [warm.intercept / options.bias] if options.bias > 0 else []
+    return np.concatenate([warm.w, np.zeros(missing), bias])
+
+
+def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
+    """Return a function that makes a model of the solver's best iterate while it is at work."""
+    loss = losses.get(options.loss, **options.loss_params)
+    classes = labels(options, dataset)
+    lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
+
+    def snapshot(state: Progress) -> Model:
+        w, intercept = state.best()
+        return Model(
+            w=w.copy(),
+            intercept=intercept,
+            loss=loss.name,
+            task=loss.task,
+            classes=classes,
+            lam=lam,
+            reg=options.reg,
+            loss_params=loss.params,
+            certificate=Certificate(
+                objective=state.objective,
+                lower_bound=state.lower_bound,
+                status="running",
+                n_iter=state.iteration,
+                tol=options.tol,
+                tol_kind=options.tol_kind,
+            ),
+            zero_based=data.zero_based,
+        )
+
+    return snapshot

@@ -1,0 +1,80 @@
+"""What ``bmrm-train`` reads: data, weights of rows, a model to start from."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm.cli.exits import reading, shown
+from bmrm.errors import DataError
+
+if TYPE_CHECKING:
+    from bmrm.cli.options import TrainOptions
+    from bmrm.dataset import Dataset
+    from bmrm.io import Data
+    from bmrm.io.model import Model
+
+ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
+_LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
+
+
+def load(options: TrainOptions) -> tuple[Data, Dataset]:
+    """Read the data and make it resident."""
+    from bmrm.dataset import Dataset
+    from bmrm.io import read_data
+
+    with reading(options.data):
+        data = read_data(
+            options.data,
+            n_features=options.n_features,
+            zero_based=ZERO_BASED[options.zero_based],
+            dtype=options.dtype,
+            threads=options.threads,
+            cache=options.cache,
+        )
+    began = time.perf_counter()
+    dataset = Dataset(
+        data.X,
+        data.y,
+        sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
+        class_weight=options.class_weight,
+        device=options.device,
+        threads=options.threads,
+    )
+    data.seconds["resident"] = time.perf_counter() - began
+    return data, dataset
+
+
+def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | None:
+    """Read one number a line."""
+    if path is None:
+        return None
+    weights = np.empty(rows)
+    number = 0
+    with reading(path), open(path, "rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(_LINE_LIMIT), b""), 1):
+            try:
+                value = float(line)
+            except ValueError:
+                value = np.nan
+            if not 0 <= value < np.inf:
+                text = line[:40].decode("ascii", "backslashreplace").strip()
+                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a weight of at least 0")
+            if number <= rows:
+                weights[number - 1] = value
+    if number != rows:
+        raise DataError(f"{shown(path)}: found {number} weights, expected one for each of the {rows} rows")
+    return weights
+
+
+def warm_start(path: str | None) -> Model | None:
+    """Load the model to start from."""
+    if path is None:
+        return None
+    from bmrm.io.model import Model
+
+    with reading(path):
+        return Model.load(path)

@@ -1,0 +1,264 @@
+"""The options of ``bmrm-train``: LIBLINEAR's short flags, long names for everything, a TOML file.
+
+Defaults live in `TrainOptions` alone. The parser leaves out what was not given, so that the command line
+can be laid over the configuration file, and that over the defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from bmrm.cli.exits import TRAIN_MEANINGS, epilog
+from bmrm.cli.parsing import Parser, integer, positive, real
+from bmrm.errors import ParameterError
+
+PROGRAM = "bmrm-train"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """Every option of ``bmrm-train``; the names are the long ones', ``lam`` for ``--lambda``."""
+
+    data: str = ""
+    model: str | None = None
+    loss: str = "hinge"
+    loss_params: dict[str, float] = dataclasses.field(default_factory=dict)
+    reg: str = "l2"
+    lam: float = 1e-4
+    cost: float | None = None
+    bias: float = -1.0
+    intercept: bool = False
+    class_weight: dict[float, float] | str | None = None
+    sample_weight: str | None = None
+    solver: str = "ocas"
+    tol: float = 1e-3
+    tol_kind: str = "rel"
+    max_iter: int = 10_000
+    max_time: float | None = None
+    cuts_per_pass: int | str = "auto"
+    max_cuts: int | None = None
+    warm_start: str | None = None
+    folds: int | None = None
+    n_features: int | None = None
+    zero_based: str = "auto"
+    cache: bool = False
+    device: str = "auto"
+    dtype: str = "float32"
+    threads: int | None = None
+    dry_run: bool = False
+    export: str | None = None
+    checkpoint: str | None = None
+    allow_unconverged: bool = False
+    json: bool = False
+    log_jsonl: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options under their long names, as JSON takes them."""
+        options = dataclasses.asdict(self)
+        options.update(options.pop("loss_params"))
+        options["lambda"] = options.pop("lam")
+        if isinstance(self.class_weight, dict):
+            options["class_weight"] = {f"{label:g}": weight for label, weight in self.class_weight.items()}
+        return {name.replace("_", "-"): value for name, value in options.items()}
+
+
+# Each pair says one thing in two ways: the command line's choice drops the configuration file's other one.
+_EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose")]
+_WITHOUT_FOLDS = {"warm_start", "checkpoint", "export", "log_jsonl"}
+_FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
+    name: f"--{name}" for name in ("bias", "intercept", "quiet", "verbose")
+}
+
+
+def parse(argv: Sequence[str]) -> TrainOptions:
+    """Read the command line, and the configuration file it names.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        Without the program's name.
+
+    Returns
+    -------
+    TrainOptions
+
+    Raises
+    ------
+    ParameterError
+        One line that names the option.
+
+    Examples
+    --------
+    >>> options = parse(["-c", "2", "-w-1", "0.5", "--loss", "logistic", "a9a"])
+    >>> options.cost, options.class_weight, options.loss, options.data
+    (2.0, {-1.0: 0.5}, 'logistic', 'a9a')
+    """
+    parser = build_parser()
+    given = _namespace(parser, argv)
+    config = given.pop("config", None)
+    if config is not None:
+        from bmrm.cli.config import read_config
+
+        filed = _namespace(parser, [*read_config(config, parser), "--", given["data"]])
+        for pair in _EXCLUSIVE:
+            if any(name in given for name in pair):
+                for name in pair:
+                    filed.pop(name, None)
+        filed["loss_params"].update(given["loss_params"])
+        given = {**filed, **given, "loss_params": filed["loss_params"]}
+    for one, other in _EXCLUSIVE:
+        if one in given and other in given and not (one == "bias" and given["bias"] <= 0):
+            raise ParameterError(f"{_FLAGS[one]} and {_FLAGS[other]}: choose one")
+    if "folds" in given:
+        for name in _WITHOUT_FOLDS & set(given):
+            raise ParameterError(f"--{name.replace('_', '-')}: has no meaning in a cross validation")
+    return TrainOptions(**given)
+
+
+def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
+    """Parse words into the `TrainOptions` fields that they give."""
+    found = vars(parser.parse_intermixed_args(list(_spell_out_class_weights(argv))))
+    found["loss_params"] = {
+        name[len(_LOSS_PREFIX) :]: found.pop(name) for name in list(found) if name.startswith(_LOSS_PREFIX)
+    }
+    if "class_weight" in found:
+        found["class_weight"] = _class_weights(found["class_weight"])
+    return found
+
+
+_LOSS_PREFIX = "loss parameter "
+
+
+def build_parser() -> Parser:
+    """Build the parser; the losses' parameters come from `bmrm.losses.PARAMETERS`."""
+    from bmrm.losses import NAMES, PARAMETERS
+
+    parser = Parser(
+        PROGRAM,
+        usage=f"{PROGRAM} [options] DATA [MODEL]",
+        description="Train a regularised linear model and certify how far from optimal it can be.",
+        epilog=epilog(TRAIN_MEANINGS),
+    )
+    parser.add_argument("data", metavar="DATA", help="SVMlight text (or .gz .bz2 .xz .zst), .npz; - is stdin")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="file to write (default: DATA.model in the current folder)"
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--config", metavar="TOML", help="read options from a file; the command line wins")
+
+    problem = parser.add_argument_group("problem")
+    _add(problem, "--loss", choices=NAMES, metavar="NAME", help="loss function: %(choices)s")
+    for name, parameter in PARAMETERS.items():
+        flags = ["-p", "--epsilon"] if name == "epsilon" else [f"--{name.replace('_', '-')}"]
+        problem.add_argument(
+            *flags,
+            dest=_LOSS_PREFIX + name,
+            type=real("a number"),
+            metavar="X",
+            help=f"{parameter.help} ({', '.join(parameter.losses)}; default: {parameter.default:g})",
+        )
+    _add(problem, "--reg", choices=["l2"], help="regularisation")
+    _add(problem, "--lambda", dest="lam", type=positive, metavar="X", help="weight of the regularisation")
+    _add(problem, "-c", "--cost", type=positive, metavar="C", help="LIBLINEAR's C: lambda = 1/(C m)")
+    _add(
+        problem,
+        "-B",
+        "--bias",
+        type=real("a number"),
+        metavar="B",
+        help="add a feature of value B to every row, with a penalised weight; not positive: none",
+    )
+    _add(problem, "--intercept", action="store_true", help="add an intercept without penalty")
+    _add(
+        problem,
+        "--class-weight",
+        action="append",
+        metavar="LABEL=WEIGHT",
+        help="weigh the rows of a label; repeat for others; or: balanced. -wLABEL WEIGHT does the same",
+    )
+    _add(problem, "--sample-weight", metavar="FILE", help="weights of rows, one number a line")
+
+    solver = parser.add_argument_group("solver")
+    _add(solver, "--solver", choices=["ocas", "bmrm"], help="line search and many cuts, or BMRM as published")
+    _add(solver, "-e", "--tol", type=positive, metavar="X", help="stop when the certified gap is below this")
+    _add(solver, "--tol-kind", choices=["rel", "abs"], help="gap relative to the objective, or absolute")
+    _add(solver, "--max-iter", type=integer(1), metavar="N", help="stop after N iterations")
+    _add(solver, "--max-time", type=positive, metavar="SECONDS", help="stop after this time")
+    _add(
+        solver, "--cuts-per-pass", type=_cuts, metavar="N|auto", help="cutting planes of a pass over the data"
+    )
+    _add(solver, "--max-cuts", type=integer(2), metavar="N", help="cutting planes kept; bounds the memory")
+    _add(solver, "--warm-start", metavar="MODEL", help="start from this model")
+    _add(solver, "-v", "--folds", type=integer(2), metavar="K", help="K-fold cross validation, no model")
+
+    data = parser.add_argument_group("data and machine")
+    _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
+    _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
+    _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy beside the text")
+    _add(data, "--device", choices=["auto", "cpu", "cuda"], help="where to train")
+    _add(data, "--dtype", choices=["float32", "float64"], help="type in which values are stored")
+    _add(data, "--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    _add(data, "--dry-run", action="store_true", help="print the memory that training will take, and exit")
+
+    output = parser.add_argument_group("output")
+    _add(output, "--export", choices=["liblinear"], help="write MODEL as LIBLINEAR's text instead")
+    _add(output, "--checkpoint", metavar="FILE", help="keep the best model so far here while training")
+    _add(output, "--allow-unconverged", action="store_true", help="exit 0 also when a limit was hit")
+    _add(output, "--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
+    _add(output, "--log-jsonl", metavar="FILE", help="write one JSON line per iteration")
+    _add(output, "-q", "--quiet", action="store_true", help="print errors only")
+    _add(output, "--verbose", action="store_true", help="print every iteration, the parts' times, tracebacks")
+    return parser
+
+
+def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any) -> None:
+    """Add an option whose help ends with its default, unless that is none or off."""
+    name = keywords.get("dest") or flags[-1][2:].replace("-", "_")
+    default = TrainOptions.__dataclass_fields__[name].default
+    if default is not None and default is not False:
+        help += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
+    group.add_argument(*flags, help=help, **keywords)
+
+
+def _cuts(text: str) -> int | str:
+    return "auto" if text == "auto" else integer(1)(text)
+
+
+def _spell_out_class_weights(argv: Iterable[str]) -> Iterator[str]:
+    """Replace LIBLINEAR's ``-wLABEL WEIGHT`` by ``--class-weight=LABEL=WEIGHT``."""
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            yield word
+            yield from words
+        elif re.fullmatch(r"-w[+-]?[0-9.].*", word):
+            weight = next(words, None)
+            if weight is None:
+                raise ParameterError(f"{word}: expected a weight after it")
+            yield f"--class-weight={word[2:]}={weight}"
+        else:
+            yield word
+
+
+def _class_weights(entries: Sequence[str]) -> dict[float, float] | str:
+    if "balanced" in entries:
+        if len(entries) > 1:
+            raise ParameterError("--class-weight: balanced stands alone")
+        return "balanced"
+    weights = {}
+    for entry in entries:
+        label, _, weight = entry.partition("=")
+        try:
+            key, value = float(label), float(weight)
+        except ValueError:
+            raise ParameterError(f"--class-weight: found {entry}, expected LABEL=WEIGHT, balanced") from None
+        if not 0 < value < float("inf"):
+            raise ParameterError(f"--class-weight: found weight {weight}, expected a positive number")
+        weights[key] = value
+    return weights

@@ -1,0 +1,197 @@
+"""``bmrm-predict``: from a data file and a model file to a prediction a line, in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from bmrm.cli.exits import PREDICT_MEANINGS, Exit, epilog, reading, run
+from bmrm.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    import argparse
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from bmrm.io import Csr, Labels
+    from bmrm.io.model import Model
+
+    Vector = npt.NDArray[np.float64]
+    Dense = npt.NDArray[np.floating[Any]]
+
+PROGRAM = "bmrm-predict"
+_DENSE_ROWS = 1 << 16  # rows of a mapped array that are taken at a time
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, or None
+        Without the program's name; None takes ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit code; ``bmrm-predict --help`` lists them.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    return run(PROGRAM, predict, words)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    from bmrm.cli.parsing import Parser, integer
+
+    parser = Parser(
+        PROGRAM,
+        usage=f"{PROGRAM} [options] DATA MODEL OUT",
+        description="Predict the rows of DATA, a line each in OUT, and score them by DATA's labels.",
+        epilog=epilog(PREDICT_MEANINGS),
+    )
+    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; the label column must be there")
+    parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
+    parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.set_defaults(decision_values=False, probability=False, zero_based=None, threads=None)
+    parser.set_defaults(json=False, quiet=False, verbose=False)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--decision-values", action="store_true", help="write x.w + b whatever the task")
+    output.add_argument(
+        "--probability", action="store_true", help="write the larger label's probability (logistic loss only)"
+    )
+    parser.add_argument(
+        "--zero-based",
+        choices=["auto", "yes", "no"],
+        help="whether feature numbers start at 0 (default: as in training)",
+    )
+    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object on stdout")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    return parser.parse_intermixed_args(argv)
+
+
+def predict(argv: Sequence[str]) -> int:
+    """Do what the command line says and return the exit code."""
+    from bmrm import metrics
+    from bmrm.cli.progress import Interrupts
+    from bmrm.io.atomic import atomic_write
+    from bmrm.io.model import Model
+
+    started = time.perf_counter()
+    options = _parse(argv)
+    to_stdout = options.out == "-"
+    if to_stdout and options.json:
+        raise ParameterError("--json: OUT is stdout already; name a file")
+    with reading(options.model):
+        model = Model.load(options.model)
+    if options.probability and model.loss != "logistic":
+        raise ParameterError(f"--probability: the model's loss is {model.loss}, expected logistic")
+    scores = metrics.for_task(model.task, model.classes)
+    ignored = 0
+    target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
+    with Interrupts(), target as out:
+        for X, y in _chunks(options, model):
+            X, dropped = _narrow(X, model.n_features)
+            ignored += dropped
+            values = model.decision_function(X, threads=options.threads)
+            _write(out, model, values, options)
+            if y is not None:
+                scores.update(values, y)
+        out.flush()
+    _report(options, model, scores.report(), ignored, time.perf_counter() - started)
+    return Exit.OK
+
+
+def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | Dense, Vector | None]]:
+    """Read the rows in chunks; what is not text is read whole, or mapped."""
+    from bmrm.cli.loading import ZERO_BASED
+    from bmrm.io import Csr, is_text, iter_svmlight, read_data
+
+    zero_based = ZERO_BASED["auto"] if model.zero_based is None else model.zero_based
+    if options.zero_based is not None:
+        zero_based = ZERO_BASED[options.zero_based]
+    with reading(options.data):
+        if is_text(options.data):
+            for X, y in iter_svmlight(options.data, zero_based=zero_based, threads=options.threads):
+                yield X, _one_label(y)
+        else:
+            data = read_data(options.data, threads=options.threads)
+            if isinstance(data.X, Csr):
+                yield data.X, None if data.y is None else _one_label(data.y)
+            else:
+                for start in range(0, data.X.shape[0], _DENSE_ROWS):
+                    yield data.X[start : start + _DENSE_ROWS], None
+
+
+def _one_label(y: Labels) -> Vector:
+    if isinstance(y, list):
+        raise DataError("found rows with several labels, expected one label a row")
+    return y
+
+
+def _narrow(X: Csr | Dense, n_features: int) -> tuple[Csr | Dense, int]:
+    """Give X the model's width; return also how many values had to go, as LIBLINEAR drops them."""
+    import numpy as np
+
+    from bmrm.io.csr import Csr
+
+    rows, columns = X.shape
+    if not isinstance(X, Csr):
+        if columns < n_features:
+            X = np.hstack([X, np.zeros((rows, n_features - columns), X.dtype)])
+        return np.ascontiguousarray(X[:, :n_features]), rows * max(0, columns - n_features)
+    if columns <= n_features:
+        return X._replace(shape=(rows, n_features)), 0
+    known = X.indices < n_features
+    ends = np.concatenate([[0], np.cumsum(known)])
+    data = None if X.data is None else X.data[known]
+    narrowed = Csr(ends[X.indptr], X.indices[known], data, (rows, n_features))
+    return narrowed, X.nnz - narrowed.nnz
+
+
+def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namespace) -> None:
+    """Write a chunk's predictions, in the shortest decimal form that reads back as the same number."""
+    import numpy as np
+
+    if options.probability:
+        values = np.exp(-np.logaddexp(0.0, -values))
+    elif not options.decision_values:
+        values = model.predictions(values)
+    if len(values):
+        out.write("".join(map(_line, values.tolist())).encode())
+
+
+def _line(value: float) -> str:
+    return f"{int(value)}\n" if value.is_integer() and abs(value) < 1e15 else f"{value!r}\n"
+
+
+def _report(
+    options: argparse.Namespace,
+    model: Model,
+    report: dict[str, float | int | None],
+    ignored: int,
+    seconds: float,
+) -> None:
+    from bmrm.cli.progress import notice
+    from bmrm.cli.report import metrics_text
+
+    if ignored:
+        text = f"{PROGRAM}: note: ignored {ignored} values of features beyond the model's {model.n_features}"
+        notice(text, quiet=options.quiet)
+    if options.json:
+        import json
+
+        document = {"task": model.task, **report, "ignored_values": ignored, "seconds": seconds}
+        print(json.dumps(document, allow_nan=False))
+    elif not options.quiet and (text := metrics_text(model.task, report)):
+        print(text, file=sys.stderr if options.out == "-" else sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""What happens around each iteration: progress line, log, checkpoint, and a clean answer to Ctrl-C.
+
+`Observer` is the solver's callback. Nothing in here may cost a trained model: an output that fails is
+dropped, training goes on, and the failure is raised when the model is safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from bmrm.cli.units import time_text
+
+if TYPE_CHECKING:
+    from bmrm.result import Progress
+
+SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
+SHOW_EVERY = 0.1
+CHECKPOINT_EVERY = 5.0
+
+
+class Interrupts:
+    """SIGINT and SIGTERM: `KeyboardInterrupt` at once, or, where it is awaited, a request to stop.
+
+    The first signal inside `awaited` sets `requested`, so that the solver stops between two iterations
+    with its best iterate; a second one raises. Inside `shielded` signals wait: a model is being written.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._deferring = False
+        self._shielded = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        with contextlib.suppress(ValueError):  # only the main thread can set handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) != signal.SIG_IGN:  # nohup and background jobs stay so
+                    self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._shielded or (self._deferring and not self.requested):
+            self.requested = True
+            return
+        raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Let the first signal only set `requested`."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+
+    @contextlib.contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Hold signals back altogether."""
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+
+
+class ProgressLine:
+    """One line on a terminal, rewritten in place; or, when asked for, a line per iteration."""
+
+    def __init__(self, stream: TextIO, *, every_iteration: bool, quiet: bool) -> None:
+        self._stream = stream
+        self._every_iteration = every_iteration
+        self._rewrite = not quiet and not every_iteration and stream.isatty()
+        self._shown_at = 0.0
+        self._width = 0
+
+    def update(self, state: Progress) -> None:
+        """Show an iteration, if it is time to."""
+        if self._every_iteration:
+            print(_line(state), file=self._stream)
+        elif self._rewrite and state.elapsed > SHOW_AFTER and state.elapsed - self._shown_at > SHOW_EVERY:
+            self._shown_at = state.elapsed
+            text = _line(state)
+            self._stream.write("\r" + text.ljust(self._width))
+            self._stream.flush()
+            self._width = len(text)
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0
+
+
+def _line(state: Progress) -> str:
+    known = state.gap < abs(state.objective)
+    share = f" ({100 * state.gap / abs(state.objective):.2g} %)" if known else ""
+    return (
+        f"iteration {state.iteration}  objective {state.objective:.6g}  gap {state.gap:.2e}{share}  "
+        f"cuts {state.cuts}  {time_text(state.elapsed)}"
+    )
+
+
+def log_record(state: Progress) -> dict[str, Any]:
+    """Return what ``--log-jsonl`` writes of an iteration; an unknown bound is null."""
+    from bmrm.io.model_file import finite_or_none
+
+    return {
+        "iteration": int(state.iteration),
+        "objective": finite_or_none(state.objective),
+        "lower_bound": finite_or_none(state.lower_bound),
+        "gap": finite_or_none(state.gap),
+        "cuts": int(state.cuts),
+        "elapsed": float(state.elapsed),
+        "seconds": {part: float(value) for part, value in state.seconds.items()},
+    }
+
+
+class Observer:
+    """The solver's callback: shows, logs and checkpoints an iteration; True asks it to stop.
+
+    Parameters
+    ----------
+    line : ProgressLine
+    interrupts : Interrupts
+    log : text file, or None
+        Gets a JSON line per iteration.
+    checkpoint : callable, or None
+        Gets the solver's state every few seconds, to write the best model so far.
+    """
+
+    def __init__(
+        self,
+        line: ProgressLine,
+        interrupts: Interrupts,
+        *,
+        log: TextIO | None = None,
+        checkpoint: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._line = line
+        self._interrupts = interrupts
+        self._log_file = log
+        self._log_works = log is not None
+        self._checkpoint = checkpoint
+        self._saved_at = -float("inf")
+        self.failure: OSError | None = None
+
+    def __call__(self, state: Progress) -> bool:
+        """Observe one iteration."""
+        with self.keeping_failure():
+            self._line.update(state)
+        with self.keeping_failure():
+            self._write_log(state)
+        now = time.monotonic()
+        if self._checkpoint is not None and now - self._saved_at >= CHECKPOINT_EVERY:
+            self._saved_at = now
+            with self.keeping_failure(), self._interrupts.shielded():
+                self._checkpoint(state)
+        return self._interrupts.requested
+
+    def close(self) -> None:
+        """Leave the terminal and the log as they should be when training is over."""
+        with contextlib.suppress(OSError):  # known already, from the iteration that it struck
+            self._line.clear()
+        with contextlib.suppress(OSError):
+            if self._log_file is not None:
+                self._log_file.close()
+
+    def _write_log(self, state: Progress) -> None:
+        log = self._log_file
+        if log is None or not self._log_works:
+            return
+        try:
+            log.write(json.dumps(log_record(state), allow_nan=False) + "\n")
+            log.flush()
+        except OSError as error:
+            self._log_works = False
+            error.filename = log.name
+            raise
+
+    @contextlib.contextmanager
+    def keeping_failure(self) -> Iterator[None]:
+        """Keep an output's failure in ``failure``, to be raised once the model is safe."""
+        try:
+            yield
+        except OSError as error:
+            self.failure = self.failure or error
+
+
+def notice(text: str, *, quiet: bool = False) -> None:
+    """Print a line for people on stderr; one that cannot be printed is not worth a failure."""
+    if not quiet:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr)

@@ -1,0 +1,172 @@
+"""``bmrm-train``: from a data file to a certified model file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from bmrm.cli.exits import Exit, run, shown
+from bmrm.errors import ParameterError
+
+if TYPE_CHECKING:
+    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.progress import Interrupts, Observer
+    from bmrm.io import Data
+    from bmrm.io.model import Model
+    from bmrm.result import Progress, Result
+
+PROGRAM = "bmrm-train"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, or None
+        Without the program's name; None takes ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit code; ``bmrm-train --help`` lists them.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    return run(PROGRAM, train, words)
+
+
+def train(argv: Sequence[str]) -> int:
+    """Do what the command line says and return the exit code."""
+    from bmrm.cli.options import parse
+    from bmrm.cli.progress import Interrupts
+
+    options = parse(argv)
+    with Interrupts() as interrupts:
+        if options.dry_run:
+            from bmrm.cli.dryrun import dry_run
+
+            return dry_run(options)
+        if options.folds is not None:
+            return _cross_validate(options)
+        return _train(options, interrupts)
+
+
+def _train(options: TrainOptions, interrupts: Interrupts) -> int:
+    from bmrm.cli.fitting import check, fit, snapshots
+    from bmrm.cli.loading import load, warm_start
+
+    started = time.perf_counter()
+    path = _model_path(options)
+    check(options)
+    warm = warm_start(options.warm_start)
+    data, dataset = load(options)
+    snapshot = snapshots(options, data, dataset)
+    loaded = time.perf_counter()
+    with interrupts.awaited():
+        with contextlib.closing(_observer(options, interrupts, snapshot)) as observer:
+            result = fit(options, dataset, warm=warm, callback=observer)
+        trained = time.perf_counter()
+        with interrupts.shielded():
+            _save(result, options, path, data, observer)
+    written = time.perf_counter()
+    seconds = {f"load.{part}": value for part, value in data.seconds.items()}
+    seconds |= {"load": loaded - started}
+    seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
+    seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
+    _report(result, options, path, seconds)
+    if observer.failure is not None:
+        raise observer.failure
+    return _exit_code([result.status], options)
+
+
+def _save(result: Result, options: TrainOptions, path: str, data: Data, observer: Observer) -> None:
+    from bmrm.io.model import Model
+
+    model = Model.from_result(result, reg=options.reg, zero_based=data.zero_based)
+    if options.checkpoint is not None:
+        with observer.keeping_failure():  # first, in case MODEL's disk is full
+            model.save(options.checkpoint)
+    if options.export == "liblinear":
+        model.export_liblinear(path)
+    else:
+        model.save(path)
+
+
+def _cross_validate(options: TrainOptions) -> int:
+    from bmrm.cli.fitting import check, solver_arguments
+    from bmrm.cli.loading import load
+    from bmrm.cli.report import cross_validation_json, cross_validation_text
+    from bmrm.crossval import cross_validate
+
+    assert options.folds is not None
+    check(options)
+    _, dataset = load(options)
+    found = cross_validate(dataset, options.folds, **solver_arguments(options))
+    if options.json:
+        print(cross_validation_json(found, options))
+    elif not options.quiet:
+        print(cross_validation_text(found))
+    return _exit_code([result.status for result in found.results], options)
+
+
+def _model_path(options: TrainOptions) -> str:
+    """Settle where the model goes; find out now, not after an hour, that it cannot be written."""
+    from bmrm.io.atomic import check_writable
+
+    path = options.model
+    if path is None:
+        if options.data == "-":
+            raise ParameterError("DATA is stdin: name the MODEL")
+        path = os.path.basename(options.data) + ".model"
+    for output in filter(None, (path, options.checkpoint, options.log_jsonl)):
+        check_writable(output)
+        with contextlib.suppress(OSError):
+            if os.path.samefile(output, options.data):
+                raise ParameterError(f"{shown(output)}: is DATA itself, choose another file to write")
+    return path
+
+
+def _observer(
+    options: TrainOptions, interrupts: Interrupts, snapshot: Callable[[Progress], Model]
+) -> Observer:
+    """Put together what happens at each iteration."""
+    from bmrm.cli.progress import Observer, ProgressLine
+
+    checkpoint = options.checkpoint
+    return Observer(
+        ProgressLine(sys.stderr, every_iteration=options.verbose, quiet=options.quiet),
+        interrupts,
+        log=None if options.log_jsonl is None else open(options.log_jsonl, "w", encoding="utf-8"),
+        checkpoint=None if checkpoint is None else lambda state: snapshot(state).save(checkpoint),
+    )
+
+
+def _report(result: Result, options: TrainOptions, path: str, seconds: dict[str, float]) -> None:
+    from bmrm.cli.progress import notice
+    from bmrm.cli.report import certificate_text, result_json
+    from bmrm.cli.units import time_text
+
+    text = f"{certificate_text(result, seconds['train'])}\nmodel        {shown(path)}"
+    if options.json:
+        print(result_json(result, seconds, options, path))
+        notice(text, quiet=options.quiet)
+    elif not options.quiet:
+        print(text)
+    if options.verbose:
+        for part, value in seconds.items():
+            notice(f"{part:<20} {time_text(value)}")
+
+
+def _exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:
+    if "interrupted" in statuses:
+        return Exit.INTERRUPTED
+    converged = all(status == "converged" for status in statuses)
+    return Exit.OK if converged or options.allow_unconverged else Exit.LIMIT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

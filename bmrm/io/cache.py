@@ -1,0 +1,234 @@
+"""A binary cache beside a text file: its arrays, mapped into memory as they are.
+
+Layout (little-endian): ``MAGIC``, the length and the checksum of a JSON header as two uint64, the header,
+then each array on a page of its own. The header holds the version, what the cache was made from (the
+source's size, time of change and a checksum of 16 pieces spread over it; the options of reading), and
+dtype, length, offset and checksum of each array.
+
+A cache is never trusted: header and arrays must match their checksums, the sizes that of the file, indices
+and row pointers their ranges; whatever does not is read from the text and written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _svmlight
+from bmrm.io.atomic import atomic_write
+from bmrm.io.compressed import Source
+from bmrm.io.csr import Csr
+from bmrm.io.data import Data, Labels
+from bmrm.io.text import Grammar
+
+SUFFIX = ".bmrmcache"
+MAGIC = b"bmrmCSR\x00"
+VERSION = 1
+PAGE = 4096
+HEADER_LIMIT = 1 << 16
+PIECES, PIECE_BYTES = 16, 1 << 16
+_START = len(MAGIC) + 16
+_TYPES = {
+    "indptr": ("<i8",),
+    "indices": ("<i4",),
+    "values": ("<f4", "<f8"),
+    "labels": ("<f8",),
+    "label_starts": ("<i8",),
+    "query": ("<i8",),
+}
+
+_unwritable: set[str] = set()
+
+
+class _UnusableError(Exception):
+    """The cache is absent, stale or damaged."""
+
+
+def source_key(source: Source) -> dict[str, int]:
+    """Tell the state of a regular file, at the cost of reading 1 MiB of it."""
+    assert source.path is not None
+    with open(source.path, "rb") as file:
+        status = os.fstat(file.fileno())
+        last = max(0, status.st_size - PIECE_BYTES)
+        offsets = sorted({last * i // (PIECES - 1) for i in range(PIECES)})
+        pieces = b"".join(os.pread(file.fileno(), PIECE_BYTES, offset) for offset in offsets)
+    return {
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "checksum": _svmlight.checksum(pieces),
+    }
+
+
+def options_key(grammar: Grammar) -> dict[str, Any]:
+    """Tell everything that changes what a text is read as."""
+    return {
+        "n_features": grammar.n_features,
+        "zero_based": grammar.zero_based,
+        "dtype": grammar.dtype.str,
+        "query_id": grammar.query_id,
+        "sum_duplicates": grammar.sum_duplicates,
+    }
+
+
+def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
+    """Map the cache of ``path``, or return None where there is none that matches and is sound."""
+    began = time.perf_counter()
+    try:
+        with open(path + SUFFIX, "rb") as file:
+            data = _load(file, {"source": key, "options": options_key(grammar)}, threads)
+    except (OSError, _UnusableError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return None
+    data.seconds["cache"] = time.perf_counter() - began
+    return data
+
+
+def _load(file: Any, key: dict[str, Any], threads: int) -> Data:
+    size = os.fstat(file.fileno()).st_size
+    header, end = _header(file, size)
+    if header["version"] != VERSION or any(header[part] != value for part, value in key.items()):
+        raise _UnusableError
+    mapped = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+    rows, columns = (_whole(n) for n in header["shape"])
+    arrays = {}
+    for name, section in header["arrays"].items():
+        count, offset = _whole(section["count"]), _whole(section["offset"])
+        if section["dtype"] not in _TYPES[name] or offset != _aligned(end):
+            raise _UnusableError
+        end = offset + count * np.dtype(section["dtype"]).itemsize
+        if end > size:
+            raise _UnusableError
+        raw = memoryview(mapped)[offset:end]
+        if name == "indices":
+            checksum, in_range = _svmlight.checksum_indices(raw, columns, threads=threads)
+        else:
+            checksum, in_range = _svmlight.checksum(raw, threads=threads), True
+        if checksum != section["checksum"] or not in_range:
+            raise _UnusableError
+        arrays[name] = np.frombuffer(raw, section["dtype"])
+    if end != size:
+        raise _UnusableError
+    return _assembled(arrays, rows, columns, header)
+
+
+def _header(file: Any, size: int) -> tuple[Any, int]:
+    """Read the header; return it and the offset of its end."""
+    start = file.read(_START)
+    if len(start) < _START or start[: len(MAGIC)] != MAGIC:
+        raise _UnusableError
+    length, checksum = np.frombuffer(start, "<u8", offset=len(MAGIC)).tolist()
+    if length > min(HEADER_LIMIT, size - _START):
+        raise _UnusableError
+    text = file.read(length)
+    if len(text) != length or _svmlight.checksum(text) != checksum:
+        raise _UnusableError
+    return json.loads(text), _START + length
+
+
+def _assembled(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: Any) -> Data:
+    indptr, indices, labels = arrays["indptr"], arrays["indices"], arrays["labels"]
+    values, starts, query = (arrays.get(name) for name in ("values", "label_starts", "query"))
+    _check_starts(indptr, rows, len(indices))
+    if values is not None and len(values) != len(indices):
+        raise _UnusableError
+    y: Labels = labels
+    if starts is not None:
+        _check_starts(starts, rows, len(labels))
+        flat = labels.tolist()
+        y = [tuple(flat[a:b]) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
+    if len(y) != rows or (query is not None and len(query) != rows):
+        raise _UnusableError
+    return Data(
+        Csr(indptr, indices, values, (rows, columns)),
+        y,
+        qid=query,
+        zero_based=bool(header["zero_based"]),
+        from_cache=True,
+    )
+
+
+def _check_starts(starts: NDArray[Any], rows: int, count: int) -> None:
+    if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any():
+        raise _UnusableError
+
+
+def _whole(number: Any) -> int:
+    if not isinstance(number, int) or not 0 <= number < 1 << 62:
+        raise _UnusableError
+    return number
+
+
+def _aligned(offset: int) -> int:
+    return (offset + PAGE - 1) // PAGE * PAGE
+
+
+def store(path: str, data: Data, key: dict[str, int], grammar: Grammar, threads: int) -> None:
+    """Write the cache of ``path``; where that fails, say so once and go on without."""
+    began = time.perf_counter()
+    try:
+        _store(path + SUFFIX, data, {"source": key, "options": options_key(grammar)}, threads)
+    except OSError as error:
+        if path not in _unwritable:
+            import logging
+
+            _unwritable.add(path)
+            reason = error.strerror or error
+            logging.getLogger("bmrm").warning("%s: no cache written: %s", path + SUFFIX, reason)
+    data.seconds["cache"] = time.perf_counter() - began
+
+
+def _store(path: str, data: Data, key: dict[str, Any], threads: int) -> None:
+    arrays = _arrays(data)
+    sections: dict[str, dict[str, Any]] = {
+        name: {
+            "dtype": array.dtype.newbyteorder("<").str,
+            "count": len(array),
+            "checksum": _svmlight.checksum(_bytes(array), threads=threads),
+            "offset": 0,
+        }
+        for name, array in arrays.items()
+    }
+    header = {"version": VERSION, **key, "shape": data.X.shape, "zero_based": data.zero_based}
+    text = b""
+    # Offsets depend on the header's length, which is fixed by giving them a page count that it fits.
+    end = _aligned(_START + len(json.dumps({**header, "arrays": sections})) + 20 * len(sections))
+    header_end = end
+    for section in sections.values():
+        section["offset"] = _aligned(end)
+        end = section["offset"] + section["count"] * np.dtype(section["dtype"]).itemsize
+    text = json.dumps({**header, "arrays": sections}).encode().ljust(header_end - _START)
+    with atomic_write(path) as file:
+        file.write(MAGIC)
+        file.write(np.array([len(text), _svmlight.checksum(text)], "<u8").tobytes())
+        file.write(text)
+        position = header_end
+        for name, section in sections.items():
+            file.write(bytes(section["offset"] - position))
+            file.write(_bytes(arrays[name]))
+            position = section["offset"] + arrays[name].nbytes
+
+
+def _arrays(data: Data) -> dict[str, NDArray[Any]]:
+    X, y = data.X, data.y
+    assert isinstance(X, Csr)
+    assert y is not None
+    arrays: dict[str, NDArray[Any]] = {"indptr": X.indptr, "indices": X.indices}
+    if X.data is not None:
+        arrays["values"] = X.data
+    if isinstance(y, list):
+        arrays["labels"] = np.array([label for labels in y for label in labels], np.float64)
+        arrays["label_starts"] = np.cumsum([0, *map(len, y)], dtype=np.int64)
+    else:
+        arrays["labels"] = y
+    if data.qid is not None:
+        arrays["query"] = data.qid
+    return arrays
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data

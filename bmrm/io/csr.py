@@ -1,0 +1,169 @@
+"""Compressed sparse rows without scipy, whose import would double the start-up of the commands."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm.errors import DataError
+
+INT32_MAX = np.iinfo(np.int32).max
+
+
+class Csr(NamedTuple):
+    """A sparse matrix as compressed sparse rows.
+
+    Row i holds ``data[indptr[i]:indptr[i + 1]]`` in the columns ``indices[indptr[i]:indptr[i + 1]]``.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (rows + 1,)
+        Where rows begin and end.
+    indices : ndarray of int32, or int64 for more than 2^31 - 1 columns, shape (nnz,)
+        Columns, increasing within each row.
+    data : ndarray of float32 or float64, shape (nnz,), or None
+        Values; None stands for 1 everywhere.
+    shape : (int, int)
+        Rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+    >>> X.nnz
+    3
+    >>> X.to_scipy().toarray()
+    array([[1., 0., 1.],
+           [0., 1., 0.]])
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    data: NDArray[Any] | None
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        """Stored values."""
+        return len(self.indices)
+
+    def to_scipy(self, dtype: DTypeLike | None = None) -> Any:
+        """Return a `scipy.sparse.csr_matrix` that shares what it can.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Of the values; default: as stored, float64 for implicit ones.
+        """
+        from scipy.sparse import csr_matrix
+
+        if self.data is None:
+            values = np.ones(self.nnz, np.float64 if dtype is None else dtype)
+        else:
+            values = self.data if dtype is None else self.data.astype(dtype, copy=False)
+        narrow = max(self.nnz, *self.shape) <= INT32_MAX
+        index_type = np.int32 if narrow else np.int64
+        parts = (
+            values,
+            self.indices.astype(index_type, copy=False),
+            self.indptr.astype(index_type, copy=False),
+        )
+        matrix = csr_matrix(parts, shape=self.shape, copy=False)
+        matrix.has_canonical_format = True
+        return matrix
+
+    @classmethod
+    def from_scipy(cls, X: Any) -> Csr:
+        """Take over a scipy sparse matrix or array of any layout.
+
+        Values become float32 or float64 and implicit ones where all are 1; indices are sorted, and
+        repeated entries are added up, as scipy itself reads them.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix or array, shape (rows, columns)
+
+        Raises
+        ------
+        DataError
+            Values that are complex or not finite, or arrays that contradict each other.
+        """
+        X = X.tocsr()
+        if X.ndim != 2:
+            raise DataError(f"found a sparse array of {X.ndim} dimensions, expected 2")
+        values = real_values(X.data)
+        check_layout(X.indptr, X.indices, values, X.shape)
+        return canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True)
+
+
+def check_layout(
+    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]
+) -> None:
+    """Raise `DataError` unless the arrays make a CSR matrix; order within rows is not looked at."""
+    rows, columns = shape
+    if rows < 0 or columns < 0:
+        raise DataError(f"found the shape ({rows}, {columns}), expected no negative size")
+    if indptr.ndim != 1 or indices.ndim != 1 or data.ndim != 1:
+        raise DataError("found CSR arrays of several dimensions, expected one")
+    if len(indptr) != rows + 1:
+        raise DataError(f"found {len(indptr)} row pointers, expected {rows + 1}")
+    if len(indices) != len(data):
+        raise DataError(f"found {len(indices)} indices and {len(data)} values, expected as many")
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        raise DataError(f"found row pointers that do not rise from 0 to {len(indices)}")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < columns):
+        raise DataError(f"found the column {_outside(indices, columns)}, expected 0 to {columns - 1}")
+
+
+def check_finite(values: NDArray[Any]) -> None:
+    """Raise `DataError` for a NaN or an infinity."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        at = np.unravel_index(int(np.argmin(finite)), values.shape)
+        raise DataError(f"found {values[at]} in position {tuple(map(int, at))}, expected a finite number")
+
+
+def _outside(indices: NDArray[Any], columns: int) -> int:
+    return int(indices[(indices < 0) | (indices >= columns)][0])
+
+
+def real_values(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as float32 or float64; raise `DataError` where they are no real numbers."""
+    if array.dtype in (np.float32, np.float64):
+        return array
+    if not (np.issubdtype(array.dtype, np.integer) or array.dtype in (np.bool_, np.float16)):
+        raise DataError(f"found values of type {array.dtype}, expected real numbers")
+    return array.astype(np.float64)
+
+
+def canonical(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    shape: tuple[int, int],
+    sum_duplicates: bool,
+) -> Csr:
+    """Build a matrix from arrays of a sound layout: sort its rows, pick the index type, drop ones.
+
+    An entry that occurs twice is added up where `sum_duplicates` says so, else it is a `DataError`.
+    """
+    ordered = np.ones(len(indices) + 1, bool)
+    ordered[1:-1] = indices[1:] > indices[:-1]
+    ordered[indptr] = True
+    if not ordered.all():
+        from scipy.sparse import csr_matrix
+
+        X = csr_matrix((values.copy(), indices.copy(), indptr.copy()), shape=shape)
+        X.sum_duplicates()
+        if X.nnz < len(indices) and not sum_duplicates:
+            raise DataError('found an entry twice, expected each once (duplicates="sum" would add them up)')
+        indptr, indices, values = X.indptr, X.indices, X.data
+    check_finite(values)
+    return Csr(
+        np.ascontiguousarray(indptr, np.int64),
+        np.ascontiguousarray(indices, np.int32 if shape[1] <= INT32_MAX else np.int64),
+        None if (values == 1).all() else np.ascontiguousarray(values),
+        (int(shape[0]), int(shape[1])),
+    )

@@ -1,0 +1,57 @@
+"""Models as LIBLINEAR's text, for its ``predict`` and for whatever else reads that format.
+
+References
+----------
+Fan, Chang, Hsieh, Wang, Lin, LIBLINEAR, JMLR 9 (2008) 1871; its README, "Library Usage".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bmrm.errors import ParameterError
+from bmrm.io.atomic import atomic_write
+
+if TYPE_CHECKING:
+    from bmrm.io.model import Model
+
+# The solver_type that makes liblinear's predict compute sign(w.x) or w.x as the loss asks; where LIBLINEAR
+# has no such loss, the nearest name of the same task, since predict looks no further.
+_SOLVER_TYPES = {
+    "hinge": "L2R_L1LOSS_SVC_DUAL",
+    "squared_hinge": "L2R_L2LOSS_SVC",
+    "huber_hinge": "L2R_L2LOSS_SVC",
+    "logistic": "L2R_LR",
+    "exponential": "L2R_L2LOSS_SVC",
+    "squared": "L2R_L2LOSS_SVR",
+    "absolute": "L2R_L1LOSS_SVR_DUAL",
+    "quantile": "L2R_L1LOSS_SVR_DUAL",
+    "epsilon_insensitive": "L2R_L1LOSS_SVR_DUAL",
+    "squared_epsilon_insensitive": "L2R_L2LOSS_SVR",
+    "huber": "L2R_L2LOSS_SVR",
+}
+
+
+def check_exportable(loss: str, classes: Sequence[float] | None) -> None:
+    """Raise `ParameterError` when LIBLINEAR's format cannot hold a model of this loss or these labels."""
+    if loss not in _SOLVER_TYPES:
+        raise ParameterError(f"--export liblinear: LIBLINEAR has no model for the {loss} loss")
+    for label in classes if classes is not None else ():
+        if not float(label).is_integer() or abs(label) >= 2**31:
+            raise ParameterError(f"--export liblinear: found label {label:g}, expected a 32-bit integer")
+
+
+def export(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model; see `Model.export_liblinear`."""
+    check_exportable(model.loss, model.classes)
+    lines = [f"solver_type {_SOLVER_TYPES[model.loss]}", "nr_class 2"]
+    if model.classes is not None:
+        negative, positive = model.classes
+        lines.append(f"label {int(positive)} {int(negative)}")  # a positive value means the first
+    lines += [f"nr_feature {model.n_features}", f"bias {1 if model.intercept else -1}", "w"]
+    weights = model.w.tolist() + ([model.intercept] if model.intercept else [])
+    with atomic_write(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.write("".join(f"{weight:.17g} \n" for weight in weights).encode())

@@ -1,0 +1,150 @@
+"""Matrix Market files.
+
+Read by the package itself, since the reader of scipy crashes on some damaged files, and since sizes that a
+damaged header names must be held against the bytes that are there before anything is allocated.
+
+Boisvert, Pozo, Remington, "The Matrix Market exchange formats: initial design", NISTIR 5935 (1996).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _svmlight
+from bmrm.errors import DataError
+from bmrm.io.compressed import Source
+from bmrm.io.csr import Csr, canonical
+from bmrm.io.text import Grammar, mapped, token
+
+_FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
+_SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+_EMPTY_ROWS_PER_BYTE = 1 << 10  # a matrix with more rows than this for each byte of its file is a mistake
+
+
+@dataclass
+class _Header:
+    sparse: bool
+    pattern: bool
+    symmetry: str
+    rows: int
+    columns: int
+    stored: int
+    start: int  # offset of the entries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+
+def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.float64]:
+    """Read a coordinate file as a sparse matrix, an array file as a dense one."""
+    with _text(source) as (text, length):
+        header = _read_header(text, length)
+        rows, columns, values = _read_entries(text, length, header)
+    if rows is None or columns is None:
+        assert values is not None
+        return _dense(values, header)
+    if values is None:
+        values = np.ones(len(rows))
+    if header.symmetry != "general":
+        mirrored = rows != columns
+        sign = -1.0 if header.symmetry == "skew-symmetric" else 1.0
+        rows, columns, values = (
+            np.concatenate([rows, columns[mirrored]]),
+            np.concatenate([columns, rows[mirrored]]),
+            np.concatenate([values, sign * values[mirrored]]),
+        )
+    order = np.argsort(rows, kind="stable")
+    indptr = np.zeros(header.rows + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=header.rows), out=indptr[1:])
+    return canonical(indptr, columns[order], values[order], header.shape, grammar.sum_duplicates)
+
+
+@contextlib.contextmanager
+def _text(source: Source) -> Iterator[tuple[Any, int]]:
+    """Give the padded text and its length."""
+    if source.mappable:
+        with mapped(source, 1) as text:
+            yield text, source.size
+    else:
+        whole = source.file.read()
+        yield whole + bytes(_svmlight.PADDING), len(whole)
+
+
+def _read_header(text: Any, length: int) -> _Header:
+    line, start = _line(text, 0, length)
+    words = line.decode("ascii", "replace").lower().split()
+    if len(words) != 5 or words[1] != "matrix" or words[2] not in ("coordinate", "array"):
+        raise DataError("found no '%%MatrixMarket matrix coordinate|array ...' line, expected one")
+    sparse, field, symmetry = words[2] == "coordinate", words[3], words[4]
+    if field not in _FIELDS or (field == "pattern" and not sparse):
+        raise DataError(f"found {field} values, expected real, integer or, of a sparse matrix, pattern")
+    if symmetry not in _SYMMETRIES:
+        raise DataError(f"found the symmetry {symmetry!r}, expected one of {', '.join(_SYMMETRIES)}")
+    line, start = _line(text, start, length)
+    while start < length and (line.startswith(b"%") or not line.strip()):
+        line, start = _line(text, start, length)
+    fields = line.split()
+    if len(fields) != 2 + sparse or not all(number.isdigit() and len(number) < 19 for number in fields):
+        raise DataError(f"found the size line {line[:40]!r}, expected {2 + sparse} integers")
+    rows, columns, *count = map(int, fields)
+    if symmetry != "general" and rows != columns:
+        raise DataError(f"found a {symmetry} matrix of shape ({rows}, {columns}), expected a square one")
+    header = _Header(sparse, field == "pattern", symmetry, rows, columns, 0, start)
+    header.stored = count[0] if sparse else _dense_count(header)
+    if header.stored > length - start:
+        raise DataError(f"found {length - start} bytes behind the sizes, expected {header.stored} entries")
+    if max(rows, columns) > length * _EMPTY_ROWS_PER_BYTE:
+        raise DataError(f"found a size of {max(rows, columns)} in a file of {length} bytes")
+    return header
+
+
+def _line(text: Any, start: int, length: int) -> tuple[bytes, int]:
+    """Return the line at ``start`` and the start of the next."""
+    stop = _svmlight.whole_lines(text, start, 1, length) if start < length else length
+    stop = length if stop < 0 else stop
+    return bytes(memoryview(text)[start:stop]), stop
+
+
+def _dense_count(header: _Header) -> int:
+    if header.symmetry == "general":
+        return header.rows * header.columns
+    return header.rows * (header.rows + (1 if header.symmetry != "skew-symmetric" else -1)) // 2
+
+
+def _read_entries(
+    text: Any, length: int, header: _Header
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, NDArray[np.float64] | None]:
+    rows = np.empty(header.stored, np.int64) if header.sparse else None
+    columns = np.empty(header.stored, np.int64) if header.sparse else None
+    values = None if header.pattern else np.empty(header.stored, np.float64)
+    fault = _svmlight.read_entries(
+        text, header.start, length, shape=header.shape, rows=rows, columns=columns, values=values
+    )
+    if fault >= 0:
+        view = memoryview(text)
+        line = bytes(view[:fault]).count(b"\n") + 1
+        found = token(view[fault:length]) if fault < length else "the end of the file"
+        pair = f"a row up to {header.rows}, a column up to {header.columns}" if header.sparse else ""
+        number = "" if header.pattern else "a finite number"
+        expected = " and ".join(filter(None, [pair, number]))
+        raise DataError(f"line {line}: found {found}, expected {header.stored} entries: {expected}")
+    return rows, columns, values
+
+
+def _dense(values: NDArray[np.float64], header: _Header) -> NDArray[np.float64]:
+    """Lay out what is stored column by column, of a symmetric matrix the part below the diagonal."""
+    if header.symmetry == "general":
+        return values.reshape(header.columns, header.rows).T
+    skew = header.symmetry == "skew-symmetric"
+    X = np.zeros(header.shape)
+    column, row = np.triu_indices(header.rows, 1 if skew else 0)
+    X[column, row] = -values if skew else values
+    X[row, column] = values
+    return X

@@ -1,0 +1,313 @@
+"""A trained linear model: weights, what they predict, and the certificate they were trained with."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm.errors import DataError
+from bmrm.io.csr import Csr
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray, spmatrix
+
+    from bmrm.result import Result
+
+TASKS = ("binary", "regression", "count", "novelty")
+Vector = npt.NDArray[np.float64]
+MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a model's distance to the optimum.
+
+    Attributes
+    ----------
+    objective : float
+        J(w) = lam Omega(w) + R(w) of the model, in float64.
+    lower_bound : float
+        No w has a smaller J; ``-inf`` when nothing is known.
+    status : str
+        ``converged``, ``max_iter``, ``max_time``, ``interrupted``, ``precision``, or ``running`` in a
+        checkpoint.
+    n_iter : int
+        Iterations done.
+    tol, tol_kind : float, str
+        The tolerance asked for, relative (``rel``) or absolute (``abs``).
+
+    Examples
+    --------
+    >>> Certificate(0.5, 0.4, "max_iter", 7, 1e-3, "rel").gap
+    0.09999999999999998
+    """
+
+    objective: float
+    lower_bound: float
+    status: str
+    n_iter: int
+    tol: float
+    tol_kind: str
+
+    @property
+    def gap(self) -> float:
+        """Objective minus lower bound: the objective is above the optimum by at most this."""
+        return self.objective - self.lower_bound
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained linear model with its certificate.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (n_features,)
+    intercept : float
+    loss : str
+        Name of the loss it was trained with.
+    task : {"binary", "regression", "count", "novelty"}
+        What `predict` returns: a label, x.w + b, exp(x.w + b), or +1 (usual) and -1 (novel).
+    classes : tuple of float, or None
+        The labels (negative, positive) of a binary model.
+    lam : float
+    reg : str, default "l2"
+    loss_params : mapping of str to float
+    certificate : Certificate, or None
+    zero_based : bool, or None
+        Whether feature numbers of the text it was trained on start at 0; None when it was no text.
+    library_version : str
+        Version of the package that wrote it.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.model")
+    >>> Model(np.array([1.0, -2.0]), 0.5, "hinge", "binary", (-1.0, 1.0), lam=1e-3).save(path)
+    >>> model = Model.load(path)
+    >>> model.w, model.intercept, model.loss
+    (array([ 1., -2.]), 0.5, 'hinge')
+    >>> model.predict(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([ 1., -1.])
+    """
+
+    w: Vector
+    intercept: float
+    loss: str
+    task: str
+    classes: tuple[float, float] | None
+    lam: float
+    reg: str = "l2"
+    loss_params: Mapping[str, float] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    zero_based: bool | None = None
+    library_version: str = ""
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise DataError(f"model: {problem}")
+
+    def _problem(self) -> str | None:
+        if self.w.ndim != 1 or self.w.dtype != np.float64:
+            return f"weights have shape {self.w.shape} and type {self.w.dtype}, expected one float64 vector"
+        if not (np.isfinite(self.w).all() and math.isfinite(self.intercept)):
+            return "weights that are not finite"
+        if self.task not in TASKS:
+            return f"unknown task {self.task!r}"
+        if (self.task == "binary") != (self.classes is not None):
+            return f"a {self.task} model with labels {self.classes}"
+        if self.classes is not None and not -math.inf < self.classes[0] < self.classes[1] < math.inf:
+            return f"labels {self.classes}, expected two finite ones, the smaller first"
+        if not (math.isfinite(self.lam) and self.lam > 0):
+            return f"lam is {self.lam}, expected a positive number"
+        return None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, the length of ``w``."""
+        return len(self.w)
+
+    @classmethod
+    def from_result(cls, result: Result, *, reg: str = "l2", zero_based: bool | None = None) -> Model:
+        """Take what prediction needs out of a training result.
+
+        Parameters
+        ----------
+        result : Result
+        reg : str, default "l2"
+        zero_based : bool, or None
+            See `Model`.
+
+        Returns
+        -------
+        Model
+
+        Examples
+        --------
+        >>> import numpy as np, bmrm
+        >>> X, y = np.array([[1.0], [-1.0]]), np.array([1.0, -1.0])
+        >>> Model.from_result(bmrm.solve(X, y, lam=0.1)).predict(X)
+        array([ 1., -1.])
+        """
+        return cls(
+            w=np.asarray(result.w, np.float64),
+            intercept=float(result.intercept),
+            loss=result.loss.name,
+            task=result.loss.task,
+            classes=None if result.classes is None else (float(result.classes[0]), float(result.classes[1])),
+            lam=float(result.lam),
+            reg=reg,
+            loss_params=dict(result.loss.params),
+            certificate=Certificate(
+                result.objective,
+                result.lower_bound,
+                result.status,
+                result.n_iter,
+                result.tol,
+                result.tol_kind,
+            ),
+            zero_based=zero_based,
+        )
+
+    def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
+        """Compute x.w + b for each row.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+        threads : int, default all
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+
+        Raises
+        ------
+        DataError
+            ``X`` has another number of columns than ``n_features``.
+        """
+        if not isinstance(X, Csr) and not hasattr(X, "tocsr"):
+            dense = np.asarray(X)
+            X = np.ascontiguousarray(dense, None if dense.dtype in (np.float32, np.float64) else np.float64)
+        if X.shape[1] != self.n_features:
+            raise DataError(f"data: found {X.shape[1]} features, expected the model's {self.n_features}")
+        from bmrm._cpu import Matrix
+
+        if isinstance(X, np.ndarray):
+            matrix = Matrix.from_dense(X, threads=threads)
+        else:
+            rows = X if isinstance(X, Csr) else Csr.from_scipy(X)
+            matrix = Matrix(
+                rows.indptr, rows.indices, rows.data, rows.shape, threads=threads, transpose=False
+            )
+        values = np.empty(X.shape[0])
+        matrix.matvec(self.w, values)
+        values += self.intercept
+        return values
+
+    def predict(self, X: MatrixLike) -> Vector:
+        """Predict each row: `predictions` of the `decision_function`.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+
+        Raises
+        ------
+        DataError
+            ``X`` has another number of columns than ``n_features``.
+        """
+        return self.predictions(self.decision_function(X))
+
+    def predictions(self, values: Vector) -> Vector:
+        """Turn decision values x.w + b into what the task predicts.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+            Labels, values, expected counts, or +1 and -1. A tie goes to the negative label.
+        """
+        if self.task == "binary":
+            assert self.classes is not None
+            return np.where(values > 0, self.classes[1], self.classes[0])
+        if self.task == "count":
+            with np.errstate(over="ignore"):
+                return np.exp(values)
+        if self.task == "novelty":
+            return np.where(values >= 0, 1.0, -1.0)
+        return values
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        OSError
+            The folder cannot be written or the disk is full.
+        """
+        from bmrm.io.model_file import write
+
+        write(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """Read a model file.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        DataError
+            The file is no model file, is truncated or damaged, or is of a newer format.
+        OSError
+            The file cannot be read.
+        """
+        from bmrm.io.model_file import read
+
+        return read(path)
+
+    def export_liblinear(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as the text file that LIBLINEAR's ``predict`` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        ParameterError
+            LIBLINEAR has no such model: the task is novelty or counts, or a label is not an integer.
+        OSError
+            The folder cannot be written or the disk is full.
+
+        References
+        ----------
+        Fan, Chang, Hsieh, Wang, Lin, LIBLINEAR, JMLR 9 (2008) 1871; its README, "Library Usage".
+        """
+        from bmrm.io.liblinear import export
+
+        export(self, path)

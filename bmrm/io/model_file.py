@@ -1,0 +1,174 @@
+"""The model file: what training ends with and prediction starts from.
+
+A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``intercept`` of shape (1,).
+Its metadata holds one key, ``bmrm``: a JSON document with the format's version, the loss, the labels, the
+regularisation and the certificate (docs/formats.md lists the fields). Nothing in the file depends on
+the clock, so the same training gives the same bytes.
+
+A model file is untrusted input: sizes are checked against the file before anything is allocated, and
+nothing in it is executed.
+
+References
+----------
+The safetensors format, https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm._version import __version__
+from bmrm.errors import DataError
+from bmrm.io.atomic import atomic_write
+from bmrm.io.model import Certificate, Model
+
+FORMAT_VERSION = 1
+_KEY = "bmrm"
+_HEADER_LIMIT = 1 << 20  # bytes; ours take some hundred
+Vector = npt.NDArray[np.float64]
+
+
+def write(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model; see `Model.save`."""
+    from safetensors.numpy import save
+
+    tensors = {"w": np.ascontiguousarray(model.w), "intercept": np.array([model.intercept])}
+    with atomic_write(path) as file:
+        file.write(save(tensors, metadata={_KEY: json.dumps(_document(model), allow_nan=False)}))
+
+
+def read(path: str | os.PathLike[str]) -> Model:
+    """Read a model; see `Model.load`."""
+    name = os.fspath(path)
+    try:
+        _check_header(name)
+        document, tensors = _read_parts(name)
+        return _model(document, tensors["w"], tensors["intercept"])
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def finite_or_none(value: float) -> float | None:
+    """JSON has no infinity: an unknown bound is null."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _document(model: Model) -> dict[str, Any]:
+    certificate = model.certificate
+    return {
+        "format_version": FORMAT_VERSION,
+        "library_version": __version__,
+        "task": model.task,
+        "loss": {"name": model.loss, "params": dict(model.loss_params)},
+        "classes": None if model.classes is None else list(model.classes),
+        "reg": model.reg,
+        "lam": model.lam,
+        "n_features": model.n_features,
+        "zero_based": model.zero_based,
+        "certificate": certificate
+        and {
+            "objective": finite_or_none(certificate.objective),
+            "lower_bound": finite_or_none(certificate.lower_bound),
+            "gap": finite_or_none(certificate.gap),
+            "status": certificate.status,
+            "n_iter": certificate.n_iter,
+            "tol": certificate.tol,
+            "tol_kind": certificate.tol_kind,
+        },
+    }
+
+
+def _check_header(name: str) -> None:
+    """Tell apart what is no model file and what is a truncated one, before a parser sees either."""
+    if not stat.S_ISREG(os.stat(name).st_mode):  # before opening: a pipe would wait for its writer
+        raise DataError("not a regular file, expected a model file")
+    with open(name, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(9)
+    length = int.from_bytes(head[:8], "little")
+    if not head:
+        raise DataError("empty file, expected a model file")
+    if len(head) < 9 or head[8:] != b"{" or length > _HEADER_LIMIT:
+        raise DataError("not a bmrm model file (it does not open with a safetensors header)")
+    if length + 8 > size:
+        raise DataError(f"truncated model file: {size} bytes, its header alone has {length}")
+
+
+def _read_parts(name: str) -> tuple[dict[str, Any], dict[str, Vector]]:
+    """Return the description and the tensors; the library checks every offset against the file's size."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(name, framework="np") as file:
+            document = _parse_document((file.metadata() or {}).get(_KEY))
+            tensors = {}
+            for key in ("w", "intercept"):
+                part = file.get_slice(key)
+                if part.get_dtype() != "F64" or len(part.get_shape()) != 1:
+                    found = f"{part.get_dtype()} of shape {part.get_shape()}"
+                    raise DataError(f"tensor {key!r}: found {found}, expected one F64 vector")
+                tensors[key] = file.get_tensor(key)
+            return document, tensors
+    except SafetensorError as error:
+        raise DataError(f"truncated or damaged model file ({error})") from None
+
+
+def _parse_document(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise DataError(f"not a bmrm model: a safetensors file without {_KEY!r} metadata")
+    try:
+        document = json.loads(text)
+        version = document["format_version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError("damaged model description") from None
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"found model format version {version!r} (written by bmrm {document.get('library_version')!r}), "
+            f"expected version {FORMAT_VERSION}: upgrade bmrm or train again"
+        )
+    return document  # type: ignore[no-any-return]
+
+
+def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
+    try:
+        if document["n_features"] != len(w) or len(intercept) != 1:
+            raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
+        classes, certificate = document["classes"], document["certificate"]
+        if document["zero_based"] not in (None, True, False):
+            raise ValueError
+        return Model(
+            w=w,
+            intercept=float(intercept[0]),
+            loss=str(document["loss"]["name"]),
+            task=str(document["task"]),
+            classes=None if classes is None else (float(classes[0]), float(classes[1])),
+            lam=float(document["lam"]),
+            reg=str(document["reg"]),
+            loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},
+            certificate=None if certificate is None else _certificate(certificate),
+            zero_based=document["zero_based"],
+            library_version=str(document["library_version"]),
+        )
+    except DataError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
+        raise DataError("damaged model description") from None
+
+
+def _certificate(document: dict[str, Any]) -> Certificate:
+    objective, bound = document["objective"], document["lower_bound"]
+    return Certificate(
+        objective=math.inf if objective is None else float(objective),
+        lower_bound=-math.inf if bound is None else float(bound),
+        status=str(document["status"]),
+        n_iter=int(document["n_iter"]),
+        tol=float(document["tol"]),
+        tol_kind=str(document["tol_kind"]),
+    )

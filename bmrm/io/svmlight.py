@@ -1,0 +1,257 @@
+"""Load SVMlight text, whole or by chunks of rows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm import _svmlight
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.compressed import Source, open_source
+from bmrm.io.csr import Csr
+from bmrm.io.data import Data, Labels
+from bmrm.io.text import BLOCK_BYTES, CHUNK_BYTES, Grammar, Parser, ZeroBased, chunks, mapped, windows
+
+Rows = tuple[Csr, Labels, NDArray[np.int64] | None]
+
+
+def load_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    dtype: DTypeLike = "float64",
+    query_id: bool = False,
+    threads: int | None = None,
+    duplicates: str = "error",
+) -> tuple[Any, Labels] | tuple[Any, Labels, NDArray[np.int64]]:
+    r"""Load an SVMlight (LIBSVM) file into a scipy CSR matrix, as scikit-learn's loader does.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Text, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
+    n_features : int, optional
+        Columns of ``X``, so that training and test files agree; default: as many as the file needs.
+    zero_based : bool or "auto", default "auto"
+        Whether indices start at 0 or at 1; ``"auto"`` takes them to start at 0 if and only if an index
+        0 occurs in the file.
+    dtype : dtype, default float64
+        Of the values of ``X``: float32 or float64.
+    query_id : bool, default False
+        Return the ``qid:`` of the rows too; every row must then have one. Ignored where present otherwise.
+    threads : int, optional
+        Default: one for each core that the process may use. The result does not depend on it.
+    duplicates : "error" or "sum", default "error"
+        What an index that occurs twice in one row is.
+
+    Returns
+    -------
+    X : scipy.sparse.csr_matrix, shape (rows, columns)
+        Rows without features are kept; indices are sorted within each row.
+    y : ndarray of float64, shape (rows,), or list of tuples of float
+        Labels; tuples where some row of the file has several or none.
+    qid : ndarray of int64, shape (rows,)
+        Only with ``query_id``.
+
+    Raises
+    ------
+    DataError
+        The first fault of the text, as ``FILE:LINE:COLUMN: found ..., expected ...``.
+    OSError
+        The file is missing or cannot be read.
+    ParameterError
+        An argument out of its range.
+
+    References
+    ----------
+    T. Joachims, "Making large-scale SVM learning practical", in Advances in Kernel Methods, MIT Press
+    (1999). The grammar is in docs/formats.md.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("+1 1:0.5 3:2e-1 # a comment\n-1 2:1\n")
+    >>> X, y = load_svmlight(path)
+    >>> X.toarray()
+    array([[0.5, 0. , 0.2],
+           [0. , 1. , 0. ]])
+    >>> y
+    array([ 1., -1.])
+    """
+    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, duplicates)
+    with open_source(path) as source:
+        X, y, query = _read(source, Parser(source.name, grammar, thread_count(threads)))
+    matrix = X.to_scipy(grammar.dtype)
+    return (matrix, y) if query is None else (matrix, y, query)
+
+
+def iter_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    rows_bytes: int = CHUNK_BYTES,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    dtype: DTypeLike = "float32",
+    threads: int | None = None,
+    duplicates: str = "error",
+) -> Iterator[tuple[Csr, Labels]]:
+    r"""Read an SVMlight file in bounded memory, some rows at a time.
+
+    Parameters
+    ----------
+    path : str or path-like
+        As for `load_svmlight`.
+    rows_bytes : int, default 64 MiB
+        Text of the rows of one chunk, in bytes, give or take a line.
+    n_features : int, optional
+        Columns of every chunk; default: as many as the rows up to its end need.
+    zero_based, dtype, threads, duplicates
+        As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand; a pipe
+        or a compressed file cannot be, and one that shows up behind the first chunk is an error.
+
+    Yields
+    ------
+    X : Csr, shape (rows of the chunk, columns)
+    y : ndarray of float64 or list of tuples of float
+        Tuples from the first chunk on where some row has several labels.
+
+    Raises
+    ------
+    DataError, OSError, ParameterError
+        As for `load_svmlight`; the rows before a fault have then been given.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("+1 1:0.5\n-1 3:1\n")
+    >>> [(X.shape, y.tolist()) for X, y in iter_svmlight(path, rows_bytes=1, n_features=3)]
+    [((1, 3), [1.0]), ((1, 3), [-1.0])]
+    """
+    if rows_bytes < 1:
+        raise ParameterError(f"rows_bytes: found {rows_bytes}, expected at least 1")
+    grammar = Grammar.checked(n_features, zero_based, dtype, False, duplicates)
+    with open_source(path) as source:
+        parser = Parser(source.name, grammar, thread_count(threads))
+        parts = _mapped_parts if source.mappable else _streamed_parts
+        for part in parts(source, parser, rows_bytes):
+            parser.check()
+            X, y, _ = join([part], parser)
+            if X.shape[0]:
+                yield X, y
+        _check_content(parser)
+
+
+def _mapped_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+    length = source.size
+    with mapped(source, parser.threads) as text:
+        if parser.grammar.zero_based == "auto" and size < length:
+            parser.has_zero = _svmlight.has_zero_index(
+                text, length, threads=parser.threads, block_bytes=BLOCK_BYTES
+            )
+        for start, stop in windows(text, length, size):
+            yield parser.parse(text, start, stop)
+
+
+def _streamed_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+    one_based = False  # as rows already given have been read
+    for text, length in chunks(source.file, source.name, size):
+        part = parser.parse(text, 0, length)
+        if one_based and parser.has_zero:
+            raise DataError(
+                f"{source.name}: found an index 0 behind rows that were read as one-based, "
+                "expected to be told that the file is zero-based"
+            )
+        one_based = parser.grammar.zero_based == "auto" and not parser.has_zero
+        yield part
+
+
+def read_text(source: Source, grammar: Grammar, threads: int) -> Data:
+    """Read all of a source."""
+    began = time.perf_counter()
+    parser = Parser(source.name, grammar, threads)
+    X, y, query = _read(source, parser)
+    seconds = {"parse": time.perf_counter() - began}
+    return Data(X, y, qid=query, zero_based=parser.zero_based, seconds=seconds)
+
+
+def _read(source: Source, parser: Parser) -> Rows:
+    parts = []
+    if source.mappable:
+        with mapped(source, parser.threads) as text:
+            parts.append(parser.parse(text, 0, source.size))
+    else:
+        parts.extend(parser.parse(text, 0, length) for text, length in chunks(source.file, source.name))
+    parser.check()
+    _check_content(parser)
+    return join(parts, parser)
+
+
+def _check_content(parser: Parser) -> None:
+    """Raise `DataError` for a text without any row."""
+    if not parser.rows:
+        what = "no rows" if parser.lines else "an empty file"
+        raise DataError(f"{parser.name}: found {what}, expected a label and index:value pairs on each line")
+
+
+def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
+    """Put parts together, and give each up as soon as it has been copied."""
+    if parser.grammar.zero_based == "auto" and parser.has_zero:
+        for part in parts:
+            if not part.has_zero:
+                part.indices += 1
+    y: Labels
+    if parser.has_lists:
+        y = [labels for part in parts for labels in _label_tuples(part)]
+    else:
+        y = _joined([part.labels for part in parts])
+    query = [part.query for part in parts if part.query is not None]
+    values: NDArray[Any] | None = None
+    if any(part.values is not None for part in parts):
+        values = _joined([_explicit_values(part, parser.grammar.dtype) for part in parts])
+    for part in parts:
+        part.values = None
+    counts = [len(part.indices) for part in parts]
+    indices = _joined([part.indices for part in parts])
+    indptr = parts[0].indptr
+    if len(parts) > 1:
+        starts = np.cumsum([0, *counts[:-1]])
+        ends = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
+        indptr = np.concatenate([[0], *ends])
+    X = Csr(indptr, indices, values, (len(indptr) - 1, parser.columns))
+    return X, y, _joined(query) if query else None
+
+
+def _joined(arrays: list[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _explicit_values(part: _svmlight.Parsed, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.ones(len(part.indices), dtype) if part.values is None else part.values
+
+
+def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:
+    """Labels row by row; NaN in a plain array stands for none."""
+    labels = part.labels.tolist()
+    if part.label_starts is None:
+        return (() if label != label else (label,) for label in labels)
+    return (tuple(labels[first:last]) for first, last in pairwise(part.label_starts.tolist()))
+
+
+def thread_count(threads: int | None) -> int:
+    """Return the number of threads asked for, or that of the cores the process may use."""
+    if threads is None:
+        return len(os.sched_getaffinity(0))
+    if threads < 1:
+        raise ParameterError(f"threads: found {threads}, expected at least 1")
+    return threads

@@ -1,0 +1,254 @@
+"""SVMlight text in parts: what is decided over the whole of a text, and what a fault is called.
+
+The compiled reader parses one run of whole lines. A mapped file is one such part; a pipe, or a file read
+in bounded memory, is many, and three things can only be told from all of them: whether indices start at 0,
+whether a row without a label is a fault (it is not where other rows have several), and the columns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _svmlight
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.compressed import Source
+
+ZeroBased = bool | Literal["auto"]
+
+BLOCK_BYTES = 1 << 20  # text that a thread takes at a time: some milliseconds of work
+CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
+LONGEST_LINE = 1 << 31  # of what cannot be mapped: a longer one is taken for no text at all
+FOUND_CHARS = 40
+
+
+class Grammar(NamedTuple):
+    """How a text is to be read.
+
+    Attributes
+    ----------
+    n_features : int or None
+        Columns, or as many as the text needs.
+    zero_based : bool or "auto"
+    dtype : numpy dtype
+        float32 or float64.
+    query_id : bool
+        Whether ``qid:`` is asked for, and then of every row.
+    sum_duplicates : bool
+        Whether an index that a row repeats is added up, else it is a fault.
+    """
+
+    n_features: int | None
+    zero_based: ZeroBased
+    dtype: np.dtype[Any]
+    query_id: bool
+    sum_duplicates: bool
+
+    @classmethod
+    def checked(
+        cls, n_features: int | None, zero_based: ZeroBased, dtype: Any, query_id: bool, duplicates: str
+    ) -> Grammar:
+        """Build from the arguments of the public functions, or raise `ParameterError`."""
+        if n_features is not None and not 1 <= n_features <= _svmlight.MAX_INDEX + 1:
+            raise ParameterError(f"n_features: found {n_features}, expected 1 to {_svmlight.MAX_INDEX + 1}")
+        if zero_based not in (True, False, "auto"):
+            raise ParameterError(f"zero_based: found {zero_based!r}, expected True, False or 'auto'")
+        if duplicates not in ("error", "sum"):
+            raise ParameterError(f"duplicates: found {duplicates!r}, expected 'error' or 'sum'")
+        base: ZeroBased = "auto" if zero_based == "auto" else bool(zero_based)
+        return cls(n_features, base, value_type(dtype), bool(query_id), duplicates == "sum")
+
+    @property
+    def largest(self) -> int:
+        """Largest index as written; where the base is open, that of the one-based reading."""
+        if self.n_features is None:
+            return _svmlight.MAX_INDEX
+        return min(_svmlight.MAX_INDEX, self.n_features - (self.zero_based is True))
+
+
+def value_type(dtype: Any) -> np.dtype[Any]:
+    """Return ``dtype`` as a numpy dtype, float32 or float64."""
+    try:
+        kind: np.dtype[Any] | None = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind is None or kind not in (np.float32, np.float64):
+        raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
+    return kind
+
+
+class Parser:
+    """Parses the parts of one text in their order.
+
+    Parameters
+    ----------
+    name : str
+        Of the text, for messages.
+    grammar : Grammar
+    threads : int
+    block_bytes : int
+        See `bmrm._svmlight.parse`.
+    """
+
+    def __init__(self, name: str, grammar: Grammar, threads: int, block_bytes: int = BLOCK_BYTES):
+        self.name = name
+        self.grammar = grammar
+        self.threads = threads
+        self.block_bytes = block_bytes
+        self.lines = 0
+        self.rows = 0
+        self.max_index = -1
+        self.has_zero = False
+        self.has_lists = False
+        self._unlabelled: DataError | None = None
+        self._too_large_if_zero_based: DataError | None = None
+
+    def parse(self, text: Any, start: int, stop: int) -> _svmlight.Parsed:
+        """Parse the whole lines ``text[start:stop]``, which follow those parsed before."""
+        grammar = self.grammar
+        try:
+            part = _svmlight.parse(
+                text,
+                start,
+                stop,
+                zero_based=grammar.zero_based,
+                largest=grammar.largest,
+                dtype=grammar.dtype,
+                query_id=grammar.query_id,
+                sum_duplicates=grammar.sum_duplicates,
+                threads=self.threads,
+                block_bytes=self.block_bytes,
+            )
+        except _svmlight.TextError as error:
+            raise self._error(error, text, stop, grammar) from None
+        if self._unlabelled is None and part.no_label_at is not None:
+            self._unlabelled = self._error(part.no_label_at, text, stop, grammar)
+        limited = grammar.zero_based == "auto" and grammar.n_features is not None
+        if limited and self._too_large_if_zero_based is None and part.largest_at is not None:
+            zero_based = grammar._replace(zero_based=True)
+            self._too_large_if_zero_based = self._error(part.largest_at, text, stop, zero_based)
+        self.lines += part.lines
+        self.rows += len(part.indptr) - 1
+        self.max_index = max(self.max_index, part.max_index)
+        self.has_zero |= part.has_zero
+        self.has_lists |= part.has_lists
+        return part
+
+    @property
+    def zero_based(self) -> bool:
+        """How the parts parsed so far are to be read."""
+        return self.has_zero if self.grammar.zero_based == "auto" else self.grammar.zero_based
+
+    @property
+    def columns(self) -> int:
+        """As given, else as many as the parts parsed so far need."""
+        if self.grammar.n_features is not None:
+            return self.grammar.n_features
+        return max(0, self.max_index + self.zero_based)
+
+    def check(self) -> None:
+        """Raise what the parts parsed so far, taken together, have wrong."""
+        if self._unlabelled is not None and not self.has_lists:
+            raise self._unlabelled
+        if self._too_large_if_zero_based is not None and self.has_zero:
+            raise self._too_large_if_zero_based
+
+    def _error(self, fault: _svmlight.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
+        found = token(memoryview(text)[fault.offset : stop])
+        return DataError(
+            f"{self.name}:{self.lines + fault.line}:{fault.column}: "
+            f"found {found}, expected {_expected(fault.name, grammar)}"
+        )
+
+
+def _expected(fault: str, grammar: Grammar) -> str:
+    if fault == "range":
+        fixed = "" if grammar.n_features is None else f" (n_features={grammar.n_features})"
+        return f"an index from {int(grammar.zero_based is False)} to {grammar.largest}{fixed}"
+    if fault == "value" and grammar.dtype == np.float32:
+        return "index:value with a finite number that float32 can hold"
+    return {
+        "label": "a label: a finite number, or several joined by commas",
+        "no_label": "a label before the first index:value",
+        "pair": "index:value",
+        "index": "index:value with an index that is an integer and not negative",
+        "value": "index:value with a finite number",
+        "repeated": 'each index once in a row (duplicates="sum" would add them up)',
+        "query": "qid: and an integer",
+        "changed": "a file that nobody writes to while it is read",
+    }[fault]
+
+
+def token(text: memoryview) -> str:
+    """Return the first token for a message: quoted, cut short, on one line whatever it holds."""
+    start = bytes(text[: FOUND_CHARS + 1])
+    line = start.split(b"\n", 1)[0].split(b"#", 1)[0].split(None, 1)
+    if not line or not start[:1].strip():
+        return "the end of the line"
+    word = line[0]
+    shown = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
+        for byte in word[:FOUND_CHARS]
+    )
+    return f'"{shown}"' + ("..." if len(word) > FOUND_CHARS else "")
+
+
+@contextlib.contextmanager
+def mapped(source: Source, threads: int) -> Iterator[_svmlight.MappedFile]:
+    """Map a source that is a regular file."""
+    text = _svmlight.MappedFile(source.file.fileno(), source.size)
+    try:
+        yield text
+    finally:
+        text.release(threads)
+
+
+def windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cut a text into runs of whole lines of about ``size`` bytes."""
+    start = 0
+    while start < length:
+        stop = -1 if length - start <= size else _svmlight.whole_lines(text, start, size, length)
+        if stop < 0:
+            stop = length
+        yield start, stop
+        start = stop
+
+
+def chunks(file: BinaryIO, name: str, size: int = CHUNK_BYTES) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Read runs of whole lines of about ``size`` bytes into a buffer that is used again.
+
+    Yields
+    ------
+    text : ndarray of uint8
+        Whole lines, then at least `_svmlight.PADDING` bytes.
+    length : int
+        Of the whole lines.
+    """
+    text = np.empty(size + _svmlight.PADDING, np.uint8)
+    filled = 0
+    while True:
+        room = len(text) - _svmlight.PADDING
+        count = file.readinto(text[filled:room].data)  # type: ignore[attr-defined]
+        filled += count
+        if count == 0:
+            text[filled : filled + _svmlight.PADDING] = 0
+            if filled:
+                yield text, filled
+            return
+        if filled < room:
+            continue
+        stop = _svmlight.whole_lines(text, 0, filled, filled)
+        if stop < 0 and text[:filled].all():
+            if room >= LONGEST_LINE:
+                raise DataError(f"{name}: found a line longer than {LONGEST_LINE} bytes, expected text")
+            text = np.concatenate([text, np.empty(room, np.uint8)])
+            continue
+        if stop < 0:  # a NUL, which no text holds: parse what there is, for the message
+            stop = filled
+        yield text, stop
+        text[: filled - stop] = text[stop:filled]
+        filled -= stop

@@ -1,0 +1,73 @@
+"""Losses by name.
+
+Examples
+--------
+>>> from bmrm import losses
+>>> losses.get("quantile", tau=0.9)
+Quantile(tau=0.9)
+"""
+
+from collections.abc import Mapping
+
+from bmrm import _losses
+from bmrm.errors import ParameterError
+from bmrm.losses.base import PARAMETERS, CallableLoss, Loss, Parameter, ScalarLoss
+from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
+from bmrm.losses.novelty import Novelty
+from bmrm.losses.regression import (
+    Absolute,
+    EpsilonInsensitive,
+    Huber,
+    Poisson,
+    Quantile,
+    Squared,
+    SquaredEpsilonInsensitive,
+)
+
+__all__ = ["LOSSES", "NAMES", "PARAMETERS", "CallableLoss", "Loss", "Parameter", "ScalarLoss", "get"]
+
+_CLASSES = (
+    Hinge,
+    SquaredHinge,
+    HuberHinge,
+    Logistic,
+    Exponential,
+    Squared,
+    Absolute,
+    Quantile,
+    EpsilonInsensitive,
+    SquaredEpsilonInsensitive,
+    Huber,
+    Poisson,
+    Novelty,
+)
+LOSSES: Mapping[str, type[ScalarLoss]] = {cls.name: cls for cls in _CLASSES}
+NAMES: tuple[str, ...] = _losses.names()
+
+
+def get(loss: str | Loss, **params: float) -> Loss:
+    """Make a loss from its name and parameters; a `Loss` is returned as it is.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        One of `NAMES`, or an instance, a `CallableLoss` for example.
+    **params : float
+        The loss's parameter, one of `PARAMETERS`, where it has one.
+
+    Returns
+    -------
+    Loss
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name, an unknown parameter or one out of its range.
+    """
+    if isinstance(loss, Loss):
+        if params:
+            raise ParameterError(f"parameter {min(params)!r} goes with a loss given by name")
+        return loss
+    if loss not in LOSSES:
+        raise ParameterError(f"loss: found {loss!r}, expected one of {', '.join(NAMES)}")
+    return LOSSES[loss](**params)

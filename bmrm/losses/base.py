@@ -1,0 +1,218 @@
+"""What a loss is to the solver.
+
+A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``.  It knows nothing of
+the solver, of the regulariser or of where the data lives.  Two kinds exist: `ScalarLoss`, whose formula is
+compiled (``src_cython/losses.h``), and `CallableLoss`, a user's Python function.  Both answer the same two
+questions about a line of margins ``z + t dz + b``: the slope of the risk along it, and a cut of the risk at
+a point of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import pairwise
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _losses
+from bmrm.errors import DataError, ParameterError
+from bmrm.vectors import dot
+
+Vector = NDArray[np.float64]
+Task = Literal["binary", "regression", "count", "novelty"]
+
+
+class Parameter(NamedTuple):
+    """A loss's parameter: what it means, its default and the interval it must lie in.
+
+    The interval is open, but at ``low`` where ``from_low`` is set.
+    """
+
+    help: str
+    default: float
+    low: float
+    high: float
+    losses: tuple[str, ...]
+    from_low: bool = False
+
+
+PARAMETERS: dict[str, Parameter] = {
+    "tau": Parameter("quantile to estimate", 0.5, 0.0, 1.0, ("quantile",)),
+    "epsilon": Parameter(
+        "half width of the tube without loss",
+        0.1,
+        0.0,
+        np.inf,
+        ("epsilon_insensitive", "squared_epsilon_insensitive"),
+        from_low=True,
+    ),
+    "h": Parameter("half width of the quadratic part of the hinge", 0.5, 0.0, np.inf, ("huber_hinge",)),
+    "delta": Parameter("residual at which Huber's loss turns linear", 1.0, 0.0, np.inf, ("huber",)),
+    "nu": Parameter("largest fraction of rows taken for outliers", 0.1, 0.0, 1.0, ("novelty",)),
+}
+
+
+class RowRisk(Protocol):
+    """The risk of one problem on lines of margins; see `Loss.risk`."""
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        """Return the derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""
+
+    def cut(
+        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+    ) -> tuple[Vector, Vector]:
+        """Fill ``r`` with the weighted derivatives; return risk and sum of ``r`` for each block of rows."""
+
+
+class Loss(ABC):
+    """A convex loss in one margin.
+
+    Attributes
+    ----------
+    name : str
+    task : {"binary", "regression", "count", "novelty"}
+        What the labels are: two classes coded -1 and +1, reals, counts, or nothing.
+    intercept_slope : float
+        The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
+    """
+
+    name: str
+    task: Task
+    intercept_slope: float = 0.0
+    needs_intercept: bool = False
+
+    @property
+    def params(self) -> dict[str, float]:
+        """Parameters by name; empty for most losses."""
+        return {}
+
+    @abstractmethod
+    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
+        """Bind the loss to labels and weights: ``R = scale * sum_i weights_i loss(u_i, y_i)``."""
+
+    def value(self, margins: Vector, y: Vector) -> Vector:
+        """Loss of each row, shape (m,)."""
+        return self._rows(margins, y)[0]
+
+    def derivative(self, margins: Vector, y: Vector) -> Vector:
+        """Return the derivative of each row's loss in its margin, shape (m,)."""
+        return self._rows(margins, y)[1]
+
+    def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
+        z = np.ascontiguousarray(margins, dtype=np.float64)
+        labels = np.ascontiguousarray(y, dtype=np.float64)
+        r = np.empty_like(z)
+        values, _ = self.risk(labels, None, 1.0, 1).cut(
+            z, np.zeros_like(z), 0.0, 0.0, np.arange(len(z) + 1), r
+        )
+        return values, r
+
+    def check_labels(self, y: Vector) -> None:
+        """Raise `DataError` where a label is outside what the loss takes; most take any number."""
+        return
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}={v:g}" for k, v in self.params.items())
+        return f"{type(self).__name__}({inner})"
+
+
+class ScalarLoss(Loss):
+    """A loss whose formula is compiled; subclasses name it and its parameter."""
+
+    formula: ClassVar[str]
+    parameter: ClassVar[str | None] = None
+
+    def __init__(self, **params: float) -> None:
+        unknown = set(params) - {self.parameter}
+        if unknown:
+            raise ParameterError(f"loss {self.name}: unknown parameter {min(unknown)!r}")
+        self._value = 0.0
+        if self.parameter is not None:
+            spec = PARAMETERS[self.parameter]
+            self._value = float(params.get(self.parameter, spec.default))
+            self._check_parameter(spec)
+
+    def _check_parameter(self, spec: Parameter) -> None:
+        above = self._value > spec.low or (spec.from_low and self._value == spec.low)
+        if not (above and self._value < spec.high):
+            wanted = f">= {spec.low:g}" if spec.from_low else f"> {spec.low:g}"
+            wanted += "" if spec.high == np.inf else f" and < {spec.high:g}"
+            raise ParameterError(f"{self.parameter}: found {self._value:g}, expected {wanted}")
+
+    @property
+    def params(self) -> dict[str, float]:
+        """Parameters by name; empty for most losses."""
+        return {} if self.parameter is None else {self.parameter: self._value}
+
+    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
+        """Bind the loss to labels and weights."""
+        return _losses.Risk(_losses.names().index(self.name), self._value, y, weights, scale, threads)
+
+
+LossFunction = Callable[[Vector, Vector], tuple[Vector, Vector]]
+
+
+class CallableLoss(Loss):
+    """A user's loss: a function of margins and labels that returns values and derivatives.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(margins, y) -> (values, derivatives)``, all of shape (m,) and float64.  It must be convex
+        in the margin and ``derivatives`` a subgradient: the certificate rests on it.
+    name : str, default "user"
+    task : str, default "regression"
+        How labels are read; see `Loss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.losses import CallableLoss
+    >>> cosh = CallableLoss(lambda u, y: (np.log(np.cosh(u - y)), np.tanh(u - y)), name="logcosh")
+    >>> float(cosh.derivative(np.array([1.0]), np.array([1.0]))[0])
+    0.0
+    """
+
+    def __init__(self, function: LossFunction, name: str = "user", task: Task = "regression") -> None:
+        self.function, self.name, self.task = function, name, task
+
+    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
+        """Bind the loss to labels and weights."""
+        return _CallableRisk(self, y, weights, scale)
+
+
+class _CallableRisk:
+    """Row sums of a Python loss."""
+
+    def __init__(self, loss: CallableLoss, y: Vector, weights: Vector | None, scale: float) -> None:
+        self.loss, self.y = loss, y
+        self.weights = np.full(len(y), scale) if weights is None else weights * scale
+
+    def _evaluate(self, u: Vector) -> tuple[Vector, Vector]:
+        values, derivatives = self.loss.function(u, self.y)
+        values, derivatives = np.asarray(values, np.float64), np.asarray(derivatives, np.float64)
+        for what, array in (("values", values), ("derivatives", derivatives)):
+            if array.shape != u.shape:
+                raise DataError(
+                    f"loss {self.loss.name}: {what} have shape {array.shape}, expected {u.shape}, one a row"
+                )
+        return values, derivatives
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        g = self.weights * self._evaluate(z + t * dz + b)[1]
+        return dot(g, dz), float(g.sum())
+
+    def cut(
+        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+    ) -> tuple[Vector, Vector]:
+        values, derivatives = self._evaluate(z + t * dz + b)
+        np.multiply(self.weights, derivatives, out=r)
+        weighted = self.weights * values
+        blocks = list(pairwise(starts))
+        return (
+            np.array([weighted[i:j].sum() for i, j in blocks]),
+            np.array([r[i:j].sum() for i, j in blocks]),
+        )

@@ -1,0 +1,21 @@
+"""Novelty detection: the one-class support vector machine.
+
+Schoelkopf, Platt, Shawe-Taylor, Smola, Williamson, Neural Comp. 13 (2001) 1443, eq. 3.4: minimise over w
+and rho
+
+    lam/2 |w|^2 + mean_i max(0, rho - x_i . w) / nu - rho.
+
+With b = -rho the margin is ``u = x . w + b`` and the last term is ``+b``: the loss is ``max(0, -u) / nu``
+with an intercept that is never penalised and enters the risk once more on its own.  Labels are ignored.
+"""
+
+from bmrm.losses.base import ScalarLoss
+
+
+class Novelty(ScalarLoss):
+    """``max(0, -u) / nu + b``: one-class novelty detection; at most a fraction nu of rows has ``u < 0``."""
+
+    name, task, parameter = "novelty", "novelty", "nu"
+    formula = "max(0, -u) / nu + b"
+    intercept_slope = 1.0
+    needs_intercept = True

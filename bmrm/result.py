@@ -1,0 +1,151 @@
+"""What a solve reports while it runs, and what it returns."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.bundle import Bundle
+from bmrm.io.model import Model
+from bmrm.losses import Loss
+
+Vector = NDArray[np.float64]
+Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision"]
+
+
+class Clock:
+    """Seconds spent, in all and by part of the work."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.parts: dict[str, float] = {}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Charge the block to ``part``."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The state after an iteration, as a callback sees it.
+
+    Attributes
+    ----------
+    iteration : int
+    objective, lower_bound, gap : float
+        Of the best iterate so far.
+    tol : float
+        Absolute gap at which the solve ends.
+    cuts : int
+    step : float
+        Length of the last line search; 1 in ``solver="bmrm"``.
+    seconds : dict
+        By part, since the start.
+    elapsed : float
+    w, intercept
+        The best iterate so far.
+    """
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    gap: float
+    tol: float
+    cuts: int
+    step: float
+    seconds: dict[str, float]
+    elapsed: float
+    w: Vector = field(repr=False)
+    intercept: float
+
+    def best(self) -> tuple[Vector, float]:
+        """Weights and intercept of the best iterate so far."""
+        return self.w, self.intercept
+
+    def row(self) -> dict[str, Any]:
+        """As an entry of `Result.history`."""
+        names = ("iteration", "objective", "lower_bound", "gap", "cuts", "step", "seconds", "elapsed")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trained model and its certificate.
+
+    Attributes
+    ----------
+    w : ndarray of float64, shape (n_features,)
+    intercept : float
+        Added to every margin; 0 without one.
+    objective : float
+        J at ``w`` (and at the intercept), in float64 from fresh margins.
+    lower_bound : float
+        No w whatever has a smaller J.
+    gap : float
+        ``objective - lower_bound``: how far from optimal the model can be.
+    status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
+        Why the solve ended; "precision" when rounding hides what is left of the gap.
+    n_iter : int
+        Passes over the data, each a product with X and one with its transpose.
+    history : list of dict
+        One entry an iteration: iteration, objective, lower_bound, gap, cuts, step, seconds (by part),
+        elapsed.
+    timings : dict
+        Seconds by part: products, loss, search, bundle, qp, and total.
+    bundle : Bundle
+        The cuts, for a warm start at another lam.
+    loss : Loss
+    classes : ndarray of shape (2,) or None
+        For a binary loss the labels of negative and positive margins.
+    lam, tol : float
+    tol_kind : str
+    n_samples, n_features, nnz : int
+    """
+
+    w: Vector = field(repr=False)
+    intercept: float
+    objective: float
+    lower_bound: float
+    gap: float
+    status: Status
+    n_iter: int
+    history: list[dict[str, Any]] = field(repr=False)
+    timings: dict[str, float] = field(repr=False)
+    bundle: Bundle = field(repr=False)
+    loss: Loss
+    classes: NDArray[np.float64] | None
+    lam: float
+    tol: float
+    tol_kind: str
+    n_samples: int
+    n_features: int
+    nnz: int
+
+    def decision_function(self, X: Any) -> Vector:
+        """Margins ``X w + intercept``; see `Model.decision_function`."""
+        return Model.from_result(self).decision_function(X)
+
+    def predict(self, X: Any) -> Vector:
+        """Predict a class, a value, an expected count, or +1 and -1; see `Model.predict`."""
+        return Model.from_result(self).predict(X)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and its certificate to a file, whole or not at all; see `Model.save`."""
+        Model.from_result(self).save(path)

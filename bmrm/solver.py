@@ -1,0 +1,249 @@
+"""Bundle methods for regularised risk minimisation: the outer loop.
+
+``solver="bmrm"`` is algorithm 1 of Teo, Vishwanathan, Smola, Le, JMLR 11 (2010) 311: take a cut at the
+minimiser of the model, again and again.  ``solver="ocas"`` keeps the best point and searches the line from
+it to the model's minimiser exactly (Franc, Sonnenburg, JMLR 10 (2009) 2157, algorithm 3); its cut is taken
+a little beyond the new best point.  How little follows the step t of the search: `shift` = min(0.1, 2 t).
+While the model is poor its minimiser is far away and t is tiny; a fixed share of that distance would put the
+cut where it says nothing about the optimum.  Where J hardly moves, as on a kink, a cut so close would only
+repeat what is known: the shift then grows tenfold a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.bundle import Bundle
+from bmrm.errors import BmrmError, ParameterError
+from bmrm.objective import Iterate, Objective
+from bmrm.result import Clock, Progress, Status
+
+Vector = NDArray[np.float64]
+Callback = Callable[[Progress], object]
+
+SOLVERS = ("ocas", "bmrm")
+TOL_KINDS = ("rel", "abs")
+
+QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
+"""Gap of the inner QP, as a share of the outer one."""
+
+SEARCH_TOL = 1e-5
+"""Accuracy of a line search, as a share of the gap."""
+
+SMALLEST_TOL = 1e-13
+"""Gaps below this share of the objective are rounding in float64."""
+
+FARTHEST, STUCK = 0.1, 1e-5
+"""Largest distance of a cut beyond the new best point, as a share of that to the model's minimiser; and the
+decrease of J, as a share of the gap, under which the next cut is taken farther out."""
+
+IMPOSSIBLE = 1e-6
+"""A bound above the objective by more than this share of it is no rounding: the loss is not what it says."""
+
+STALL = 25
+"""Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap."""
+
+USELESS, TRIES = 1e20, 30
+"""A risk so many times the first objective is an overflow on its way: the cut is then moved closer to the
+best iterate, ten times each try."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run the outer loop, and when to end it."""
+
+    solver: str
+    tol: float
+    tol_kind: str
+    max_iter: int
+    max_time: float
+    callback: Callback | None = None
+
+    def __post_init__(self) -> None:
+        if self.solver not in SOLVERS:
+            raise ParameterError(f"solver: found {self.solver!r}, expected one of {', '.join(SOLVERS)}")
+        if self.tol_kind not in TOL_KINDS:
+            raise ParameterError(f"tol_kind: found {self.tol_kind!r}, expected one of {', '.join(TOL_KINDS)}")
+        least = SMALLEST_TOL if self.tol_kind == "rel" else 0.0
+        if not (self.tol >= least and 0.0 < self.tol < np.inf):
+            wanted = f"at least {least:g}, what float64 resolves" if least else "a positive number"
+            raise ParameterError(f"tol: found {self.tol:g}, expected {wanted}")
+        if self.max_iter < 1:
+            raise ParameterError(f"max_iter: found {self.max_iter}, expected at least 1")
+        if not self.max_time > 0.0:
+            raise ParameterError(f"max_time: found {self.max_time:g} s, expected a positive number")
+
+    def absolute_tol(self, objective: float) -> float:
+        """Gap at which to stop."""
+        return self.tol * abs(objective) if self.tol_kind == "rel" else self.tol
+
+
+class BundleMethod:
+    """One run of the outer loop: the best iterate, the bound, and their history."""
+
+    def __init__(self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector) -> None:
+        self.objective, self.bundle, self.settings = objective, bundle, settings
+        self.clock = Clock()
+        self.history: list[dict[str, Any]] = []
+        self.bound = -np.inf
+        self.status: Status = "interrupted"
+        self.iteration = 0
+        self.step, self.shift = 1.0, FARTHEST
+        self.best = self._evaluate(w)
+        self._evaluated = True
+        self._last_progress = 0
+        self._first_objective = abs(self.best.objective) or 1.0
+
+    def minimise(self) -> None:
+        """Run until converged or stopped; an interrupt leaves the best iterate so far."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._loop()
+        except KeyboardInterrupt:
+            self.status = "interrupted"
+
+    def _loop(self) -> None:
+        advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
+        self._add_cut(self.best.w, self.best.margins)
+        while not self._ended():
+            self.iteration += 1
+            w = self._minimise_model()
+            if self._converged():
+                self.status = "converged"
+                self._observe()
+                return
+            with self.clock("products"):
+                z = self.objective.margins(w)
+            advance(w, z)
+
+    def _minimise_model(self) -> Vector:
+        """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
+        with self.clock("qp"):
+            share = QP_TOL[self.settings.solver]
+            w, bound = self.bundle.minimise(self.objective.reg, self.best.objective, share)
+        if bound > self.bound:
+            self._note_progress(bound - self.bound)
+            self.bound = bound
+        if bound - self.best.objective > IMPOSSIBLE * max(self._first_objective, abs(bound)):
+            raise BmrmError(
+                f"lower bound {bound:g} is above the objective {self.best.objective:g}: the loss "
+                f"{self.objective.loss.name} is not convex, or its derivatives are none of its values"
+            )
+        return w
+
+    def _search_and_cut(self, w: Vector, z: Vector) -> None:
+        """Search the line from the best point to the model's minimiser; cut a little beyond the new best."""
+        best, accuracy = self.best, self._accuracy()
+        dw, dz = w - best.w, z - best.margins
+        with self.clock("search"):
+            self.step = self.objective.search(best, dw, dz, max(2.0 * self.step, 1e-12), accuracy)
+        self._improve(best.w + self.step * dw, best.margins + self.step * dz)
+        stuck = best.objective - self.best.objective < STUCK * min(self.gap, abs(best.objective))
+        reach = 10.0 * max(self.shift, self.step) if stuck else 2.0 * self.step
+        self.shift = min(FARTHEST, reach)
+        self._cut_on_line(best, dw, dz, self.step, self.shift)
+
+    def _cut_at_minimiser(self, w: Vector, z: Vector) -> None:
+        """Cut at the model's minimiser itself."""
+        best = self.best
+        self._improve(w, z)
+        self._cut_on_line(best, w - best.w, z - best.margins, 0.0, 1.0)
+
+    def _cut_on_line(self, start: Iterate, dw: Vector, dz: Vector, step: float, shift: float) -> None:
+        """Cut at ``start + (step + shift) d``, or closer to ``step`` where the loss overflows."""
+        for _ in range(TRIES):
+            t = step + shift
+            if self._add_cut(start.w + t * dw, start.margins + t * dz):
+                return
+            shift *= 0.1
+        raise BmrmError("the risk is not finite anywhere near the best iterate")
+
+    def _add_cut(self, w: Vector, z: Vector) -> bool:
+        """Add the cut at ``w``; False where the risk there is too large for the cut to mean anything."""
+        with self.clock("products"):
+            cut = self.objective.cut(w, z, self._accuracy())
+        # Negated, so that NaN is refused as well.
+        if not (cut.risk <= USELESS * self._first_objective and np.isfinite(cut.gradients).all()):
+            return False
+        with self.clock("bundle"):
+            self.bundle.add(cut.gradients, cut.offsets)
+        return True
+
+    def _improve(self, w: Vector, z: Vector) -> None:
+        """Make ``w`` the best iterate if it is."""
+        with self.clock("loss"):
+            found = self.objective.at(w, z, self._accuracy())
+        if found.objective < self.best.objective:
+            self._note_progress(self.best.objective - found.objective)
+            self.best, self._evaluated = found, False
+
+    def _evaluate(self, w: Vector) -> Iterate:
+        """Evaluate J at ``w`` from a new product, free of what rounding added up along the way."""
+        with self.clock("products"):
+            z = self.objective.margins(w)
+        with self.clock("loss"):
+            return self.objective.at(w, z, 0.0)
+
+    def certified(self) -> Iterate:
+        """Return the best iterate, with J from a new product."""
+        if not self._evaluated:
+            self.best, self._evaluated = self._evaluate(self.best.w), True
+        return self.best
+
+    @property
+    def gap(self) -> float:
+        """Best objective minus best bound."""
+        return self.best.objective - self.bound
+
+    def _accuracy(self) -> float:
+        """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
+        size = abs(self.best.objective) or 1.0
+        return SEARCH_TOL * min(max(self.gap, 1e-16 * size), size)
+
+    def _converged(self) -> bool:
+        if self.gap > self.settings.absolute_tol(self.best.objective):
+            return False
+        self.certified()
+        return self.gap <= self.settings.absolute_tol(self.best.objective)
+
+    def _ended(self) -> bool:
+        """Observe the iteration that is over; True if a limit was hit."""
+        stop = self._observe() if self.iteration else False
+        if stop:
+            self.status = "interrupted"
+        elif self.iteration >= self.settings.max_iter:
+            self.status = "max_iter"
+        elif self.clock.elapsed >= self.settings.max_time:
+            self.status = "max_time"
+        elif self.iteration - self._last_progress > STALL:
+            self.status = "precision"
+        else:
+            return False
+        return True
+
+    def _note_progress(self, amount: float) -> None:
+        if not amount <= 1e-15 * abs(self.best.objective):
+            self._last_progress = self.iteration
+
+    def _observe(self) -> bool:
+        w, intercept = self.objective.model(self.best)
+        state = Progress(
+            iteration=self.iteration,
+            objective=self.best.objective,
+            lower_bound=min(self.bound, self.best.objective),
+            gap=max(self.gap, 0.0),
+            tol=self.settings.absolute_tol(self.best.objective),
+            cuts=len(self.bundle),
+            step=self.step,
+            seconds=dict(self.clock.parts),
+            elapsed=self.clock.elapsed,
+            w=w,
+            intercept=intercept,
+        )
+        self.history.append(state.row())
+        return self.settings.callback is not None and bool(self.settings.callback(state))

@@ -1,0 +1,285 @@
+"""`solve`: from a user's data and options to a run of the outer loop, and from its end to a `Result`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm import losses, regularizers
+from bmrm.bundle import Bundle
+from bmrm.dataset import Dataset, WithConstant
+from bmrm.errors import DataError, ParameterError
+from bmrm.labels import encode
+from bmrm.losses import Loss
+from bmrm.objective import Design, Objective
+from bmrm.result import Progress, Result
+from bmrm.solver import BundleMethod, Callback, Settings
+from bmrm.weights import ClassWeight
+
+Vector = NDArray[np.float64]
+
+BLOCKS = 16
+"""Cuts a pass where several pay."""
+
+
+def solve(
+    X: Any,
+    y: Any = None,
+    loss: str | Loss = "hinge",
+    reg: str = "l2",
+    lam: float = 1e-4,
+    *,
+    C: float | None = None,
+    sample_weight: Any = None,
+    class_weight: ClassWeight | None = None,
+    fit_intercept: bool = False,
+    penalize_intercept: bool = False,
+    intercept_scaling: float = 1.0,
+    tol: float = 1e-3,
+    tol_kind: str = "rel",
+    max_iter: int = 10_000,
+    max_time: float = np.inf,
+    warm_start: Result | Vector | None = None,
+    solver: str = "ocas",
+    cuts_per_pass: int | str = "auto",
+    max_cuts: int | None = None,
+    device: str = "auto",
+    dtype: DTypeLike | None = None,
+    threads: int | None = None,
+    callback: Callback | None = None,
+    verbose: int = 0,
+    **loss_params: float,
+) -> Result:
+    """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b, y_i) / sum_i s_i`` and certify the answer.
+
+    Parameters
+    ----------
+    X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+        A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
+    y : array_like of shape (n_samples,), optional
+        Labels; see `Dataset`.
+    loss : str or Loss, default "hinge"
+        One of `bmrm.losses.NAMES`, or a `bmrm.losses.CallableLoss`.
+    reg : {"l2"}, default "l2"
+        ``Omega(w) = |w|^2 / 2``.
+    lam : float, default 1e-4
+        Strength of the regulariser, positive.
+    C : float, optional
+        LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``.
+    sample_weight, class_weight, device, dtype, threads
+        See `Dataset`.
+    fit_intercept : bool, default False
+        Add an intercept b to every margin. It is not penalised, and is minimised out exactly.
+    penalize_intercept : bool, default False
+        With ``fit_intercept``: make it a constant feature of value ``intercept_scaling``, penalised like
+        all others.
+    intercept_scaling : float, default 1.0
+    tol : float, default 1e-3
+        End when the certified gap is at most ``tol * |objective|`` (``tol_kind="rel"``) or ``tol`` ("abs").
+    tol_kind : {"rel", "abs"}, default "rel"
+    max_iter : int, default 10000
+        Most passes over the data.
+    max_time : float, default inf
+        Most seconds.
+    warm_start : Result or ndarray of shape (n_features,), optional
+        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings its
+        cuts, whatever its lam.
+    solver : {"ocas", "bmrm"}, default "ocas"
+        "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
+    cuts_per_pass : int or "auto", default "auto"
+        Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
+        next to the products, else 1. Always 1 with an unpenalised intercept.
+    max_cuts : int, optional
+        Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
+    callback : callable, optional
+        Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
+    verbose : int, default 0
+        1 prints a line an iteration.
+    **loss_params : float
+        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ParameterError
+        For an argument out of its range.
+    DataError
+        For data, labels or weights that cannot be used; see `Dataset`.
+
+    References
+    ----------
+    Teo, Vishwanathan, Smola, Le, JMLR 11 (2010) 311. Franc, Sonnenburg, JMLR 10 (2009) 2157.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    >>> result = bmrm.solve(X, [1, 1, -1], lam=0.1, tol=1e-6)
+    >>> result.status, result.gap <= 1e-6 * result.objective
+    ('converged', True)
+    >>> result.predict(X)
+    array([ 1.,  1., -1.])
+    """
+    chosen = losses.get(loss, **loss_params)
+    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads)
+    if C is not None:
+        if not 0.0 < C < np.inf:
+            raise ParameterError(f"C: found {C:g}, expected a positive number")
+        lam = 1.0 / (C * data.total_weight)
+    settings = Settings(solver, tol, tol_kind, max_iter, max_time, _verbose(callback, verbose))
+    labels, classes = encode(data.y, data.shape[0], chosen)
+    if penalize_intercept and not fit_intercept:
+        raise ParameterError("penalize_intercept: goes with fit_intercept")
+    if not 0.0 < intercept_scaling < np.inf:
+        raise ParameterError(f"intercept_scaling: found {intercept_scaling:g}, expected a positive number")
+    fit_intercept = fit_intercept or chosen.needs_intercept
+    if chosen.needs_intercept and penalize_intercept:
+        raise ParameterError(f"loss {chosen.name}: its intercept cannot be penalised")
+    scaling = intercept_scaling if penalize_intercept else None
+    design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
+    profile = fit_intercept and not penalize_intercept
+    objective = Objective(
+        design,
+        chosen,
+        regularizers.get(reg, lam),
+        labels,
+        data.weights,
+        profile=profile,
+        blocks=_blocks(cuts_per_pass, design, solver, profile),
+        threads=data.threads,
+    )
+    bundle = Bundle(
+        design.shape[1],
+        objective.blocks,
+        max_cuts,
+        data.threads,
+        origin=_origin(data, chosen, profile, scaling),
+    )
+    w, bundle = _start(warm_start, bundle, scaling)
+    run = BundleMethod(objective, bundle, settings, w)
+    run.minimise()
+    return _result(run, data, classes)
+
+
+def _dataset(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: ClassWeight | None,
+    device: str,
+    dtype: DTypeLike | None,
+    threads: int | None,
+) -> Dataset:
+    if not isinstance(X, Dataset):
+        return Dataset(
+            X,
+            y,
+            sample_weight=sample_weight,
+            class_weight=class_weight,
+            device=device,
+            dtype=dtype,
+            threads=threads,
+        )
+    given = {
+        "y": y,
+        "device": None if device == "auto" else device,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+        "dtype": dtype,
+        "threads": threads,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"{name}: give it to the Dataset, not to solve")
+    return X
+
+
+def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
+    if not verbose:
+        return callback
+
+    def report(state: Progress) -> object:
+        print(
+            f"{state.iteration:6d}  J {state.objective:.8g}  bound {state.lower_bound:.8g}  "
+            f"gap {state.gap:.3g}  cuts {state.cuts}  {state.elapsed:.2f} s"
+        )
+        return callback(state) if callback is not None else None
+
+    return report
+
+
+def _blocks(cuts_per_pass: int | str, design: Design, solver: str, profile: bool) -> int:
+    m, d = design.shape
+    if cuts_per_pass == "auto":
+        # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
+        # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
+        # that.
+        cheap = design.nnz > max(1000 * d, 4_000_000) and m >= 64 * BLOCKS
+        return BLOCKS if cheap and solver == "ocas" and not profile else 1
+    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= m:
+        raise ParameterError(
+            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {m}"
+        )
+    if profile and cuts_per_pass > 1:
+        raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
+    return cuts_per_pass
+
+
+def _origin(data: Dataset, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
+    """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
+    function: object = loss
+    if isinstance(loss, losses.ScalarLoss):
+        function = (loss.name, tuple(loss.params.items()))
+    return data, function, profile, scaling
+
+
+def _start(
+    warm_start: Result | Vector | None, bundle: Bundle, scaling: float | None
+) -> tuple[Vector, Bundle]:
+    """Choose the first point, and the old bundle over the new one where its cuts still hold."""
+    d = bundle.n_features
+    if warm_start is None:
+        return np.zeros(d), bundle
+    if isinstance(warm_start, Result):
+        w, known = warm_start.w, warm_start.bundle
+        if scaling is not None:
+            w = np.append(w, warm_start.intercept / scaling)
+        if known.origin == bundle.origin and known.groups == bundle.groups and len(known):
+            bundle = known
+    else:
+        w = np.asarray(warm_start, np.float64)
+    if w.shape != (d,) or not np.isfinite(w).all():
+        raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
+    return w.copy(), bundle
+
+
+def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:
+    best = run.certified()
+    w, intercept = run.objective.model(best)
+    # Rounding may put the bound a few units in the last place above the objective.
+    bound = min(run.bound, best.objective)
+    return Result(
+        w=w,
+        intercept=intercept,
+        objective=best.objective,
+        lower_bound=bound,
+        gap=best.objective - bound,
+        status=run.status,
+        n_iter=run.iteration,
+        history=run.history,
+        timings={**run.clock.parts, "total": run.clock.elapsed},
+        bundle=run.bundle,
+        loss=run.objective.loss,
+        classes=classes,
+        lam=run.objective.reg.lam,
+        tol=run.settings.tol,
+        tol_kind=run.settings.tol_kind,
+        n_samples=data.shape[0],
+        n_features=data.shape[1],
+        nnz=data.nnz,
+    )

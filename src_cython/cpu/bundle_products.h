@@ -1,0 +1,57 @@
+// The two dense products of a bundle of cutting planes, A (n, d): Gram entries of new planes and the
+// combination that makes the next point. Own code, so that the threads of a BLAS and those
+// of OpenMP do not compete, and so that sums keep their order for any number of threads.
+#pragma once
+
+#include "matrix.h"
+
+namespace bmrm {
+
+/// out (n, P) = A B^T, A (n, d) and B (P, d). Sums run over pieces of columns that stay in cache, A read
+/// once.
+inline void gram(const double* A, i64 n, const double* B, i64 P, i64 d, int threads, double* out) {
+    constexpr i64 kColumns = 4096, kRows = 32;
+    i64 pieces = std::max<i64>(1, (d + kColumns - 1) / kColumns), strips = (n + kRows - 1) / kRows,
+        size = n * P;
+    Buffer<double> partial(pieces > 1 ? pieces * size : 0);
+    double* sums = pieces > 1 ? partial.get() : out;
+    const auto& kernels = DenseKernels<double>::get();
+    threads = threads_for(n * P * d / 8, threads);
+    for_each_task(pieces * strips, threads, [&](i64 t) {
+        i64 piece = t / strips, i = t % strips * kRows;
+        kernels.gram(A + i * d, std::min(kRows, n - i), B, P, d, piece * kColumns,
+                     std::min(d, (piece + 1) * kColumns), sums + piece * size + i * P);
+    });
+    if (pieces == 1) return;
+    for (i64 k = 0; k < size; ++k) {
+        double s = 0;
+        for (i64 piece = 0; piece < pieces; ++piece) s += partial[piece * size + k];
+        out[k] = s;
+    }
+}
+
+/// out (d) = coef A, the rows with coef 0 left out; A (n, d).
+inline void combine(const double* A, i64 n, i64 d, const double* coef, int threads, double* out) {
+    constexpr i64 kColumns = 1024;
+    std::vector<const double*> rows;
+    std::vector<double> factors;
+    for (i64 i = 0; i < n; ++i)
+        if (coef[i] != 0) {
+            rows.push_back(A + i * d);
+            factors.push_back(coef[i]);
+        }
+    i64 used = static_cast<i64>(rows.size());
+    const auto& kernels = DenseKernels<double>::get();
+    for_each_task((d + kColumns - 1) / kColumns, threads_for(used * d / 2, threads), [&](i64 t) {
+        i64 j = t * kColumns, width = std::min(kColumns, d - j);
+        std::fill_n(out + j, width, 0.0);
+        const double* part[8];
+        for (i64 i = 0; i < used; i += 8) {
+            i64 count = std::min<i64>(8, used - i);
+            for (i64 k = 0; k < count; ++k) part[k] = rows[i + k] + j;
+            kernels.add_rows(part, factors.data() + i, count, width, kColumns, out + j);
+        }
+    });
+}
+
+}  // namespace bmrm

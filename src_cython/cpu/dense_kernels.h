@@ -1,0 +1,98 @@
+// Inner loops over dense rows: products, and the Gram tiles of the bundle. Included once for each
+// instruction set (dispatch.h), after sparse_kernels.h, hence no guard.
+
+namespace bmrm {
+namespace BMRM_ISA {
+
+template <class V>
+struct Dense {
+    /// out[i] = x_i . w for the rows [begin, end) of X, which has d columns.
+    BMRM_TARGET static void rows(const V* X, i64 d, i64 begin, i64 end, const double* w, double* out) {
+        i64 i = begin, ahead = d < kAhead ? 4 * d : kAhead;
+        for (; i + 4 <= end; i += 4) tile<4, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
+        for (; i < end; ++i) tile<1, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
+    }
+
+    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n; entries are
+    /// prefetched `ahead` places before their use.
+    BMRM_TARGET static void add_rows(const V* const* row, const double* c, i64 n, i64 width, i64 ahead,
+                                     double* acc) {
+        i64 i = 0;
+        for (; i + 8 <= n; i += 8) add_some<8>(row + i, c + i, width, ahead, acc);
+        for (; i < n; ++i) add_some<1>(row + i, c + i, width, ahead, acc);
+    }
+
+    /// out[i*P + p] = sum over k in [lo, hi) of A[i*d + k] * B[p*d + k], for i < n and p < P.
+    BMRM_TARGET static void gram(const V* A, i64 n, const double* B, i64 P, i64 d, i64 lo, i64 hi,
+                                 double* out) {
+        constexpr int T = BMRM_GRAM_TILE;
+        i64 i = 0;
+        for (; i + T <= n; i += T) gram_rows<T>(A + i * d, B, P, d, lo, hi, out + i * P);
+        for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
+    }
+
+  private:
+    template <int R>
+    BMRM_INLINE static void gram_rows(const V* A, const double* B, i64 P, i64 d, i64 lo, i64 hi,
+                                      double* out) {
+        constexpr int T = BMRM_GRAM_TILE;
+        i64 p = 0;
+        for (; p + T <= P; p += T) tile<R, T>(A, d, B + p * d, d, lo, hi, 0, out + p, P);
+        for (; p < P; ++p) tile<R, 1>(A, d, B + p * d, d, lo, hi, 0, out + p, P);
+    }
+
+    /// R x C sums of products, all in registers; two partial sums where one would wait for its own latency.
+    template <int R, int C>
+    BMRM_INLINE static void tile(const V* A, i64 lda, const double* B, i64 ldb, i64 lo, i64 hi, i64 ahead,
+                                 double* out, i64 ldo) {
+        constexpr int U = C == 1 ? 2 : 1;
+        Pack<8> sum[R][C][U], a, b[C];
+        for (int r = 0; r < R; ++r)
+            for (int c = 0; c < C; ++c)
+                for (int u = 0; u < U; ++u) sum[r][c][u].clear();
+        i64 k = lo;
+        for (; k + 8 * U <= hi; k += 8 * U)
+            for (int u = 0; u < U; ++u) {
+                for (int c = 0; c < C; ++c) b[c].read(B + c * ldb + k + 8 * u);
+                for (int r = 0; r < R; ++r) {
+                    if (u == 0 && ahead) __builtin_prefetch(A + r * lda + k + ahead);
+                    a.read(A + r * lda + k + 8 * u);
+                    for (int c = 0; c < C; ++c) sum[r][c][u].add_product(a, b[c]);
+                }
+            }
+        for (; k < hi; k += 8) {
+            i64 n = hi - k < 8 ? hi - k : 8;
+            for (int c = 0; c < C; ++c) b[c].read_tail(B + c * ldb + k, n, n);
+            for (int r = 0; r < R; ++r) {
+                a.read_tail(A + r * lda + k, n, n);
+                for (int c = 0; c < C; ++c) sum[r][c][0].add_product(a, b[c]);
+            }
+        }
+        for (int r = 0; r < R; ++r)
+            for (int c = 0; c < C; ++c) {
+                if constexpr (U == 2) sum[r][c][0].add(sum[r][c][1]);
+                out[r * ldo + c] = sum[r][c][0].sum();
+            }
+    }
+
+    template <int N>
+    BMRM_INLINE static void add_some(const V* const* row, const double* c, i64 width, i64 ahead,
+                                     double* acc) {
+        Pack<8> sum, x;
+        i64 j = 0;
+        for (; j + 8 <= width; j += 8) {
+            sum.read(acc + j);
+            for (int n = 0; n < N; ++n) {
+                __builtin_prefetch(row[n] + j + ahead);
+                x.read(row[n] + j);
+                sum.add_product(c[n], x);
+            }
+            sum.write(acc + j);
+        }
+        for (; j < width; ++j)
+            for (int n = 0; n < N; ++n) acc[j] += c[n] * row[n][j];
+    }
+};
+
+}  // namespace BMRM_ISA
+}  // namespace bmrm

@@ -1,0 +1,143 @@
+// The kernels for each instruction set, and the choice among them when the process first uses them.
+#pragma once
+
+#include <cstdlib>
+
+#include "simd.h"
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors pass between inlined functions alone
+
+#define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
+
+#define BMRM_ISA baseline
+#define BMRM_TARGET
+#define BMRM_REGISTER 2
+#define BMRM_GRAM_TILE 2
+#include "pack.h"
+//
+#include "sparse_kernels.h"
+//
+#include "dense_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_REGISTER
+#undef BMRM_GRAM_TILE
+
+#if defined(__x86_64__)
+#define BMRM_ISA avx2
+#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
+#define BMRM_REGISTER 4
+#define BMRM_GRAM_TILE 2
+#include "pack.h"
+//
+#include "sparse_kernels.h"
+//
+#include "dense_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_REGISTER
+#undef BMRM_GRAM_TILE
+
+#define BMRM_ISA avx512
+#define BMRM_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")))
+#define BMRM_REGISTER 8
+#define BMRM_GRAM_TILE 4
+#include "pack.h"
+//
+#include "sparse_kernels.h"
+//
+#include "dense_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_REGISTER
+#undef BMRM_GRAM_TILE
+#endif
+
+#undef BMRM_INLINE
+
+namespace bmrm {
+
+enum class Isa { baseline, avx2, avx512 };
+
+/// The widest instruction set of this processor, or the lower one that BMRM_CPU_ISA names.
+inline Isa isa() {
+    static const Isa chosen = [] {
+        Isa best = Isa::baseline;
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+            best = Isa::avx2;
+        if (best == Isa::avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+            best = Isa::avx512;
+#endif
+        const char* limit = std::getenv("BMRM_CPU_ISA");
+        if (limit && !std::strcmp(limit, "baseline")) return Isa::baseline;
+        if (limit && !std::strcmp(limit, "avx2") && best > Isa::avx2) return Isa::avx2;
+        return best;
+    }();
+    return chosen;
+}
+
+inline const char* isa_name() {
+    return isa() == Isa::avx512 ? "avx512" : isa() == Isa::avx2 ? "avx2" : "baseline";
+}
+
+/// Pointers to the functions of one kernel struct, as compiled for one instruction set.
+template <class I, class V>
+struct SparseKernels {
+    using Model = baseline::Sparse<I, V>;
+    decltype(&Model::rows) rows;
+    decltype(&Model::span) span;
+    decltype(&Model::rows_split) rows_split;
+    decltype(&Model::scatter) scatter;
+    decltype(&Model::cut_row) cut_row;
+    decltype(&Model::template rows_many<8>) rows_many[6];  // 2, 4, 8, 16, 24, 32 columns
+
+    template <class K>
+    static SparseKernels of() {
+        return {K::rows,
+                K::span,
+                K::rows_split,
+                K::scatter,
+                K::cut_row,
+                {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
+                 K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>}};
+    }
+
+    static const SparseKernels& get() {
+        static const SparseKernels chosen = [] {
+#if defined(__x86_64__)
+            if (isa() == Isa::avx512) return of<avx512::Sparse<I, V>>();
+            if (isa() == Isa::avx2) return of<avx2::Sparse<I, V>>();
+#endif
+            return of<baseline::Sparse<I, V>>();
+        }();
+        return chosen;
+    }
+};
+
+template <class V>
+struct DenseKernels {
+    using Model = baseline::Dense<V>;
+    decltype(&Model::rows) rows;
+    decltype(&Model::add_rows) add_rows;
+    decltype(&Model::gram) gram;
+
+    template <class K>
+    static DenseKernels of() {
+        return {K::rows, K::add_rows, K::gram};
+    }
+
+    static const DenseKernels& get() {
+        static const DenseKernels chosen = [] {
+#if defined(__x86_64__)
+            if (isa() == Isa::avx512) return of<avx512::Dense<V>>();
+            if (isa() == Isa::avx2) return of<avx2::Dense<V>>();
+#endif
+            return of<baseline::Dense<V>>();
+        }();
+        return chosen;
+    }
+};
+
+}  // namespace bmrm

@@ -1,0 +1,49 @@
+// Names that the kernels of every instruction set share.
+//
+// The kernels are written once, with the vector extensions of GCC and Clang, and compiled three times
+// (dispatch.h): for AVX-512, for AVX2 with FMA and for whatever the compiler targets by default. They
+// compute with packs of 8 doubles, held in one, two or four registers (pack.h); the order of every
+// sum is the same in all three, which thus differ by the rounding of fused multiply-adds alone.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace bmrm {
+
+using i64 = std::int64_t;
+
+/// Value type of a matrix whose stored entries are all 1: no values are kept.
+struct One {};
+
+/// Lanes 0 .. n-1 all ones, the others zero: load at kLaneMask + 8 - n.
+alignas(64) inline const i64 kLaneMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+
+/// Entries between the one in use and the one prefetched. The hardware prefetchers of the x86
+/// cores measured stop at 4 KiB pages and lose the streams among the gathers: without the hint
+/// text-like matrices run at half the speed.
+constexpr i64 kAhead = 1024;
+
+/// Rows at most this long are summed eight at a time where they are of about the same length.
+constexpr i64 kShortRow = 32;
+
+/// Index arrays end in this many valid (zero) entries: tails read eight at once, short rows up to kShortRow.
+constexpr i64 kIndexPad = 64;
+
+/// Vectors of L doubles, floats or integers.
+template <int L>
+struct Lanes;
+#define BMRM_LANES_OF(L)                                        \
+    template <>                                                 \
+    struct Lanes<L> {                                           \
+        typedef double f64 __attribute__((vector_size(8 * L))); \
+        typedef float f32 __attribute__((vector_size(4 * L)));  \
+        typedef i64 mask __attribute__((vector_size(8 * L)));   \
+    };
+BMRM_LANES_OF(2)
+BMRM_LANES_OF(4)
+BMRM_LANES_OF(8)
+#undef BMRM_LANES_OF
+
+}  // namespace bmrm

@@ -1,0 +1,197 @@
+// Inner loops over compressed rows. Included once for each instruction set (dispatch.h), after pack.h, hence
+// no guard.
+
+namespace bmrm {
+namespace BMRM_ISA {
+
+/// Sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val.
+template <class I, class V>
+BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, const double* w) {
+    constexpr bool ones = std::is_same_v<V, One>;
+    Pack<8> sum, gathered, values;
+    sum.clear();
+    i64 k = lo;
+    for (; k + 8 <= hi; k += 8) {
+        __builtin_prefetch(idx + k + kAhead);
+        gathered.gather(w, idx + k);
+        if constexpr (ones) {
+            sum.add(gathered);
+        } else {
+            __builtin_prefetch(val + k + kAhead);
+            values.read(val + k);
+            sum.add_product(gathered, values);
+        }
+    }
+    if (k < hi) {
+        gathered.gather(w, idx + k);
+        if constexpr (!ones) {
+            values.read_tail(val + k, hi - k, nnz - k);
+            gathered.multiply(values);
+        }
+        gathered.keep_first(hi - k);
+        sum.add(gathered);
+    }
+    return sum.sum();
+}
+
+template <class I, class V>
+struct Sparse {
+    /// out[i] = row i . w for i in [begin, end), added to out[i] when `add`.
+    BMRM_TARGET static void rows(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin, i64 end,
+                                 const double* w, bool add, double* out) {
+        i64 i = begin;
+        if constexpr (std::is_same_v<V, One>)
+            for (; i + 8 <= end; i += 8)
+                if (!short_rows(ptr + i, idx, w, add, out + i))
+                    for (i64 row = i; row < i + 8; ++row)
+                        whole_row(ptr + row, idx, val, nnz, w, add, out + row);
+        for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, out + i);
+    }
+
+    /// Part of one row: the entries [lo, hi).
+    BMRM_TARGET static double span(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
+        return dot(idx, val, lo, hi, nnz, w);
+    }
+
+    /// Rows cut by index into consecutive parts: out[n][i] += the sum of row i over the indices in
+    /// [bound[n], bound[n + 1]), n < parts. Indices ascend; one look at a row serves all parts.
+    BMRM_TARGET static void rows_split(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
+                                       i64 end, const i64* bound, i64 parts, const double* w,
+                                       double* const* out) {
+        for (i64 i = begin; i < end; ++i) {
+            i64 lo = ptr[i], last = ptr[i + 1];
+            if (bound[0] > 0) lo += count_below(idx + lo, last - lo, bound[0]);
+            for (i64 n = 0; n < parts && lo < last; ++n) {
+                i64 hi = lo + count_below(idx + lo, last - lo, bound[n + 1]);
+                if (lo < hi) out[n][i] += dot(idx, val, lo, hi, nnz, w);
+                lo = hi;
+            }
+        }
+    }
+
+    /// acc += the rows [begin, end), row i times r[i]; rows with r[i] == 0 are left out when `skip`. A row is
+    /// the entries at[i*stride] to at[i*stride + 1], the whole row when stride is 1; it is prefetched `ahead`
+    /// rows early where the entries taken do not follow each other in memory.
+    BMRM_TARGET static void scatter(const i64* at, i64 stride, const I* idx, const V* val, i64 begin, i64 end,
+                                    const double* r, bool skip, i64 ahead, double* acc) {
+        constexpr i64 kChunk = 1024;
+        i64 used[kChunk];
+        for (i64 first = begin; first < end; first += kChunk) {
+            i64 last = first + kChunk < end ? first + kChunk : end, count = 0;
+            for (i64 i = first; i < last; ++i) {
+                used[count] = i;
+                count += !skip || r[i] != 0;
+            }
+            if (stride == 1 && count == last - first) {
+                for (i64 i = first; i < last; ++i)
+                    add_row(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], acc);
+                continue;
+            }
+            for (i64 q = 0; q < count; ++q) {
+                const i64* row = at + used[q] * stride;
+                i64 soon = at[used[q + ahead < count ? q + ahead : q] * stride];
+                add_row(idx, val, row[0], row[1], soon, r[used[q]], acc);
+            }
+        }
+    }
+
+    /// cut[s] = first entry of the row [lo, hi) whose index is bound[s] or more, s < strips; indices ascend.
+    BMRM_TARGET static void cut_row(const I* idx, i64 lo, i64 hi, const i64* bound, i64 strips, i64* cut) {
+        for (i64 s = 0; s < strips; ++s) cut[s] = lo = lo + count_below(idx + lo, hi - lo, bound[s]);
+    }
+
+    /// out[i*W + c] = sum over the entries k of row i of val[k] * R[idx[k]*W + c], c < W, added when `add`.
+    template <int W>
+    BMRM_TARGET static void rows_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
+                                      const double* R, bool add, double* out) {
+        for (i64 i = begin; i < end; ++i) {
+            Pack<W> even, odd, row;  // two sums, for the latency of an addition
+            if (add)
+                even.read(out + i * W);
+            else
+                even.clear();
+            odd.clear();
+            i64 k = ptr[i];
+            for (; k + 2 <= ptr[i + 1]; k += 2) {
+                row.read(R + idx[k] * i64{W});
+                even.add_product(scaled(val, k, 1.0), row);
+                row.read(R + idx[k + 1] * i64{W});
+                odd.add_product(scaled(val, k + 1, 1.0), row);
+            }
+            if (k < ptr[i + 1]) {
+                row.read(R + idx[k] * i64{W});
+                even.add_product(scaled(val, k, 1.0), row);
+            }
+            even.add(odd);
+            even.write(out + i * W);
+        }
+    }
+
+  private:
+    BMRM_INLINE static void whole_row(const i64* ptr, const I* idx, const V* val, i64 nnz, const double* w,
+                                      bool add, double* out) {
+        double s = dot(idx, val, ptr[0], ptr[1], nnz, w);
+        *out = add ? *out + s : s;
+    }
+
+    /// Eight rows of ones at once, one in each lane: spares the sum over lanes and the mispredicted end of
+    /// every row. False where the rows are too long or differ too much for that.
+    BMRM_INLINE static bool short_rows(const i64* ptr, const I* idx, const double* w, bool add, double* out) {
+        const I* from[8];
+        i64 length[8], longest = 0, total = ptr[8] - ptr[0];
+        if (total > 8 * kShortRow) return false;
+        for (int l = 0; l < 8; ++l) {
+            from[l] = idx + ptr[l];
+            length[l] = ptr[l + 1] - ptr[l];
+            longest = length[l] > longest ? length[l] : longest;
+        }
+        if (longest > kShortRow || longest * 8 > total + total / 4 + 8) return false;
+        __builtin_prefetch(from[0] + kAhead);
+        __builtin_prefetch(from[4] + kAhead);
+        Pack<8> sum, before;
+        sum.clear();
+        for (i64 k = 0; k < longest; ++k) sum.add_where(w, from, k, length);
+        if (add) {
+            before.read(out);
+            sum.add(before);
+        }
+        sum.write(out);
+        return true;
+    }
+
+    /// Adds the entries [lo, hi), prefetching as many from entry `soon` on.
+    BMRM_INLINE static void add_row(const I* idx, const V* val, i64 lo, i64 hi, i64 soon, double c,
+                                    double* acc) {
+        i64 k = lo;
+        for (; k + 8 <= hi; k += 8) {
+            __builtin_prefetch(idx + soon + (k - lo));
+            if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + soon + (k - lo));
+            for (int u = 0; u < 8; ++u) acc[idx[k + u]] += scaled(val, k + u, c);
+        }
+        for (; k < hi; ++k) acc[idx[k]] += scaled(val, k, c);
+    }
+
+    BMRM_INLINE static double scaled(const V* val, i64 k, double c) {
+        if constexpr (std::is_same_v<V, One>)
+            return c;
+        else
+            return c * val[k];
+    }
+
+    /// How many of the n ascending indices are below `bound`: halving, then a vectorised count.
+    BMRM_INLINE static i64 count_below(const I* idx, i64 n, i64 bound) {
+        const I* start = idx;
+        while (n > 32) {
+            i64 half = n / 2;
+            if (idx[half - 1] < bound) idx += half;
+            n -= half;
+        }
+        i64 c = idx - start;
+        int below = 0;
+        for (i64 k = 0; k < n; ++k) below += idx[k] < bound;
+        return c + below;
+    }
+};
+
+}  // namespace BMRM_ISA
+}  // namespace bmrm

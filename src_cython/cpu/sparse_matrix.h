@@ -1,0 +1,177 @@
+// X by compressed rows: the column indices copied in the smallest type that fits, the row pointers and
+// values shared with the caller. X^T r has two ways, chosen by what r and the matrix are and
+// by nothing that happened before, so that equal calls give equal bits:
+//   gather   rows of X^T (transpose.h), built at the first product that wants it;
+//   scatter  rows of X added into private sums of groups of rows; needs no X^T, skips rows with r_i = 0.
+#pragma once
+
+#include <cmath>
+
+#include "strips.h"
+#include "transpose.h"
+
+namespace bmrm {
+
+/// Entries that a group of rows has at least, and the most groups, where rows are added up.
+constexpr i64 kSmallestGroup = 1 << 14, kMostGroups = 64;
+
+template <class I, class V>
+class SparseMatrix final : public Matrix {
+  public:
+    SparseMatrix(i64 m, i64 d, const i64* ptr, Buffer<I> idx, const V* val, bool finite, int threads,
+                 TransposePolicy policy)
+        : m_(m),
+          d_(d),
+          nnz_(ptr[m]),
+          ptr_(ptr),
+          idx_(std::move(idx)),
+          val_(val),
+          finite_(finite),
+          threads_(threads),
+          policy_(policy),
+          tiles_(ptr, m),
+          whole_rows_(d, ptr) {}
+
+    void matvec(const double* w, double* out) const override {
+        const auto& kernels = SparseKernels<I, V>::get();
+        i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
+        std::vector<double> sums(pieces);
+        for_each_task(tiles + pieces, threads_for(nnz_ + m_, threads_), [&](i64 t) {
+            if (t < tiles) {
+                Range rows = tiles_.tiles[t];
+                kernels.rows(ptr_, idx_.get(), val_, nnz_, rows.begin, rows.end, w, false, out);
+            } else {
+                const auto& piece = tiles_.pieces[t - tiles];
+                sums[t - tiles] = kernels.span(idx_.get(), val_, nnz_, piece.begin, piece.end, w);
+            }
+        });
+        for (const auto& piece : tiles_.pieces) out[piece.row] = 0;
+        for (i64 p = 0; p < pieces; ++p) out[tiles_.pieces[p].row] += sums[p];
+    }
+
+    void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
+        if (!gathers(r)) return scatter(r, starts, blocks, out);
+        build_transpose();
+        int threads = threads_for(nnz_ + blocks * d_, threads_);
+        if (narrow_)
+            narrow_->rmatvec_blocks(r, starts, blocks, threads, out);
+        else
+            wide_->rmatvec_blocks(r, starts, blocks, threads, out);
+    }
+
+    void rmatmat(const double* R, i64 K, double* out) override {
+        if (policy_ == TransposePolicy::never) return scatter_columns(R, K, out);
+        static constexpr i64 widths[6] = {2, 4, 8, 16, 24, 32};
+        build_transpose();
+        int threads = threads_for(nnz_ * K, threads_);
+        for (i64 first = 0; first < K; first += 32) {
+            i64 columns = std::min<i64>(32, K - first);
+            int kernel = static_cast<int>(std::lower_bound(widths, widths + 6, columns) - widths);
+            i64 ld = widths[kernel];
+            Buffer<double> in(m_ * ld), sums(d_ * ld);
+            for_each_task(m_, threads, [&](i64 i) {
+                std::copy_n(R + i * K + first, columns, in.get() + i * ld);
+                std::fill(in.get() + i * ld + columns, in.get() + (i + 1) * ld, 0.0);
+            });
+            if (narrow_)
+                narrow_->rmatmat(in.get(), ld, kernel, threads, sums.get());
+            else
+                wide_->rmatmat(in.get(), ld, kernel, threads, sums.get());
+            for (i64 j = 0; j < d_; ++j) std::copy_n(sums.get() + j * ld, columns, out + j * K + first);
+        }
+    }
+
+    void build_transpose() override {
+        std::lock_guard<std::mutex> hold(building_);
+        if (narrow_ || wide_) return;
+        i64 panel = panel_rows(m_, d_, nnz_);
+        if (panel <= kLargestPanel)
+            narrow_ = std::make_unique<Transpose<std::uint16_t, V>>(m_, d_, ptr_, idx_.get(), val_, panel,
+                                                                    threads_);
+        else
+            wide_ = std::make_unique<Transpose<std::uint32_t, V>>(m_, d_, ptr_, idx_.get(), val_, panel,
+                                                                  threads_);
+    }
+
+    i64 bytes() const override {
+        i64 values = std::is_same_v<V, One> ? 0 : nnz_ * static_cast<i64>(sizeof(V));
+        return (m_ + 1) * 8 + idx_.bytes() + values + (strips_ ? strips_->bytes() : 0) +
+               (narrow_ ? narrow_->bytes() : 0) + (wide_ ? wide_->bytes() : 0);
+    }
+    bool has_transpose() const override { return narrow_ || wide_; }
+    int index_bytes() const override { return sizeof(I); }
+    bool ones() const override { return std::is_same_v<V, One>; }
+
+  private:
+    /// Whether X^T r reads X^T.
+    bool gathers(const double* r) const {
+        return keeps_transpose(policy_, m_, d_, nnz_) && !(finite_ && mostly_zero(r));
+    }
+
+    /// Whether under 40 % of r (of a fixed sample of 4096 entries) is not zero.
+    bool mostly_zero(const double* r) const {
+        i64 step = std::max<i64>(1, m_ / 4096), sample = 0, nonzero = 0;
+        for (i64 i = 0; i < m_; i += step, ++sample) nonzero += r[i] != 0;
+        return nonzero * 10 < sample * 4;
+    }
+
+    void scatter(const double* r, const i64* starts, i64 blocks, double* out) {
+        i64 wanted = std::clamp<i64>(std::min(nnz_ / (kEntriesPerSum * d_ + 1), nnz_ / kSmallestGroup), 1,
+                                     kMostGroups);
+        std::vector<Group> groups;
+        for (i64 b = 0; b < blocks; ++b)
+            for (Range rows : split_evenly(starts[b], starts[b + 1], (wanted + blocks - 1) / blocks,
+                                           [&](i64 k) { return ptr_[k] + kRowCost * k; }))
+                groups.push_back({b, rows});
+        int threads = threads_for(nnz_ + blocks * d_, threads_);
+        // Strips change no sum, so this choice may look at the number of threads: one sum on one thread is
+        // fastest by whole rows.
+        const Strips& strips = threads == 1 && groups.size() == 1 ? whole_rows_ : get_strips();
+        i64 parts = strips.count();
+        bool direct = static_cast<i64>(groups.size()) == blocks;
+        Buffer<double> partial(direct ? 0 : static_cast<i64>(groups.size()) * d_);
+        double* sums = direct ? out : partial.get();
+        const auto& kernels = SparseKernels<I, V>::get();
+        i64 ahead = 1 + kAhead * m_ * parts / (nnz_ + 1);
+        for_each_task(static_cast<i64>(groups.size()) * parts, threads, [&](i64 t) {
+            Range rows = groups[t / parts].rows, columns = strips.columns(t % parts);
+            double* acc = sums + t / parts * d_;
+            std::fill(acc + columns.begin, acc + columns.end, 0.0);
+            kernels.scatter(strips.rows(t % parts), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
+                            ahead, acc);
+        });
+        if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
+    }
+
+    const Strips& get_strips() {
+        std::lock_guard<std::mutex> hold(building_);
+        if (!strips_) strips_ = std::make_unique<Strips>(m_, d_, ptr_, idx_.get(), val_, threads_);
+        return *strips_;
+    }
+
+    void scatter_columns(const double* R, i64 K, double* out) {
+        const i64 all[2] = {0, m_};
+        Buffer<double> column(m_), sums(d_);
+        for (i64 c = 0; c < K; ++c) {
+            for (i64 i = 0; i < m_; ++i) column[i] = R[i * K + c];
+            scatter(column.get(), all, 1, sums.get());
+            for (i64 j = 0; j < d_; ++j) out[j * K + c] = sums[j];
+        }
+    }
+
+    i64 m_, d_, nnz_;
+    const i64* ptr_;
+    Buffer<I> idx_;
+    const V* val_;
+    bool finite_;
+    int threads_;
+    TransposePolicy policy_;
+    RowTiles tiles_;
+    std::mutex building_;
+    Strips whole_rows_;
+    std::unique_ptr<Strips> strips_;
+    std::unique_ptr<Transpose<std::uint16_t, V>> narrow_;
+    std::unique_ptr<Transpose<std::uint32_t, V>> wide_;
+};
+
+}  // namespace bmrm

@@ -1,0 +1,84 @@
+// Rows of X cut into strips of columns, for adding rows into a long vector: the part of the vector that
+// a strip writes stays in the second level of cache, and strips are tasks for different threads (column
+// blocking; compare Im, Yelick, Vuduc, "Sparsity: optimization framework for sparse matrix kernels", 2004).
+// Worth it where rows are long enough that a strip holds a run of them.
+#pragma once
+
+#include "matrix.h"
+
+namespace bmrm {
+
+/// Sums longer than this many columns leave the cache.
+constexpr i64 kCachedColumns = 1 << 16;
+/// Entries of a row in one strip, on average, at least; and the most strips, a power of two.
+constexpr i64 kStripEntries = 96, kMostStrips = 16;
+
+inline i64 strips_for(i64 m, i64 d, i64 nnz) {
+    i64 strips = 1;
+    while (strips < kMostStrips && d > strips * kCachedColumns && nnz > 2 * strips * kStripEntries * m)
+        strips *= 2;
+    return strips;
+}
+
+/// Where each row crosses each strip.
+class Strips {
+  public:
+    /// One strip of whole rows.
+    Strips(i64 d, const i64* ptr) : rows_(ptr), bounds_{0, d} {}
+
+    /// As many strips as suit the shape; one, when the rows are not sorted.
+    template <class I, class V>
+    Strips(i64 m, i64 d, const i64* ptr, const I* idx, const V*, int threads) : rows_(ptr) {
+        i64 n = strips_for(m, d, ptr[m]);
+        if (n > 1 && !sorted(m, ptr, idx, threads)) n = 1;
+        choose_bounds(n, d, ptr[m], idx);
+        if (n == 1) return;
+        cuts_ = Buffer<i64>(m * n + 1);
+        rows_ = cuts_.get();
+        auto cut_row = SparseKernels<I, V>::get().cut_row;
+        for_each_task((m + kRows - 1) / kRows, threads_for(ptr[m], threads), [&](i64 t) {
+            for (i64 i = t * kRows; i < std::min(m, (t + 1) * kRows); ++i)
+                cut_row(idx, ptr[i], ptr[i + 1], bounds_.data(), n, cuts_.get() + i * n);
+        });
+        cuts_[m * n] = ptr[m];
+    }
+
+    i64 count() const { return static_cast<i64>(bounds_.size()) - 1; }
+    Range columns(i64 s) const { return {bounds_[s], bounds_[s + 1]}; }
+    /// Row i of strip s is the entries rows(s)[i * count()] to rows(s)[i * count() + 1].
+    const i64* rows(i64 s) const { return rows_ + s; }
+    i64 bytes() const { return cuts_.bytes(); }
+
+  private:
+    static constexpr i64 kRows = 1024;
+
+    template <class I>
+    static bool sorted(i64 m, const i64* ptr, const I* idx, int threads) {
+        std::vector<char> good((m + kRows - 1) / kRows);
+        for_each_task(static_cast<i64>(good.size()), threads_for(ptr[m], threads), [&](i64 t) {
+            bool ascends = true;
+            for (i64 i = t * kRows; i < std::min(m, (t + 1) * kRows); ++i)
+                for (i64 k = ptr[i] + 1; k < ptr[i + 1]; ++k) ascends &= idx[k - 1] <= idx[k];
+            good[t] = ascends;
+        });
+        return std::all_of(good.begin(), good.end(), [](char ascends) { return ascends; });
+    }
+
+    /// Quantiles of a fixed sample of the indices, so that strips take equal work.
+    template <class I>
+    void choose_bounds(i64 n, i64 d, i64 nnz, const I* idx) {
+        std::vector<I> sample;
+        if (n > 1)
+            for (i64 k = 0, step = std::max<i64>(1, nnz >> 16); k < nnz; k += step) sample.push_back(idx[k]);
+        std::sort(sample.begin(), sample.end());
+        bounds_.assign(1, 0);
+        for (i64 s = 1; s < n; ++s) bounds_.push_back(sample[sample.size() * s / n]);
+        bounds_.push_back(d);
+    }
+
+    const i64* rows_;
+    Buffer<i64> cuts_;
+    std::vector<i64> bounds_;
+};
+
+}  // namespace bmrm

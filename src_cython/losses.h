@@ -1,0 +1,225 @@
+// The scalar losses, each written once: value and derivative in the margin u = x.w + b for a label y.
+//
+// Both compilers read this file: the CPU kernels (risk_kernels.inl) and, where there are any, device kernels.
+// Conventions: binary labels are -1 and +1; at a kink the derivative is the one of smaller size, so that a
+// margin exactly on the edge counts as satisfied.  A new loss is a struct here, a line in BMRM_LOSSES and a
+// class of a few lines in bmrm/losses.
+//
+// Sources: Teo, Vishwanathan, Smola, Le, JMLR 11 (2010), table 5 (hinge, squared hinge, logistic,
+// exponential, squared, absolute, quantile, epsilon-insensitive, Huber, Poisson, novelty); Chapelle, Neural
+// Comp. 19 (2007) 1155 (Huber hinge).
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define BMRM_HD __host__ __device__ inline
+#else
+#define BMRM_HD inline
+#endif
+
+namespace bmrm {
+
+// exp(x) to about 1 ulp without branches or table, so that loops over it vectorise: x = k ln 2 + r,
+// |r| <= ln(2)/2, Taylor to r^13, scaled by 2^k in two steps so that subnormal results round once.
+BMRM_HD double exp_branchless(const double x_in) {
+    const double x = x_in > 1000.0 ? 1000.0 : (x_in < -1000.0 ? -1000.0 : x_in);
+    const double shifter = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+    const double shifted = x * 1.4426950408889634074 + shifter;
+    const double k = shifted - shifter;
+    const double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+    double p = 1.6059043836821613e-10;
+    p = p * r + 2.08767569878681e-09;
+    p = p * r + 2.505210838544172e-08;
+    p = p * r + 2.755731922398589e-07;
+    p = p * r + 2.7557319223985893e-06;
+    p = p * r + 2.48015873015873e-05;
+    p = p * r + 1.984126984126984e-04;
+    p = p * r + 1.388888888888889e-03;
+    p = p * r + 8.333333333333333e-03;
+    p = p * r + 4.1666666666666664e-02;
+    p = p * r + 1.6666666666666666e-01;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    const int64_t n = int64_t(int32_t(k));
+    const int64_t half = n >> 1;
+    const int64_t low_bits = (half + 1023) << 52, high_bits = (n - half + 1023) << 52;
+    double low, high;
+    memcpy(&low, &low_bits, 8);
+    memcpy(&high, &high_bits, 8);
+    // NaN takes the arithmetic path and stays NaN.
+    return p * low * high;
+}
+
+// log(1 + t) for 0 <= t <= 1: 2 atanh(t / (2 + t)), whose series in (t / (2 + t))^2 <= 1/9 ends at 1e-17.
+BMRM_HD double log1p_unit(const double t) {
+    const double s = t / (2.0 + t), q = s * s;
+    double p = 1.0 / 33.0;
+    p = p * q + 1.0 / 31.0;
+    p = p * q + 1.0 / 29.0;
+    p = p * q + 1.0 / 27.0;
+    p = p * q + 1.0 / 25.0;
+    p = p * q + 1.0 / 23.0;
+    p = p * q + 1.0 / 21.0;
+    p = p * q + 1.0 / 19.0;
+    p = p * q + 1.0 / 17.0;
+    p = p * q + 1.0 / 15.0;
+    p = p * q + 1.0 / 13.0;
+    p = p * q + 1.0 / 11.0;
+    p = p * q + 1.0 / 9.0;
+    p = p * q + 1.0 / 7.0;
+    p = p * q + 1.0 / 5.0;
+    p = p * q + 1.0 / 3.0;
+    p = p * q + 1.0;
+    return 2.0 * s * p;
+}
+
+// Written so that NaN stays NaN: a margin that is lost must not look like a row without loss.
+BMRM_HD double positive(const double x) { return x < 0.0 ? 0.0 : x; }
+BMRM_HD double magnitude(const double x) { return x < 0.0 ? -x : x; }
+
+// One parameter is all that any of these losses has: tau, epsilon, h, delta or nu.
+struct LossParameter {
+    double value;
+};
+
+// max(0, 1 - y u)
+struct Hinge {
+    static BMRM_HD double value(double u, double y, LossParameter) { return positive(1.0 - y * u); }
+    static BMRM_HD double slope(double u, double y, LossParameter) { return y * u < 1.0 ? -y : 0.0; }
+};
+
+// max(0, 1 - y u)^2
+struct SquaredHinge {
+    static BMRM_HD double value(double u, double y, LossParameter) {
+        const double v = positive(1.0 - y * u);
+        return v * v;
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter) {
+        return -2.0 * y * positive(1.0 - y * u);
+    }
+};
+
+// Quadratic for |1 - y u| <= h between zero and the line 1 - y u.
+struct HuberHinge {
+    static BMRM_HD double value(double u, double y, LossParameter h) {
+        const double v = 1.0 - y * u, inner = v + h.value;
+        return v > h.value ? v : (inner < 0.0 ? 0.0 : inner * inner / (4.0 * h.value));
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter h) {
+        const double v = 1.0 - y * u, inner = positive(v + h.value);
+        return v > h.value ? -y : -y * inner / (2.0 * h.value);
+    }
+};
+
+// log(1 + exp(-y u))
+struct Logistic {
+    static BMRM_HD double value(double u, double y, LossParameter) {
+        const double v = y * u;
+        return positive(-v) + log1p_unit(exp_branchless(-magnitude(v)));
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter) {
+        const double v = y * u, e = exp_branchless(-magnitude(v));
+        return -y * (v > 0.0 ? e : 1.0) / (1.0 + e);
+    }
+};
+
+// exp(-y u)
+struct Exponential {
+    static BMRM_HD double value(double u, double y, LossParameter) { return exp_branchless(-y * u); }
+    static BMRM_HD double slope(double u, double y, LossParameter) { return -y * exp_branchless(-y * u); }
+};
+
+// (u - y)^2 / 2
+struct Squared {
+    static BMRM_HD double value(double u, double y, LossParameter) { return 0.5 * (u - y) * (u - y); }
+    static BMRM_HD double slope(double u, double y, LossParameter) { return u - y; }
+};
+
+// |u - y|
+struct Absolute {
+    static BMRM_HD double value(double u, double y, LossParameter) { return magnitude(u - y); }
+    static BMRM_HD double slope(double u, double y, LossParameter) {
+        return u > y ? 1.0 : (u < y ? -1.0 : 0.0);
+    }
+};
+
+// max(tau (y - u), (1 - tau)(u - y)): its minimiser is the tau quantile of y given x.
+struct Quantile {
+    static BMRM_HD double value(double u, double y, LossParameter tau) {
+        const double e = y - u;
+        return e > 0.0 ? tau.value * e : (tau.value - 1.0) * e;
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter tau) {
+        return u < y ? -tau.value : (u > y ? 1.0 - tau.value : 0.0);
+    }
+};
+
+// max(0, |u - y| - epsilon)
+struct EpsilonInsensitive {
+    static BMRM_HD double value(double u, double y, LossParameter eps) {
+        return positive(magnitude(u - y) - eps.value);
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter eps) {
+        const double e = u - y;
+        return e > eps.value ? 1.0 : (e < -eps.value ? -1.0 : 0.0);
+    }
+};
+
+// max(0, |u - y| - epsilon)^2
+struct SquaredEpsilonInsensitive {
+    static BMRM_HD double value(double u, double y, LossParameter eps) {
+        const double v = positive(magnitude(u - y) - eps.value);
+        return v * v;
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter eps) {
+        const double e = u - y, v = positive(magnitude(e) - eps.value);
+        return e > 0.0 ? 2.0 * v : -2.0 * v;
+    }
+};
+
+// e^2 / 2 for |e| <= delta, else delta (|e| - delta / 2), e = u - y
+struct Huber {
+    static BMRM_HD double value(double u, double y, LossParameter delta) {
+        const double e = magnitude(u - y);
+        return e <= delta.value ? 0.5 * e * e : delta.value * (e - 0.5 * delta.value);
+    }
+    static BMRM_HD double slope(double u, double y, LossParameter delta) {
+        const double e = u - y;
+        return e > delta.value ? delta.value : (e < -delta.value ? -delta.value : e);
+    }
+};
+
+// exp(u) - y u: the negative log-likelihood of a count y with mean exp(u), without its constant
+struct Poisson {
+    static BMRM_HD double value(double u, double y, LossParameter) { return exp_branchless(u) - y * u; }
+    static BMRM_HD double slope(double u, double y, LossParameter) { return exp_branchless(u) - y; }
+};
+
+// max(0, -u) / nu, u = x.w - rho; the risk adds -rho, see bmrm/losses/novelty.py
+struct Novelty {
+    static BMRM_HD double value(double u, double, LossParameter nu) { return positive(-u) / nu.value; }
+    static BMRM_HD double slope(double u, double, LossParameter nu) {
+        return u < 0.0 ? -1.0 / nu.value : 0.0;
+    }
+};
+
+// Every loss: its name in the API and its struct.  The order is the numbering used across the C ABI.
+#define BMRM_LOSSES(X)                                        \
+    X(hinge, Hinge)                                           \
+    X(squared_hinge, SquaredHinge)                            \
+    X(huber_hinge, HuberHinge)                                \
+    X(logistic, Logistic)                                     \
+    X(exponential, Exponential)                               \
+    X(squared, Squared)                                       \
+    X(absolute, Absolute)                                     \
+    X(quantile, Quantile)                                     \
+    X(epsilon_insensitive, EpsilonInsensitive)                \
+    X(squared_epsilon_insensitive, SquaredEpsilonInsensitive) \
+    X(huber, Huber)                                           \
+    X(poisson, Poisson)                                       \
+    X(novelty, Novelty)
+
+}  // namespace bmrm

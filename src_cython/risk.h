@@ -1,0 +1,109 @@
+// The empirical risk and its derivatives over all rows, on the CPU.
+//
+// Margins are taken on a line: u_i = z_i + t dz_i + b, which is all that the solver ever asks for.  Two
+// passes:
+//   slope: sum s_i l'(u_i) dz_i and sum s_i l'(u_i), what a search along the line needs;
+//   cut:   r_i = s_i l'(u_i), and for each block of rows sum s_i l(u_i) and sum r_i.
+// Rows are cut into chunks that never cross a block and never depend on the number of threads; chunk sums are
+// added in order, so results are bit-identical for any thread count.
+#pragma once
+#include <omp.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "losses.h"
+
+namespace bmrm {
+
+struct Rows {
+    const double* z;
+    const double* dz;
+    const double* y;
+    const double* s;  // weights, or null for equal ones
+    double* r;        // cut only: the derivatives
+    double t, b;
+    double scale;  // 1 / sum of weights
+    LossParameter parameter;
+};
+
+using ChunkKernel = void (*)(const Rows&, int64_t, int64_t, double*);
+
+struct Kernels {
+    ChunkKernel slope[2];  // without and with weights
+    ChunkKernel cut[2];
+};
+
+constexpr int64_t chunk_rows = 2048, tile_rows = 128;
+
+inline double fold(const double* lane) {
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+namespace baseline {
+#include "risk_kernels.inl"
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define BMRM_X86_LEVELS 1
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+namespace level3 {
+#include "risk_kernels.inl"
+}
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
+namespace level4 {
+#include "risk_kernels.inl"
+}
+#pragma GCC pop_options
+#endif
+
+inline const Kernels& kernels_for(const int loss) {
+#ifdef BMRM_X86_LEVELS
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return level4::kernels[loss];
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return level3::kernels[loss];
+#endif
+    return baseline::kernels[loss];
+}
+
+// Run `kernel` over rows [starts[p], starts[p+1]) for every block p; sums[2 p], sums[2 p + 1] get its totals.
+inline void for_blocks(const ChunkKernel kernel, const Rows& rows, const int64_t* starts,
+                       const int64_t blocks, const int threads, double* sums) {
+    struct Chunk {
+        int64_t from, to, block;
+    };
+    std::vector<Chunk> chunks;
+    for (int64_t p = 0; p < blocks; ++p)
+        for (int64_t from = starts[p]; from < starts[p + 1]; from += chunk_rows)
+            chunks.push_back(
+                {from, from + chunk_rows < starts[p + 1] ? from + chunk_rows : starts[p + 1], p});
+    std::vector<double> parts(2 * chunks.size());
+    const int64_t count = int64_t(chunks.size());
+    // A chunk takes about a microsecond, a team's start several, and far more on a machine that is busy.
+    const int team = count < 32 ? 1 : threads;
+#pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
+    for (int64_t c = 0; c < count; ++c) kernel(rows, chunks[c].from, chunks[c].to, &parts[2 * c]);
+    for (int64_t p = 0; p < 2 * blocks; ++p) sums[p] = 0.0;
+    for (int64_t c = 0; c < count; ++c) {
+        sums[2 * chunks[c].block] += parts[2 * c];
+        sums[2 * chunks[c].block + 1] += parts[2 * c + 1];
+    }
+}
+
+inline void risk_slope(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
+    const int64_t starts[2] = {0, m};
+    for_blocks(kernels_for(loss).slope[rows.s != nullptr], rows, starts, 1, threads, sums);
+    sums[0] *= rows.scale;
+    sums[1] *= rows.scale;
+}
+
+inline void risk_cut(const int loss, const Rows& rows, const int64_t* starts, const int64_t blocks,
+                     const int threads, double* sums) {
+    for_blocks(kernels_for(loss).cut[rows.s != nullptr], rows, starts, blocks, threads, sums);
+}
+
+}  // namespace bmrm

@@ -1,0 +1,60 @@
+// Loops over one chunk of rows, for one instruction set: risk.h includes this file once for each, inside a
+// namespace and a `#pragma GCC target`.  Rows go through in tiles: a loop without a sum fills a tile, which
+// any compiler vectorises, and the sums run over eight fixed lanes of it, so their order is the same whatever
+// the width of the registers.
+
+static inline void add_lanes(const double* tile, const int64_t n, double* lanes) {
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int64_t l = 0; l < 8; ++l) lanes[l] += tile[k + l];
+    for (int64_t l = 0; k + l < n; ++l) lanes[l] += tile[k + l];
+}
+
+template <class Loss, bool Weighted>
+static void slope_chunk(const Rows& rows, const int64_t from, const int64_t to, double* sums) {
+    double along[8] = {0.0}, total[8] = {0.0}, g[tile_rows], g_dz[tile_rows];
+    const double t = rows.t, b = rows.b;
+    const LossParameter parameter = rows.parameter;
+    for (int64_t first = from; first < to; first += tile_rows) {
+        const int64_t n = to - first < tile_rows ? to - first : tile_rows;
+        const double *z = rows.z + first, *dz = rows.dz + first, *y = rows.y + first;
+        const double* s = Weighted ? rows.s + first : nullptr;
+#pragma omp simd
+        for (int64_t k = 0; k < n; ++k) {
+            g[k] = (Weighted ? s[k] : 1.0) * Loss::slope(z[k] + t * dz[k] + b, y[k], parameter);
+            g_dz[k] = g[k] * dz[k];
+        }
+        add_lanes(g_dz, n, along);
+        add_lanes(g, n, total);
+    }
+    sums[0] = fold(along);
+    sums[1] = fold(total);
+}
+
+template <class Loss, bool Weighted>
+static void cut_chunk(const Rows& rows, const int64_t from, const int64_t to, double* sums) {
+    double value[8] = {0.0}, total[8] = {0.0}, v[tile_rows];
+    const double t = rows.t, b = rows.b, scale = rows.scale;
+    const LossParameter parameter = rows.parameter;
+    for (int64_t first = from; first < to; first += tile_rows) {
+        const int64_t n = to - first < tile_rows ? to - first : tile_rows;
+        const double *z = rows.z + first, *dz = rows.dz + first, *y = rows.y + first;
+        const double* s = Weighted ? rows.s + first : nullptr;
+        double* r = rows.r + first;
+#pragma omp simd
+        for (int64_t k = 0; k < n; ++k) {
+            const double u = z[k] + t * dz[k] + b, weight = Weighted ? s[k] * scale : scale;
+            v[k] = weight * Loss::value(u, y[k], parameter);
+            r[k] = weight * Loss::slope(u, y[k], parameter);
+        }
+        add_lanes(v, n, value);
+        add_lanes(r, n, total);
+    }
+    sums[0] = fold(value);
+    sums[1] = fold(total);
+}
+
+#define BMRM_KERNELS(name, Loss) \
+    {{slope_chunk<Loss, false>, slope_chunk<Loss, true>}, {cut_chunk<Loss, false>, cut_chunk<Loss, true>}},
+static const Kernels kernels[] = {BMRM_LOSSES(BMRM_KERNELS)};
+#undef BMRM_KERNELS

@@ -1,0 +1,103 @@
+// The common shape of a pair, index:[-]digits[.digits], found with one look at 32 bytes.
+//
+// Read a byte or a word at a time, where a pair starts is known only after the digits of the one before
+// have been walked: that chain of loads, not the arithmetic, is what a scalar reader waits for. Here a
+// mask of the bytes that are no digits gives the ends of all three runs of digits at once (the idea of
+// Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28 (2019), section 3), and
+// the arithmetic of one pair overlaps with the search of the next. Lengths and signs cost no branch.
+#pragma once
+
+#include <cstdint>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "number.h"
+#include "text.h"
+
+namespace svmlight {
+
+struct Pair {
+    const char* end;  // nullptr where the shape is another, which says nothing about its being right
+    int64_t index;
+    double value;
+};
+
+#if defined(__SSE2__)
+
+constexpr uint64_t kMantissaPowers[] = {1,
+                                        10,
+                                        100,
+                                        1000,
+                                        10000,
+                                        100000,
+                                        1000000,
+                                        10000000,
+                                        100000000,
+                                        1000000000,
+                                        10000000000,
+                                        100000000000,
+                                        1000000000000,
+                                        10000000000000,
+                                        100000000000000,
+                                        1000000000000000};
+
+// A bit for each of 16 bytes: is it a digit.
+inline uint32_t digit_mask(const char* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i shifted = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    const __m128i digits = _mm_cmpeq_epi8(_mm_min_epu8(shifted, _mm_set1_epi8(9)), shifted);
+    return static_cast<uint32_t>(_mm_movemask_epi8(digits));
+}
+
+// The number that the first n of 8 digits spell, n in 0..8.
+inline uint64_t first_digits(uint64_t x, int n) {
+    const int half = 32 - 4 * n;
+    return eight_digits(x << half << half);
+}
+
+inline Pair read_plain_pair(const char* p) {
+    constexpr Pair kOther = {nullptr, 0, 0};
+    constexpr uint32_t kLast = uint32_t{1} << 31;
+    uint32_t stops = ~(digit_mask(p) | digit_mask(p + 16) << 16) | kLast;
+    const int colon = __builtin_ctz(stops);
+    if (__builtin_expect(p[colon] != ':' || colon > 8 || colon == 0, 0)) return kOther;
+    const int64_t index = static_cast<int64_t>(first_digits(load_digits(p), colon));
+
+    stops &= stops - 1;
+    const bool negative = p[colon + 1] == '-';
+    stops = negative ? stops & (stops - 1) : stops;
+    const int start = colon + 1 + negative;
+    int end = __builtin_ctz(stops | kLast);
+    const int whole = end - start;
+    int fraction = 0;
+    if (whole > 8) return kOther;
+    // One digit is so common that a branch is cheaper than the arithmetic.
+    uint64_t mantissa = whole == 1 ? p[start] - '0' : first_digits(load_digits(p + start), whole);
+    if (p[end] == '.') {
+        const char* const q = p + end + 1;
+        stops &= stops - 1;
+        const int point = end;
+        end = __builtin_ctz(stops | kLast);
+        fraction = end - point - 1;
+        if (fraction <= 8) {
+            mantissa = mantissa * kMantissaPowers[fraction] + first_digits(load_digits(q), fraction);
+        } else {
+            if (fraction > 15 || whole > 3) return kOther;
+            mantissa = mantissa * kMantissaPowers[8] + eight_digits(load_digits(q));
+            mantissa =
+                mantissa * kMantissaPowers[fraction - 8] + first_digits(load_digits(q + 8), fraction - 8);
+        }
+    }
+    if (__builtin_expect(end == 31 || whole + fraction == 0 || mantissa > kExactMantissa, 0)) return kOther;
+    const double magnitude = static_cast<double>(static_cast<int64_t>(mantissa)) / kPowers[fraction];
+    return {p + end, index, negative ? -magnitude : magnitude};
+}
+
+#else
+
+inline Pair read_plain_pair(const char*) { return {nullptr, 0, 0}; }
+
+#endif
+
+}  // namespace svmlight

@@ -1,0 +1,235 @@
+// SVMlight text to CSR arrays, in two passes over blocks of whole lines.
+//
+// The first pass counts line ends and colons, which bound the rows and nonzeros of each block; their
+// running sums are the places where the second pass writes, so that the final arrays are allocated once
+// and no part is ever held twice. Blank lines, comments, qid: and added repeats make a bound loose; the
+// gaps are closed at the end. The blocks depend on the text and their size alone, and the fault that is
+// reported is the first of the text, so the outcome is the same for any number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "block.h"
+#include "parallel.h"
+
+namespace svmlight {
+
+struct Counts {
+    int64_t line_ends = 0, colons = 0;
+};
+
+// Byte counters, one a lane, are summed before they can overflow: the inner loop becomes plain SIMD.
+inline Counts count(const char* p, const char* end) {
+    constexpr int kLanes = 64;
+    Counts total;
+    while (end - p >= kLanes) {
+        uint8_t line_ends[kLanes] = {}, colons[kLanes] = {};
+        for (int round = 0; round < 255 && end - p >= kLanes; ++round, p += kLanes) {
+            for (int j = 0; j < kLanes; ++j) line_ends[j] += p[j] == '\n';
+            for (int j = 0; j < kLanes; ++j) colons[j] += p[j] == ':';
+        }
+        for (int j = 0; j < kLanes; ++j) total.line_ends += line_ends[j];
+        for (int j = 0; j < kLanes; ++j) total.colons += colons[j];
+    }
+    for (; p < end; ++p) {
+        total.line_ends += *p == '\n';
+        total.colons += *p == ':';
+    }
+    return total;
+}
+
+class Reader {
+  public:
+    // The text is followed by kPadding readable bytes, the first of them NUL.
+    Reader(const char* text, size_t length, size_t block_bytes, int threads, Poll poll)
+        : text_(text), threads_(threads), poll_(poll) {
+        const char* const end = text + length;
+        for (const char* p = text; p < end;) {
+            const char* stop = end;
+            if (static_cast<size_t>(end - p) > block_bytes) {
+                const void* found = std::memchr(p + block_bytes - 1, '\n', end - p - block_bytes + 1);
+                if (found) stop = static_cast<const char*>(found) + 1;
+            }
+            Block block;
+            block.begin = p;
+            block.end = stop;
+            blocks_.push_back(block);
+            p = stop;
+        }
+    }
+
+    // First pass. Returns false where it was interrupted.
+    bool count_all() {
+        const bool complete = for_each(blocks_.size(), threads_, poll_, [this](size_t b) {
+            Block& block = blocks_[b];
+            const Counts counts = count(block.begin, block.end);
+            block.lines = counts.line_ends + (block.end[-1] != '\n');
+            block.pairs = counts.colons;
+        });
+        for (Block& block : blocks_) {
+            block.first_row = rows;
+            block.first_nonzero = nonzeros;
+            lines += block.lines;
+            rows += block.lines;
+            nonzeros += block.pairs;
+        }
+        return complete;
+    }
+
+    // Whether an index 0 occurs, told without parsing: a run of zeros between a blank and a colon, and
+    // not behind a comment sign.
+    bool find_zero() {
+        std::atomic<bool> found{false};
+        for_each(blocks_.size(), threads_, nullptr, [&](size_t b) {
+            if (!found && block_has_zero(blocks_[b])) found = true;
+        });
+        return found;
+    }
+
+    // Second pass, into arrays of `rows` and `nonzeros` elements, which it then sets to what was found.
+    // Returns false where it was interrupted.
+    template <class Value>
+    bool parse_all(const Options& options, const Arrays<Value>& arrays) {
+        std::atomic<size_t> first_fault{std::numeric_limits<size_t>::max()};
+        const bool complete = for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
+            if (b > first_fault) return;
+            // On a copy: neighbours share cache lines, and every row writes to its block.
+            Block block = std::move(blocks_[b]);
+            BlockParser<Value>(options, arrays, block).run();
+            blocks_[b] = std::move(block);
+            if (blocks_[b].fault == Fault::kNone) return;
+            size_t seen = first_fault;
+            while (b < seen && !first_fault.compare_exchange_weak(seen, b)) {
+            }
+        });
+        if (!complete) return false;
+        report(first_fault);
+        if (fault != Fault::kNone) return true;
+        summarise();
+        close_gaps(arrays);
+        const int32_t shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
+        return for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
+            const Block& block = blocks_[b];
+            Value* const values = arrays.values + block.first_nonzero;
+            if (block.ones && !ones) std::fill(values, values + block.nonzeros, Value{1});
+            int32_t* const indices = arrays.indices + block.first_nonzero;
+            for (int64_t k = 0; shift && k < block.nonzeros; ++k) indices[k] += shift;
+        });
+    }
+
+    // How many labels the lists give in all, rows with one label included.
+    int64_t label_count() const {
+        int64_t total = rows;
+        for (const Block& block : blocks_) {
+            for (const LabelList& list : block.lists)
+                total += static_cast<int64_t>(list.last - list.first) - 1;
+        }
+        return total;
+    }
+
+    // Lays out labels of all rows one after the other; row i has those from starts[i] to starts[i + 1].
+    void gather_labels(const double* single, double* labels, int64_t* starts) const {
+        int64_t at = 0;
+        for (const Block& block : blocks_) {
+            auto list = block.lists.begin();
+            for (int64_t row = 0; row < block.rows; ++row) {
+                starts[block.first_row + row] = at;
+                if (list == block.lists.end() || list->row != row) {
+                    labels[at++] = single[block.first_row + row];
+                } else {
+                    for (size_t i = list->first; i < list->last; ++i) labels[at++] = block.list_labels[i];
+                    ++list;
+                }
+            }
+        }
+        starts[rows] = at;
+    }
+
+    int64_t lines = 0, rows = 0, nonzeros = 0;
+    int64_t max_index = -1;  // as written
+    bool has_zero = false;   // an index 0 occurs
+    bool ones = true;        // every value is 1; the value array has not been touched
+    bool has_lists = false;  // some row has several labels
+    Fault fault = Fault::kNone;
+    Place fault_at = {0, 0, nullptr};  // lines are now those of the text
+    Place no_label_at = {0, 0, nullptr};
+    Place largest_at = {0, 0, nullptr};
+
+  private:
+    // What the blocks up to the first faulty one tell; those behind it may not have been read.
+    void report(size_t faulty) {
+        int64_t before = 0;
+        const auto keep_first = [&before](Place& first, const Place& found) {
+            if (first.line == 0 && found.line != 0) first = {before + found.line, found.column, found.token};
+        };
+        for (size_t b = 0; b < blocks_.size() && b <= faulty; ++b) {
+            const Block& block = blocks_[b];
+            keep_first(fault_at, block.fault_at);
+            keep_first(no_label_at, block.no_label_at);
+            keep_first(largest_at, block.largest_at);
+            if (block.fault != Fault::kNone) fault = block.fault;
+            for (const LabelList& list : block.lists) has_lists |= list.last - list.first > 1;
+            before += block.lines;
+        }
+    }
+
+    static bool block_has_zero(const Block& block) {
+        const char* p = block.begin;
+        while ((p = static_cast<const char*>(std::memchr(p, ':', block.end - p))) != nullptr) {
+            const char* q = p++;
+            while (q > block.begin && q[-1] == '0') --q;
+            if (*q != '0' || (q > block.begin && !is_blank(q[-1]) && q[-1] != '\n')) continue;
+            const char* line = q;
+            while (line > block.begin && line[-1] != '\n') --line;
+            if (std::memchr(line, '#', q - line) == nullptr) return true;
+            p = static_cast<const char*>(std::memchr(p, '\n', block.end - p));  // a comment: skip it
+            if (p == nullptr) return false;
+        }
+        return false;
+    }
+
+    void summarise() {
+        for (const Block& block : blocks_) {
+            max_index = std::max(max_index, block.max_index);
+            has_zero |= block.has_zero;
+            ones &= block.ones || block.nonzeros == 0;
+        }
+    }
+
+    // Moves every block's part to the end of the one before; in order, so nothing unread is overwritten.
+    template <class Value>
+    void close_gaps(const Arrays<Value>& arrays) {
+        rows = nonzeros = 0;
+        for (Block& block : blocks_) {
+            const int64_t shift = block.first_nonzero - nonzeros;
+            move(arrays.labels, block.first_row, rows, block.rows);
+            move(arrays.queries, block.first_row, rows, block.rows);
+            move(arrays.row_ends, block.first_row, rows, block.rows);
+            move(arrays.indices, block.first_nonzero, nonzeros, block.nonzeros);
+            if (!block.ones) move(arrays.values, block.first_nonzero, nonzeros, block.nonzeros);
+            for (int64_t i = 0; shift && i < block.rows; ++i) arrays.row_ends[rows + i] -= shift;
+            block.first_row = rows;
+            block.first_nonzero = nonzeros;
+            rows += block.rows;
+            nonzeros += block.nonzeros;
+        }
+    }
+
+    template <class T>
+    static void move(T* array, int64_t from, int64_t to, int64_t count) {
+        if (array != nullptr && from != to && count > 0)
+            std::memmove(array + to, array + from, sizeof(T) * static_cast<size_t>(count));
+    }
+
+    const char* const text_;
+    const int threads_;
+    const Poll poll_;
+    std::vector<Block> blocks_;
+};
+
+}  // namespace svmlight

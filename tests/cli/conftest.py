@@ -1,0 +1,50 @@
+"""Running the commands in this process."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from commands import two_classes, write_svmlight
+
+from bmrm.cli import predict, train
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def bmrm_train(capfd):
+    """Run ``bmrm-train`` with the words of its command line."""
+
+    def call(*words) -> Outcome:
+        code = train.main([str(word) for word in words])
+        return Outcome(code, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def bmrm_predict(capfd):
+    """Run ``bmrm-predict`` with the words of its command line."""
+
+    def call(*words) -> Outcome:
+        code = predict.main([str(word) for word in words])
+        return Outcome(code, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def data(folder) -> Path:
+    """A small binary data set, ``train.txt`` in the current folder."""
+    return write_svmlight(folder / "train.txt", *two_classes())

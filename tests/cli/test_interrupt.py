@@ -1,0 +1,119 @@
+"""Ctrl-C and SIGTERM: the best model so far is on disk, the code is 130."""
+
+import fcntl
+import os
+import signal
+import struct
+import termios
+import time
+
+import numpy as np
+import pytest
+from commands import start, write_svmlight
+
+import bmrm.crossval
+from bmrm.io.model import Model
+
+FOREVER = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-pass", 1]
+
+
+@pytest.fixture
+def long_job(folder):
+    """Labels drawn at random: some 20 seconds to the last digit."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((4000, 150)), 3)
+    return write_svmlight(folder / "data", X, rng.choice([-1.0, 1.0], 4000))
+
+
+def wait_for_iterations(log, process, count=3):
+    deadline = time.monotonic() + 60
+    while not log.exists() or log.read_text().count("\n") < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the solver has not started"
+        time.sleep(0.02)
+
+
+def start_long(long_job):
+    words = [*FOREVER, "--log-jsonl", "log", "--checkpoint", "best", long_job, "model"]
+    return start("train", *words, cwd=long_job.parent)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_while_training(number, long_job, folder):
+    process = start_long(long_job)
+    wait_for_iterations(folder / "log", process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == ""
+    assert out.startswith("interrupted after ")
+    model = Model.load(folder / "model")
+    assert model.certificate.status == "interrupted"
+    assert model.certificate.n_iter >= 3
+    assert np.any(model.w)
+    assert (folder / "best").read_bytes() == (folder / "model").read_bytes()
+    assert sorted(os.listdir(folder)) == ["best", "data", "log", "model"]
+
+
+def test_kill_leaves_the_checkpoint(long_job, folder):
+    """The first checkpoint comes at once, so that even SIGKILL leaves a model."""
+    process = start_long(long_job)
+    wait_for_iterations(folder / "log", process)
+    process.kill()
+    process.communicate()
+    assert Model.load(folder / "best").certificate.status == "running"
+    assert not (folder / "model").exists()
+
+
+def test_signal_while_predicting(folder):
+    Model(np.ones(1), 0.0, "hinge", "binary", (-1.0, 1.0), lam=1e-3).save(folder / "model")
+    process, writer = start_waiting("predict", "-", "model", "out", cwd=folder)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    os.close(writer)
+    assert (process.returncode, out) == (130, "")
+    assert err == "bmrm-predict: interrupted, nothing written\n"
+    assert os.listdir(folder) == ["model"]
+
+
+@pytest.mark.parametrize("inside", ["solver", "between"])
+def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypatch):
+    solve = bmrm.crossval.solve
+
+    def interrupted(*words, **keywords):
+        if inside == "between":
+            signal.raise_signal(signal.SIGINT)
+        return solve(*words, callback=lambda _: signal.raise_signal(signal.SIGINT), **keywords)
+
+    monkeypatch.setattr("bmrm.crossval.solve", interrupted)
+    assert bmrm_train("-v", "3", data) == (130, "", "bmrm-train: interrupted, nothing written\n")
+
+
+def start_waiting(command, *words, cwd):
+    """Start a command that reads a pipe on which nothing comes any more; return the pipe's other end."""
+    reader, writer = os.pipe()
+    process = start(command, *words, cwd=cwd, stdin=reader)
+    os.close(reader)
+    os.write(writer, b"1 1:1\n")
+    deadline = time.monotonic() + 60
+    while unread(writer):
+        assert time.monotonic() < deadline, "nothing is read"
+        time.sleep(0.02)
+    return process, writer
+
+
+def unread(pipe):
+    """Bytes that wait in a pipe."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
+def test_signal_while_reading(folder):
+    """Before there is anything to save: nothing written, one line."""
+    process, writer = start_waiting("train", "-", "model", cwd=folder)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    os.close(writer)
+    assert process.returncode == 130
+    assert out == ""
+    assert err == "bmrm-train: interrupted, nothing written\n"
+    assert os.listdir(folder) == []

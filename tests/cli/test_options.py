@@ -1,0 +1,155 @@
+"""Command line, configuration file and defaults, in this order of precedence."""
+
+import pytest
+
+from bmrm.cli.options import TrainOptions, parse
+from bmrm.errors import ParameterError
+from bmrm.losses import NAMES, PARAMETERS
+
+
+def given(words):
+    return parse(words.split())
+
+
+def test_defaults():
+    assert parse(["a9a"]) == TrainOptions(data="a9a")
+
+
+def test_liblinear_flags():
+    options = given("-c 2 -e 0.01 -B 1 -w1 3 -w-1 0.5 -v 5 -q a9a a9a.model")
+    assert (options.cost, options.tol, options.bias, options.folds, options.quiet) == (2, 0.01, 1, 5, True)
+    assert options.class_weight == {1.0: 3.0, -1.0: 0.5}
+    assert (options.data, options.model) == ("a9a", "a9a.model")
+
+
+def test_short_flags_are_the_long_ones():
+    short = given("-c 2 -e 0.01 -B 1 -w1 3 -p 0.2 -v 5 -q d")
+    long = given("--cost 2 --tol 0.01 --bias 1 --class-weight 1=3 --epsilon 0.2 --folds 5 --quiet d")
+    assert short == long
+
+
+def test_options_between_and_after_the_files():
+    options = given("data --tol 0.5 model --loss logistic")
+    assert (options.data, options.model, options.tol, options.loss) == ("data", "model", 0.5, "logistic")
+
+
+def test_negative_values():
+    assert parse(["-B", "-1", "d"]).bias == -1
+    assert parse(["-w-2.5", "1e-1", "d"]).class_weight == {-2.5: 0.1}
+
+
+@pytest.mark.parametrize("name", list(PARAMETERS))
+def test_every_loss_parameter_is_an_option(name):
+    options = parse([f"--{name.replace('_', '-')}", "0.25", "d"])
+    assert options.loss_params == {name: 0.25}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_loss_is_accepted(name):
+    assert parse(["--loss", name, "d"]).loss == name
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--lambda 0 d", "--lambda"),
+        ("--lambda -1e-3 d", "--lambda"),
+        ("--lambda nan d", "--lambda"),
+        ("--lambda inf d", "--lambda"),
+        ("--lambda x d", "--lambda"),
+        ("-c 0 d", "-c"),
+        ("-e 0 d", "-e"),
+        ("-v 1 d", "-v"),
+        ("--max-iter 0 d", "--max-iter"),
+        ("--max-iter 1.5 d", "--max-iter"),
+        ("--n-features -3 d", "--n-features"),
+        ("--n-features 99999999999999999999 d", "--n-features"),
+        ("--threads 0 d", "--threads"),
+        ("--cuts-per-pass many d", "--cuts-per-pass"),
+        ("--loss unknown d", "--loss"),
+        ("--lambd 1 d", "--lambd"),
+        ("-w1", "-w1"),
+        ("-w1 x d", "--class-weight"),
+        ("-w1 -2 d", "--class-weight"),
+        ("--class-weight balanced -w1 2 d", "balanced"),
+        ("-c 1 --lambda 1 d", "--lambda"),
+        ("-B 1 --intercept d", "--intercept"),
+        ("-q --verbose d", "--verbose"),
+        ("-v 5 --checkpoint c d", "--checkpoint"),
+        ("--device abacus d", "--device"),
+        ("", "DATA"),
+        ("a b c", "c"),
+    ],
+)
+def test_usage_error_names_the_option(words, named):
+    with pytest.raises(ParameterError) as caught:
+        given(words)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(text):
+        path = tmp_path / "options.toml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_config(config):
+    path = config(
+        'loss = "quantile"\ntau = 0.9\nlambda = 1e-3\nmax-iter = 7\n'
+        "cache = true\njson = true\nquiet = false\n"
+        'cuts-per-pass = 4\nclass-weight = {"1" = 2.0, "-1" = 1}\n'
+    )
+    from_file = parse(["--config", path, "d"])
+    from_words = given(
+        "--loss quantile --tau 0.9 --lambda 1e-3 --max-iter 7 --cache --json --cuts-per-pass 4 -w1 2 -w-1 1 d"
+    )
+    assert from_file == from_words
+
+
+def test_command_line_wins(config):
+    path = config(
+        'loss = "quantile"\ntau = 0.9\nlambda = 1e-3\ntol = 0.5\ncache = true\nclass-weight = {"1" = 2}\n'
+    )
+    options = parse(["--config", path, "--tau", "0.1", "-c", "3", "--no-cache", "-w-1", "5", "d"])
+    assert options.loss_params == {"tau": 0.1}
+    assert (options.cost, options.lam, options.tol, options.cache) == (3, TrainOptions.lam, 0.5, False)
+    assert options.class_weight == {-1.0: 5.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("gamma = 1\n", "'gamma'"),
+        ("max_iter = 1\n", "'max_iter'"),
+        ('config = "x"\n', "'config'"),
+        ("no-cache = true\n", "'no-cache'"),
+        ("lambda = -1\n", "--lambda"),
+        ("lambda = [1]\n", "lambda"),
+        ("json = 1\n", "json"),
+        ("lambda = \n", "options.toml"),
+        ("lambda = 1\ncost = 1\n", "--lambda"),
+    ],
+)
+def test_bad_config(config, text, named):
+    with pytest.raises(ParameterError) as caught:
+        parse(["--config", config(text), "d"])
+    assert named in str(caught.value)
+
+
+def test_missing_config(tmp_path):
+    with pytest.raises(ParameterError, match="No such file"):
+        parse(["--config", str(tmp_path / "missing"), "d"])
+
+
+def test_as_dict_is_json():
+    import json
+
+    document = json.loads(json.dumps(given("-w1 2 --epsilon 0.5 d").as_dict()))
+    assert document["epsilon"] == 0.5
+    assert document["class-weight"] == {"1": 2.0}
+    assert document["lambda"] == TrainOptions.lam

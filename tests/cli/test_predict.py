@@ -1,0 +1,188 @@
+"""``bmrm-predict``: predictions, metrics, bounded memory, and its agreement with LIBLINEAR's habits."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from commands import start, two_classes, write_svmlight
+
+from bmrm.io.model import Model
+
+
+def model(loss="hinge", task="binary", classes=(-1.0, 1.0), intercept=0.25):
+    return Model(np.array([1.0, -0.5, 0.25, 0.0, 2.0]), intercept, loss, task, classes, lam=1e-3)
+
+
+def numbers(path):
+    return [float(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def values():
+    X, _ = two_classes()
+    return X.astype(np.float32).astype(float) @ model().w + 0.25
+
+
+def test_labels_and_accuracy(data, folder, values, bmrm_predict):
+    model().save("model")
+    outcome = bmrm_predict(data, "model", "out")
+    _, y = two_classes()
+    predicted = np.where(values > 0, 1.0, -1.0)
+    assert (folder / "out").read_text() == "".join(f"{int(p)}\n" for p in predicted)
+    correct = int((predicted == y).sum())
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[0] == f"Accuracy = {100 * correct / 60:g}% ({correct}/60)"
+    assert outcome.out.splitlines()[1].startswith("AUC = 0.")
+
+
+def test_decision_values(data, folder, values, bmrm_predict):
+    model().save("model")
+    bmrm_predict("--decision-values", data, "model", "out")
+    np.testing.assert_allclose(numbers(folder / "out"), values, rtol=1e-12)
+
+
+def test_probabilities(data, folder, values, bmrm_predict):
+    model("logistic").save("model")
+    bmrm_predict("--probability", data, "model", "out")
+    np.testing.assert_allclose(numbers(folder / "out"), 1 / (1 + np.exp(-values)), rtol=1e-12)
+
+
+def test_probability_needs_the_logistic_loss(data, folder, bmrm_predict):
+    model().save("model")
+    outcome = bmrm_predict("--probability", data, "model", "out")
+    assert outcome.code == 2
+    assert "logistic" in outcome.err
+    assert not (folder / "out").exists()
+
+
+def test_json(data, values, bmrm_predict):
+    model().save("model")
+    outcome = bmrm_predict("--json", data, "model", "out")
+    report = json.loads(outcome.out)
+    _, y = two_classes()
+    assert report["accuracy"] == np.mean((values > 0) == (y > 0))
+    assert (report["rows"], report["task"], report["ignored_values"]) == (60, "binary", 0)
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize(
+    ("loss", "task", "line"),
+    [("squared", "regression", "Mean squared error"), ("poisson", "count", "Mean Poisson deviance")],
+)
+def test_values(loss, task, line, folder, values, bmrm_predict):
+    X, y = two_classes()
+    write_svmlight(folder / "data", X, y + 1)
+    model(loss, task, None).save("model")
+    outcome = bmrm_predict("data", "model", "out")
+    expected = np.exp(values) if task == "count" else values
+    np.testing.assert_allclose(numbers(folder / "out"), expected, rtol=1e-12)
+    assert outcome.out.startswith(line)
+    mae = json.loads(bmrm_predict("--json", "data", "model", "out").out)["mae"]
+    assert mae == pytest.approx(np.abs(expected - y - 1).mean())
+
+
+def test_novelty(folder, data, values, bmrm_predict):
+    model("novelty", "novelty", None).save("model")
+    outcome = bmrm_predict(data, "model", "out")
+    assert numbers(folder / "out") == np.where(values >= 0, 1.0, -1.0).tolist()
+    assert outcome.out.startswith("Novel = ")
+
+
+def test_out_is_stdout(data, folder, values, bmrm_predict):
+    model().save("model")
+    outcome = bmrm_predict(data, "model", "-")
+    assert [float(line) for line in outcome.out.splitlines()] == np.where(values > 0, 1, -1).tolist()
+    assert outcome.err.startswith("Accuracy = ")
+    assert bmrm_predict("-q", data, "model", "/dev/stdout").out == outcome.out
+    assert bmrm_predict("--json", data, "model", "-").code == 2
+
+
+def test_features_beyond_the_model_are_ignored(folder, bmrm_predict):
+    model().save("model")
+    (folder / "data").write_text("1 1:1 9:5 1000000000:3\n-1\n1 5:1\n")
+    outcome = bmrm_predict("--decision-values", "data", "model", "out")
+    assert numbers(folder / "out") == [1.25, 0.25, 2.25]
+    assert outcome.err.count("\n") == 1
+    assert "ignored 2 values" in outcome.err
+    assert bmrm_predict("-q", "data", "model", "out").err == ""
+
+
+def test_narrow_data(folder, bmrm_predict):
+    model().save("model")
+    (folder / "data").write_text("1 1:1\n-1 2:2\n")
+    bmrm_predict("--decision-values", "data", "model", "out")
+    assert numbers(folder / "out") == [1.25, -0.75]
+
+
+def test_feature_numbers_start_as_in_training(folder, bmrm_train, bmrm_predict):
+    """A zero-based training file makes a later file without feature 0 zero-based too."""
+    (folder / "train").write_text("1 0:1 1:1\n-1 0:-1 1:-2\n" * 5)
+    (folder / "test").write_text("1 1:1\n")
+    bmrm_train("-q", "train", "model")
+    bmrm_predict("-q", "--decision-values", "test", "model", "out")
+    assert numbers(folder / "out") == [pytest.approx(Model.load("model").w[1])]
+    bmrm_predict("-q", "--decision-values", "--zero-based", "no", "test", "model", "out")
+    assert numbers(folder / "out") == [pytest.approx(Model.load("model").w[0])]
+
+
+def test_dense_array(folder, values, bmrm_predict):
+    model().save("model")
+    np.save("data.npy", two_classes()[0])
+    outcome = bmrm_predict("--decision-values", "data.npy", "model", "out")
+    assert outcome.code == 0, outcome.err
+    np.testing.assert_allclose(numbers(folder / "out"), values, rtol=1e-6)
+
+
+def test_failure_leaves_the_old_predictions(folder, bmrm_predict):
+    model().save("model")
+    (folder / "out").write_text("old\n")
+    (folder / "data").write_text("1 1:1\n" * 100 + "junk\n")
+    assert bmrm_predict("data", "model", "out").code == 3
+    assert (folder / "out").read_text() == "old\n"
+    assert sorted(os.listdir(folder)) == ["data", "model", "out"]
+
+
+def test_chunks_make_no_difference(folder, data, bmrm_predict, monkeypatch):
+    import bmrm.io
+
+    model().save("model")
+    whole = bmrm_predict(data, "model", "whole")
+    small = bmrm.io.iter_svmlight
+    sizes = []
+
+    def in_small_chunks(*words, **keywords):
+        for X, y in small(*words, **keywords, rows_bytes=200):
+            sizes.append(X.shape[0])
+            yield X, y
+
+    monkeypatch.setattr(bmrm.io, "iter_svmlight", in_small_chunks)
+    assert bmrm_predict(data, "model", "parts") == whole
+    assert len(sizes) > 3
+    assert (folder / "whole").read_bytes() == (folder / "parts").read_bytes()
+
+
+def test_closed_pipe_is_no_error_to_see(folder):
+    X, y = two_classes(rows=20_000)
+    write_svmlight(folder / "data", X, y)
+    model().save("model")
+    process = start("predict", "-q", "data", "model", "-", cwd=folder)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+@pytest.mark.skipif(not shutil.which("liblinear-predict"), reason="liblinear-predict is not installed")
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_liblinear_reads_the_export(loss, data, folder, bmrm_train, bmrm_predict):
+    bmrm_train("-q", "-B", "1", "--loss", loss, data, "model")
+    bmrm_train("-q", "-B", "1", "--loss", loss, "--export", "liblinear", data, "text")
+    ours = bmrm_predict(data, "model", "ours").out.splitlines()[0]
+    theirs = subprocess.run(
+        ["liblinear-predict", data, "text", "theirs"], check=True, capture_output=True, text=True
+    ).stdout
+    assert ours == theirs.strip()
+    assert numbers(folder / "ours") == numbers(folder / "theirs")

@@ -1,0 +1,295 @@
+"""``bmrm-train`` from its files' side: what it writes, prints and returns."""
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+
+import numpy as np
+import pytest
+from commands import run_python, start, start_python, two_classes, write_svmlight
+from scipy.sparse import csr_array
+
+import bmrm
+from bmrm.cli.options import parse
+from bmrm.io.model import Model
+
+REPORT_KEYS = {
+    *("objective", "lower_bound", "gap", "status", "iterations"),
+    *("n_samples", "n_features", "nnz", "lambda", "model", "timings", "options"),
+}
+
+
+def hinge_objective(X, y, w, lam):
+    return 0.5 * lam * (w @ w) + np.maximum(0, 1 - y * (X @ w)).mean()
+
+
+def test_json_is_one_true_object(data, bmrm_train):
+    outcome = bmrm_train("--json", "--lambda", "1e-2", "--tol", "1e-6", data, "model")
+    report = json.loads(outcome.out)
+    assert outcome.code == 0
+    assert outcome.out.count("\n") == 1
+    assert set(report) == REPORT_KEYS
+    X, y = two_classes()
+    w = Model.load("model").w
+    objective = hinge_objective(X.astype(np.float32), y, w, 1e-2)
+    assert report["objective"] == pytest.approx(objective, rel=1e-12)
+    assert report["lower_bound"] <= objective
+    assert report["gap"] == pytest.approx(objective - report["lower_bound"], abs=1e-15)
+    assert (report["status"], report["n_samples"], report["n_features"]) == ("converged", 60, 5)
+    assert report["nnz"] == np.count_nonzero(X)
+    assert report["options"]["lambda"] == 1e-2
+    assert {"load", "train", "write", "total"} <= set(report["timings"])
+
+
+def test_certificate_in_words(data, bmrm_train):
+    outcome = bmrm_train("--tol", "1e-3", data)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    certificate = Model.load("train.txt.model").certificate
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith(f"converged after {certificate.n_iter} iterations")
+    assert lines[1].split() == ["objective", f"{certificate.objective:.10g}"]
+    assert lines[2].split() == ["lower", "bound", f"{certificate.lower_bound:.10g}"]
+    share = 100 * certificate.gap / certificate.lower_bound
+    assert lines[3].endswith(f"at most {share:.2g} % above the optimum")
+
+
+def test_quiet(data, bmrm_train):
+    assert bmrm_train("-q", data, "model") == (0, "", "")
+
+
+def test_default_model_is_in_the_current_folder(folder, bmrm_train):
+    (folder / "sub").mkdir()
+    write_svmlight(folder / "sub" / "set", *two_classes())
+    assert bmrm_train("sub/set").code == 0
+    assert sorted(os.listdir(folder)) == ["set.model", "sub"]
+    assert os.listdir(folder / "sub") == ["set"]
+
+
+def test_same_training_same_bytes(data, folder, bmrm_train):
+    bmrm_train("-q", data, "a")
+    bmrm_train("-q", "--threads", "1", data, "b")
+    assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
+
+
+def test_cost_is_liblinears(data, bmrm_train):
+    bmrm_train("-q", "-c", "0.5", data, "cost")
+    assert Model.load("cost").lam == pytest.approx(1 / (0.5 * 60), rel=1e-15)
+
+
+def test_bias_is_a_penalised_feature(data, folder, bmrm_train):
+    X, y = two_classes()
+    wide = np.hstack([X, np.full((60, 1), 2.0)])
+    write_svmlight(folder / "wide", wide, y)
+    bmrm_train("-q", "--lambda", "0.1", "-e", "1e-8", "-B", "2", data, "bias")
+    bmrm_train("-q", "--lambda", "0.1", "-e", "1e-8", "wide", "feature")
+    bias, feature = Model.load("bias"), Model.load("feature")
+    assert bias.certificate.objective == pytest.approx(feature.certificate.objective, rel=1e-7)
+    assert bias.intercept == pytest.approx(2 * feature.w[5], abs=1e-3)
+    assert bias.n_features == 5
+
+
+def test_intercept_is_free(folder, bmrm_train):
+    X, y = two_classes()
+    write_svmlight(folder / "data", X + 3.0, y)
+    bmrm_train("-q", "--lambda", "0.1", "--intercept", "-e", "1e-6", "data", "free")
+    bmrm_train("-q", "--lambda", "0.1", "-B", "1", "-e", "1e-6", "data", "penalised")
+    assert Model.load("free").certificate.objective < Model.load("penalised").certificate.objective - 1e-3
+
+
+def test_class_weights_are_sample_weights(data, folder, bmrm_train):
+    _, y = two_classes()
+    (folder / "weights").write_text("".join("3\n" if label > 0 else "0.5\n" for label in y))
+    bmrm_train("-q", "-e", "1e-8", "--lambda", "0.01", "-w1", "3", "-w-1", "0.5", data, "by class")
+    bmrm_train("-q", "-e", "1e-8", "--lambda", "0.01", "--sample-weight", "weights", data, "by row")
+    one, other = (Model.load(name).certificate.objective for name in ("by class", "by row"))
+    assert one == pytest.approx(other, rel=1e-7)
+    bmrm_train("-q", "-e", "1e-8", "--lambda", "0.01", data, "plain")
+    assert abs(Model.load("plain").certificate.objective - one) > 1e-3
+
+
+def test_limit_is_code_4_with_a_model(data, bmrm_train):
+    outcome = bmrm_train("--max-iter", "1", "--tol", "1e-9", data, "model")
+    assert outcome.code == 4
+    assert "stopped at the iteration limit" in outcome.out
+    assert Model.load("model").certificate.status == "max_iter"
+    assert bmrm_train("--max-iter", "1", "--tol", "1e-9", "--allow-unconverged", data, "model").code == 0
+
+
+def test_time_limit(data, bmrm_train):
+    outcome = bmrm_train("--json", "--max-time", "1e-9", "--tol", "1e-12", data, "model")
+    assert outcome.code == 4
+    assert json.loads(outcome.out)["status"] == "max_time"
+
+
+def test_log_has_a_line_per_iteration(data, folder, bmrm_train):
+    report = json.loads(bmrm_train("--json", "--log-jsonl", "log", data, "model").out)
+    records = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+    assert len(records) == report["iterations"]
+    assert [r["iteration"] for r in records] == sorted(r["iteration"] for r in records)
+    bounds = [r["lower_bound"] for r in records if r["lower_bound"] is not None]
+    assert all(bound <= report["objective"] for bound in bounds)
+
+
+def test_verbose(data, bmrm_train):
+    outcome = bmrm_train("--verbose", data, "model")
+    certificate = Model.load("model").certificate
+    assert outcome.err.count("\niteration ") + outcome.err.startswith("iteration ") == certificate.n_iter
+    assert "load" in outcome.err
+
+
+def test_checkpoint_ends_as_the_model(data, folder, bmrm_train):
+    assert bmrm_train("-q", "--checkpoint", "best", data, "model").code == 0
+    assert (folder / "best").read_bytes() == (folder / "model").read_bytes()
+
+
+def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
+    """Every state that a checkpoint catches is a model of its own, as good as it says."""
+    X, y = two_classes()
+    seen = []
+    save = Model.save
+
+    def spy(self, path):
+        save(self, path)
+        seen.append(Model.load(path))
+
+    monkeypatch.setattr("bmrm.cli.progress.CHECKPOINT_EVERY", 0.0)
+    monkeypatch.setattr(Model, "save", spy)
+    bmrm_train("-q", "--checkpoint", "best", "--lambda", "0.01", data, "model")
+    running = [m for m in seen if m.certificate.status == "running"]
+    assert running
+    for model in running:
+        objective = hinge_objective(X.astype(np.float32), y, model.w, 0.01)
+        assert model.certificate.objective == pytest.approx(objective, rel=1e-9)
+
+
+def test_warm_start_saves_iterations(data, bmrm_train):
+    words = ["--lambda", "0.01", "--tol", "1e-4", "--cuts-per-pass", "1"]
+    bmrm_train("-q", *words, data, "cold")
+    bmrm_train("-q", *words, "--warm-start", "cold", data, "warm")
+    cold, warm = Model.load("cold").certificate, Model.load("warm").certificate
+    assert warm.n_iter <= cold.n_iter
+    assert warm.objective <= cold.objective
+
+
+def test_cross_validation(data, folder, bmrm_train):
+    outcome = bmrm_train("-v", "5", data)
+    assert outcome.code == 0
+    assert outcome.out.startswith("Cross Validation Accuracy = ")
+    assert float(outcome.out.split()[4].rstrip("%")) > 70
+    assert os.listdir(folder) == ["train.txt"]
+    report = json.loads(bmrm_train("-v", "5", "--json", data).out)
+    assert report["rows"] == 60
+    assert report["folds"] == 5
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "epsilon_insensitive", "huber"])
+def test_every_shape_of_options_reaches_the_solver(loss, data, bmrm_train):
+    outcome = bmrm_train("--json", "--loss", loss, "--solver", "bmrm", "--dtype", "float64", "--max-cuts", 50,
+                         "--tol", "0.01", data, "model")  # fmt: skip
+    assert outcome.code in (0, 4), outcome.err
+    assert json.loads(outcome.out)["options"]["loss"] == loss
+
+
+def test_counts(folder, bmrm_train):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3))
+    write_svmlight(folder / "data", X, rng.poisson(np.exp(0.3 * X[:, 0])).astype(float))
+    assert bmrm_train("-q", "--loss", "poisson", "--lambda", "0.1", "data", "model").code == 0
+    assert Model.load("model").task == "count"
+
+
+def test_dry_run(data, folder, bmrm_train):
+    outcome = bmrm_train("--dry-run", "--json", data)
+    report = json.loads(outcome.out)
+    X, _ = two_classes()
+    assert (report["n_samples"], report["n_features"], report["nnz"]) == (60, 5, np.count_nonzero(X))
+    resident = bmrm.Dataset(csr_array(X), dtype="float32").matrix
+    resident.build_transpose()
+    assert report["bytes"]["X"] + report["bytes"]["X^T"] == resident.nbytes
+    assert report["bytes"]["total"] == sum(v for k, v in report["bytes"].items() if k != "total")
+    words = bmrm_train("--dry-run", data)
+    assert words.code == 0
+    assert "B" in words.out
+    assert os.listdir(folder) == ["train.txt"]
+
+
+def test_export_for_liblinear(data, folder, bmrm_train):
+    assert bmrm_train("-q", "--intercept", "--export", "liblinear", data, "text").code == 0
+    bmrm_train("-q", "--intercept", data, "model")
+    model = Model.load("model")
+    lines = (folder / "text").read_text().splitlines()
+    assert lines[:3] == ["solver_type L2R_L1LOSS_SVC_DUAL", "nr_class 2", "label 1 -1"]
+    assert lines[3:6] == ["nr_feature 5", "bias 1", "w"]
+    assert [float(line) for line in lines[6:]] == [*model.w.tolist(), model.intercept]
+
+
+def test_data_from_stdin(data, folder):
+    with data.open("rb") as file:
+        process = start("train", "-q", "-", "model", cwd=folder, stdin=file)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert Model.load(folder / "model").n_features == 5
+
+
+def test_stdin_needs_a_model_name(folder, bmrm_train):
+    outcome = bmrm_train("-")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_version_imports_no_numpy(folder):
+    code = "import sys; from bmrm.cli.train import main; main(['--version']); print('numpy' in sys.modules)"
+    process = run_python(code)
+    assert process.stdout == f"bmrm-train {bmrm.__version__}\nFalse\n"
+
+
+def test_training_imports_no_scipy(data):
+    """Start-up is most of a small problem's time."""
+    code = (
+        "import sys; from bmrm.cli.train import main; main(['-q', 'train.txt']); "
+        "print({'scipy', 'sklearn', 'tomllib'} & set(sys.modules))"
+    )
+    process = run_python(code)
+    assert (process.stdout, process.stderr) == ("set()\n", "")
+
+
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_help_documents_the_exit_codes(command, folder):
+    process = start(command, "--help", cwd=folder)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "130" in out
+    assert "exit codes:" in out
+
+
+def read_all(descriptor):
+    parts = []
+    with contextlib.suppress(OSError):  # a terminal that nobody holds ends so
+        while part := os.read(descriptor, 4096):
+            parts.append(part)
+    os.close(descriptor)
+    return b"".join(parts)
+
+
+def test_progress_line_only_on_a_terminal(data, folder):
+    """On a terminal the line comes after a second and is gone at the end."""
+    words = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3", data, "model"]
+    code = (
+        "import sys; from bmrm.cli import progress, train; progress.SHOW_AFTER = progress.SHOW_EVERY = 0.0; "
+        "train.main(sys.argv[1:])"
+    )
+    controller, terminal = pty.openpty()
+    process = start_python(code, *words, stderr=terminal, stdout=subprocess.DEVNULL)
+    os.close(terminal)
+    shown = read_all(controller).decode()
+    process.wait(60)
+    assert "\riteration " in shown
+    assert shown.endswith(" \r")
+    assert "\n" not in shown
+
+
+def test_parse_is_what_the_report_says(data, bmrm_train):
+    words = ["--json", "--lambda", "0.5", str(data), "model"]
+    assert json.loads(bmrm_train(*words).out)["options"] == parse(words).as_dict()

@@ -1,0 +1,445 @@
+"""The resident matrix in main memory against scipy and NumPy in float64."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bmrm import _cpu
+from bmrm._cpu import Matrix, combine, gram, instruction_set
+from bmrm.errors import DataError, ParameterError
+
+VALUES = (np.float32, np.float64, None)
+THREADS = (1, 2, 3, 5)
+TRANSPOSE = (True, False, None)
+
+
+def random_csr(rng, m, d, nnz, dtype):
+    """Sparse float64 reference and the triple to build a Matrix from; duplicates are summed away."""
+    flat = np.unique(rng.integers(0, m * d, nnz)) if m * d else np.empty(0, np.int64)
+    data = np.ones(flat.size) if dtype is None else rng.standard_normal(flat.size).astype(dtype)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(flat // max(d, 1), minlength=m)))).astype(np.int64)
+    columns = (flat % max(d, 1)).astype(np.int32)
+    reference = sp.csr_matrix((data.astype(np.float64), columns, indptr), (m, d))
+    return reference, (indptr, columns, None if dtype is None else data)
+
+
+def products(X, w, r, starts, R):
+    return X.matvec(w), X.rmatvec(r), X.rmatvec_blocks(r, starts), X.rmatmat(R)
+
+
+def expected(A, w, r, starts, R):
+    blocks = [A[a:b].T @ r[a:b] for a, b in itertools.pairwise(starts)]
+    return A @ w, A.T @ r, np.reshape(blocks, (len(starts) - 1, A.shape[1])), A.T @ R
+
+
+def assert_close(got, want, scale):
+    """Within the rounding of sums of products whose absolute values add up to `scale`."""
+    for g, s, v in zip(got, scale, want, strict=True):
+        assert g.shape == v.shape
+        np.testing.assert_array_less(np.abs(g - v), 1e-13 * s + 1e-300)
+
+
+def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3):
+    m, d = A.shape
+    w, r, R = rng.standard_normal(d), rng.standard_normal(m), rng.standard_normal((m, columns))
+    starts = np.sort(np.concatenate(([0, m], rng.integers(0, m + 1, blocks - 1))))
+    want = expected(A, w, r, starts, R)
+    scale = expected(abs(A), abs(w), abs(r), starts, abs(R))
+    for kept in transpose:
+        first = None
+        for n in threads:
+            got = products(Matrix(*triple, A.shape, threads=n, transpose=kept), w, r, starts, R)
+            assert_close(got, want, scale)
+            first = first or got
+            for a, b in zip(first, got, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    m=st.integers(0, 60),
+    d=st.integers(0, 300),
+    fill=st.integers(0, 2000),
+    dtype=st.sampled_from(VALUES),
+    columns=st.integers(0, 40),
+    blocks=st.integers(1, 9),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_small_matrices(m, d, fill, dtype, columns, blocks, seed):
+    rng = np.random.default_rng(seed)
+    A, triple = random_csr(rng, m, d, fill, dtype)
+    check(A, triple, rng, columns=columns, blocks=blocks)
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize(
+    ("m", "d", "nnz", "index_bytes"),
+    [
+        pytest.param(30_000, 256, 500_000, 1, id="several-panels"),
+        pytest.param(9_000, 257, 450_000, 2, id="narrow-uint16"),
+        pytest.param(20_000, 65_536, 500_000, 2, id="sparse-columns"),
+        pytest.param(1_000, 65_537, 500_000, 4, id="strips"),
+        pytest.param(150_000, 400_000, 450_000, 4, id="one-wide-panel"),
+        pytest.param(1, 400_000, 450_000, 4, id="one-huge-row"),
+        pytest.param(400_000, 1, 450_000, 1, id="one-column"),
+    ],
+)
+def test_every_layout_gives_the_same_bits_on_any_number_of_threads(m, d, nnz, index_bytes, dtype):
+    rng = np.random.default_rng(m + d)
+    A, triple = random_csr(rng, m, d, nnz, dtype)
+    assert Matrix(*triple, A.shape).index_bytes == index_bytes
+    check(A, triple, rng, threads=THREADS, blocks=6)
+
+
+def test_huge_row_among_short_ones():
+    rng = np.random.default_rng(5)
+    A = sp.vstack(
+        [
+            sp.random_array((700, 300_000), density=2e-5, rng=rng),
+            np.ones((1, 300_000)),
+            sp.csr_matrix((9, 300_000)),
+        ]
+    ).tocsr()
+    A.data = rng.standard_normal(A.nnz)
+    check(A, (A.indptr.astype(np.int64), A.indices, A.data), rng, threads=THREADS)
+
+
+@pytest.mark.parametrize("kept", TRANSPOSE)
+def test_mostly_zero_r_takes_the_rows_in_use(kept):
+    rng = np.random.default_rng(6)
+    for m, d, nnz in [(30_000, 100, 300_000), (900, 70_000, 300_000)]:
+        A, triple = random_csr(rng, m, d, nnz, np.float32)
+        r = np.where(rng.random(m) < 0.1, rng.standard_normal(m), 0.0)
+        got = [Matrix(*triple, A.shape, threads=n, transpose=kept).rmatvec(r) for n in THREADS]
+        np.testing.assert_allclose(got[0], A.T @ r, rtol=1e-11, atol=1e-12)
+        for other in got[1:]:
+            np.testing.assert_array_equal(got[0], other)
+
+
+def test_transpose_is_built_when_a_product_needs_it():
+    rng = np.random.default_rng(7)
+    A, triple = random_csr(rng, 20_000, 50, 200_000, np.float64)
+    narrow, never = Matrix(*triple, A.shape), Matrix(*triple, A.shape, transpose=False)
+    before = narrow.nbytes
+    for X in (narrow, never):
+        X.matvec(np.ones(50))
+        assert not X.has_transpose
+        X.rmatvec(np.ones(20_000))
+    assert narrow.has_transpose
+    assert not never.has_transpose
+    assert narrow.nbytes > before
+    wide, triple = random_csr(rng, 500, 60_000, 100_000, np.float64)
+    assert not Matrix(*triple, wide.shape).has_transpose
+    X = Matrix(*triple, wide.shape)
+    X.rmatvec(np.ones(500))
+    assert not X.has_transpose
+    X.build_transpose()
+    assert X.has_transpose
+
+
+@pytest.mark.parametrize("value_bytes", [0, 4, 8])
+@pytest.mark.parametrize("shape", [(20_000, 50), (500, 60_000), (900, 70_000), (150_000, 400_000)])
+def test_predicted_bytes_are_those_taken(shape, value_bytes):
+    rng = np.random.default_rng(8)
+    A, triple = random_csr(rng, *shape, 200_000, {0: None, 4: np.float32, 8: np.float64}[value_bytes])
+    for kept in TRANSPOSE:
+        X = Matrix(*triple, A.shape, transpose=kept)
+        X.rmatvec(np.ones(shape[0]))
+        predicted = Matrix.predict_bytes(*shape, A.nnz, value_bytes, transpose=kept)
+        assert X.nbytes <= predicted <= X.nbytes * 1.2
+
+
+def test_values_of_one_are_dropped():
+    for data in (None, np.ones(3), np.ones(3, np.float32), [1, 1, 1]):
+        X = Matrix([0, 2, 3], [0, 2, 1], data, (2, 3))
+        assert X.dtype is None
+        np.testing.assert_array_equal(X.matvec([1.0, 2.0, 4.0]), [5.0, 2.0])
+    assert Matrix([0, 2, 3], [0, 2, 1], [1, 1, 2], (2, 3)).dtype == np.float64
+
+
+def test_values_are_shared_and_results_written_in_place():
+    data = np.array([1.0, 2.0, 3.0], np.float32)
+    X = Matrix(np.array([0, 2, 3]), np.array([0, 2, 1]), data, (2, 3))
+    assert X.dtype == np.float32
+    assert sys.getrefcount(data) > 2
+    out = np.empty(2)
+    assert X.matvec(np.ones(3), out) is out
+    np.testing.assert_array_equal(out, [3.0, 3.0])
+    data[0] = 10
+    np.testing.assert_array_equal(X.matvec(np.ones(3)), [12.0, 3.0])
+
+
+@pytest.mark.parametrize("kept", TRANSPOSE)
+@pytest.mark.parametrize("shape", [(4, 3), (5000, 40)])
+def test_nan_and_infinity_pass_as_in_scipy(kept, shape):
+    rng = np.random.default_rng(9)
+    A, triple = random_csr(rng, *shape, 6 * shape[0], np.float64)
+    for bad in (np.nan, np.inf, -np.inf):
+        A.data[A.nnz // 2] = triple[2][A.nnz // 2] = bad
+        X = Matrix(*triple, A.shape, transpose=kept)
+        w, r = rng.standard_normal(shape[1]), np.zeros(shape[0])
+        np.testing.assert_allclose(X.matvec(w), A @ w, rtol=1e-10)
+        np.testing.assert_allclose(X.rmatvec(r), A.T @ r, rtol=1e-10)
+        r[:2] = 1.0, bad
+        w[0] = bad
+        np.testing.assert_allclose(X.matvec(w), A @ w, rtol=1e-10)
+        np.testing.assert_allclose(X.rmatvec(r), A.T @ r, rtol=1e-10)
+
+
+def test_a_value_beside_a_row_never_leaks_into_it():
+    indptr, columns = np.arange(0, 30, 3), np.tile([0, 1, 2], 9)
+    data = np.arange(1.0, 28.0)
+    data[3:6] = np.inf
+    got = Matrix(indptr, columns, data, (9, 4)).matvec([1.0, 1.0, 1.0, np.nan])
+    want = data.reshape(9, 3).sum(1)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_strided_and_unaligned_inputs():
+    rng = np.random.default_rng(10)
+    A, (indptr, columns, data) = random_csr(rng, 50, 40, 500, np.float64)
+
+    def strided(x):
+        return np.repeat(x, 2)[::2]
+
+    def unaligned(x):
+        raw = np.empty(x.nbytes + 1, np.uint8)
+        view = raw[1:].view(x.dtype)
+        view[:] = x
+        return view
+
+    w, r = rng.standard_normal(40), rng.standard_normal(50)
+    for odd in (strided, unaligned):
+        X = Matrix(odd(indptr), odd(columns), odd(data), A.shape)
+        np.testing.assert_allclose(X.matvec(odd(w)), A @ w, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(X.rmatvec(odd(r)), A.T @ r, rtol=1e-10, atol=1e-12)
+        with pytest.raises(ParameterError, match="out"):
+            X.matvec(w, odd(np.empty(50)))
+    read_only = np.empty(50)
+    read_only.flags.writeable = False
+    with pytest.raises(ParameterError, match="writeable"):
+        X.matvec(w, read_only)
+    frozen = w.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(X.matvec(frozen), X.matvec(w))
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "data", "shape", "message"),
+    [
+        ([1, 2], [0], [1.0], (1, 2), "starts at 1"),
+        ([0, 2, 1, 3], [0, 1, 0], None, (3, 2), "decreases at row 1"),
+        ([0, 2], [0], None, (1, 2), "ends at 2, but there are 1 indices"),
+        ([0, 1, 1], [0], None, (1, 2), "3 entries, expected 2"),
+        ([0, 1], [2], None, (1, 2), "entry 0 is 2, expected 0 to 1"),
+        ([0, 1], [-1], None, (1, 2), "entry 0 is -1"),
+        ([0, 1], [256], None, (1, 256), "entry 0 is 256"),
+        ([0, 1], [2**40], None, (1, 2), "entry 0 is"),
+        ([0, 1], [0], [1.0, 2.0], (1, 2), "data: found shape"),
+        ([0, 1], [0.5], None, (1, 2), "expected integers"),
+        ([0, 1], [0], ["a"], (1, 2), "expected real numbers"),
+        ([0, 1], [0], [1j], (1, 2), "expected real numbers"),
+        ([[0, 1]], [0], None, (1, 2), "2 dimensions"),
+        (np.array([0, 2**63], np.uint64), [0], None, (1, 2), "more than int64 holds"),
+        ([0, 1], [0], None, (1, 0), "entry 0 is 0"),
+    ],
+)
+def test_arrays_that_are_no_matrix(indptr, indices, data, shape, message):
+    with pytest.raises(DataError, match=message):
+        Matrix(indptr, indices, data, shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "message"),
+    [
+        ((1,), None, "shape"),
+        (3, None, "shape"),
+        ((-1, 2), None, "shape"),
+        ((1, 2**32 + 1), None, "shape"),
+        ((1, 2), 0, "threads"),
+        ((1, 2), 1.5, "threads"),
+        ((1, 2), True, "threads"),
+    ],
+)
+def test_parameters_out_of_range(shape, threads, message):
+    with pytest.raises(ParameterError, match=message):
+        Matrix([0, 1], [0], None, shape, threads=threads)
+
+
+def test_vectors_of_the_wrong_shape():
+    X = Matrix([0, 1], [0], None, (1, 2))
+    bad = [
+        lambda: X.matvec(np.ones(3)),
+        lambda: X.matvec(np.ones((2, 1))),
+        lambda: X.matvec(np.ones(2), np.empty(2)),
+        lambda: X.matvec(np.ones(2), np.empty(1, np.float32)),
+        lambda: X.rmatvec(np.ones(2)),
+        lambda: X.rmatmat(np.ones(1)),
+        lambda: X.rmatmat(np.ones((2, 2))),
+        lambda: X.rmatvec_blocks(np.ones(1), []),
+        lambda: X.rmatvec_blocks(np.ones(1), [0, 2]),
+        lambda: X.rmatvec_blocks(np.ones(1), [-1, 1]),
+        lambda: X.rmatvec_blocks(np.ones(1), [0, 1, 0]),
+        lambda: X.rmatvec_blocks(np.ones(1), [0, 1], np.empty((2, 2))),
+        lambda: Matrix.predict_bytes(-1, 2, 3, 4),
+        lambda: Matrix.predict_bytes(1, 2, 3, 5),
+        lambda: Matrix.__new__(Matrix).matvec(np.ones(2)),
+        lambda: Matrix.__new__(Matrix).nbytes,
+    ]
+    for call in bad:
+        with pytest.raises(ParameterError):
+            call()
+
+
+def test_blocks_may_leave_rows_out():
+    rng = np.random.default_rng(11)
+    A, triple = random_csr(rng, 9000, 30, 90_000, np.float64)
+    r = rng.standard_normal(9000)
+    for kept in TRANSPOSE:
+        got = Matrix(*triple, A.shape, transpose=kept).rmatvec_blocks(r, [100, 100, 4096, 8000])
+        want = [A[a:b].T @ r[a:b] for a, b in [(100, 100), (100, 4096), (4096, 8000)]]
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    m=st.integers(0, 70),
+    d=st.integers(0, 90),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    columns=st.integers(0, 9),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_small_dense(m, d, dtype, columns, seed):
+    check_dense(m, d, dtype, columns, np.random.default_rng(seed), (1,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(3000, 333), (40, 30_001), (400_003, 1)])
+def test_large_dense_on_any_number_of_threads(shape, dtype):
+    check_dense(*shape, dtype, 3, np.random.default_rng(12), THREADS)
+
+
+def check_dense(m, d, dtype, columns, rng, threads):
+    values = rng.standard_normal((m, d)).astype(dtype)
+    A = values.astype(np.float64)
+    w, r, R = rng.standard_normal(d), rng.standard_normal(m), rng.standard_normal((m, columns))
+    starts = np.array([0, m // 3, m // 3, m])
+    want, scale = expected(A, w, r, starts, R), expected(abs(A), abs(w), abs(r), starts, abs(R))
+    first = None
+    for n in threads:
+        X = Matrix.from_dense(values, threads=n)
+        got = products(X, w, r, starts, R)
+        assert_close(got, want, scale)
+        first = first or got
+        for a, b in zip(first, got, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert (X.shape, X.nnz, X.dtype, X.index_bytes, X.has_transpose) == ((m, d), m * d, dtype, 0, False)
+    assert X.nbytes == values.nbytes
+
+
+def test_dense_of_other_layouts_and_types():
+    A = np.arange(12).reshape(4, 3)
+    for values in (A, A[:, ::-1], np.asfortranarray(A.astype(np.float32)), A.tolist()):
+        np.testing.assert_array_equal(
+            Matrix.from_dense(values).matvec([1, 2, 3]), np.asarray(values) @ [1, 2, 3]
+        )
+    for bad in ([1.0, 2.0], [["a"]], [[1j]]):
+        with pytest.raises(DataError):
+            Matrix.from_dense(bad)
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(0, 40), P=st.integers(0, 20), d=st.integers(0, 50), seed=st.integers(0, 2**32 - 1))
+def test_gram_and_combine(n, P, d, seed):
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_normal((n, d)), rng.standard_normal((P, d))
+    coef = rng.standard_normal(n) * rng.integers(0, 2, n)
+    np.testing.assert_allclose(gram(A, B), A @ B.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(combine(A, coef), coef @ A, rtol=1e-12, atol=1e-12)
+
+
+def test_gram_and_combine_on_any_number_of_threads():
+    rng = np.random.default_rng(13)
+    A, B, coef = rng.standard_normal((75, 20_011)), rng.standard_normal((18, 20_011)), rng.standard_normal(75)
+    coef[::4] = 0
+    G, a = np.empty((75, 18)), np.empty(20_011)
+    assert gram(A, B, G, threads=1) is G
+    assert combine(A, coef, a, threads=1) is a
+    np.testing.assert_allclose(G, A @ B.T, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(a, coef @ A, rtol=1e-10, atol=1e-10)
+    for n in THREADS[1:]:
+        np.testing.assert_array_equal(gram(A, B, threads=n), G)
+        np.testing.assert_array_equal(combine(A, coef, threads=n), a)
+
+
+def test_combine_leaves_out_rows_with_coefficient_zero():
+    A = np.array([[np.nan, np.inf], [1.0, 2.0]])
+    np.testing.assert_array_equal(combine(A, [0.0, 3.0]), [3.0, 6.0])
+    np.testing.assert_array_equal(combine(A, [0.0, 0.0]), [0.0, 0.0])
+
+
+def test_gram_and_combine_refuse_shapes_that_disagree():
+    A = np.ones((3, 4))
+    for call in (
+        lambda: gram(A, np.ones((2, 5))),
+        lambda: gram(A, np.ones(4)),
+        lambda: gram(A, A, np.empty((3, 4))),
+        lambda: gram(A, A, threads=0),
+        lambda: combine(A, np.ones(4)),
+        lambda: combine(np.ones(3), np.ones(3)),
+        lambda: combine(A, np.ones(3), np.empty(3)),
+    ):
+        with pytest.raises(ParameterError):
+            call()
+
+
+@pytest.mark.parametrize("lower", ["avx2", "baseline"])
+def test_narrower_instruction_sets_give_the_same_results(lower):
+    program = """
+import numpy as np
+from bmrm._cpu import Matrix, combine, gram, instruction_set
+rng = np.random.default_rng(3)
+A = rng.standard_normal((200, 301)) * (rng.random((200, 301)) < 0.3)
+rows, columns = np.nonzero(A)
+X = Matrix(np.searchsorted(rows, np.arange(201)), columns, A[rows, columns], A.shape)
+D = Matrix.from_dense(A.astype(np.float32))
+w, R = rng.standard_normal(301), rng.standard_normal((200, 5))
+out = [M.matvec(w) for M in (X, D)] + [M.rmatmat(R).ravel() for M in (X, D)]
+out += [gram(A, A).ravel(), combine(A, R[:, 0])]
+print(instruction_set(), *(x.hex() for x in np.concatenate(out).tolist()))
+"""
+    run = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "BMRM_CPU_ISA": name},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for name in (instruction_set(), lower)
+    ]
+    assert run[1][0] in (lower, "baseline")
+    values = [np.array([float.fromhex(x) for x in words[1:]]) for words in run]
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-9, atol=1e-11)
+
+
+def test_docstrings_run():
+    import doctest
+
+    names = [name for name in vars(Matrix) if not name.startswith("_")]
+    documented = [Matrix, gram, combine, instruction_set, *(getattr(Matrix, name) for name in names)]
+    runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
+    examples = 0
+    for thing in documented:
+        name = getattr(thing, "__name__", "property")
+        for test in finder.find(thing, name, module=False, globs=dict(vars(_cpu))):
+            examples += len(test.examples)
+            assert runner.run(test).failed == 0
+    assert examples >= 15

@@ -1,0 +1,96 @@
+"""Cross validation by weights is cross validation by subsets."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bmrm
+from bmrm.crossval import cross_validate, deal
+from bmrm.errors import DataError, ParameterError
+
+
+def problem(rows=90, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(rows) < 0.3, 5.0, 2.0)
+    return rng.standard_normal((rows, 4)) + (y - 3.5)[:, None] * 0.4, y
+
+
+@given(
+    labels=st.lists(st.sampled_from([-1.0, 1.0]), min_size=4, max_size=60),
+    folds=st.integers(2, 4),
+    seed=st.integers(0, 3),
+)
+def test_folds_are_even_in_rows_and_classes(labels, folds, seed):
+    y = np.array(labels)
+    fold_of = deal(y, len(y), folds, seed)
+    for rows in (np.ones(len(y), bool), y > 0, y < 0):
+        counts = np.bincount(fold_of[rows], minlength=folds)
+        assert counts.max() - counts.min() <= 1
+    assert (deal(y, len(y), folds, seed) == fold_of).all()
+
+
+def test_the_shuffle_follows_the_seed():
+    assert (deal(None, 100, 5, 0) != deal(None, 100, 5, 1)).any()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_fold_is_trained_on_the_others(loss, weighted):
+    X, y = problem()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
+    data = bmrm.Dataset(X, y, sample_weight=weights if weighted else None)
+    found = cross_validate(data, 3, loss=loss, lam=0.1, tol=1e-9)
+    fold_of = deal(y if loss == "logistic" else None, len(y), 3, 0)
+    for fold, result in enumerate(found.results):
+        rest = fold_of != fold
+        alone = bmrm.solve(X[rest], y[rest], loss=loss, lam=0.1, tol=1e-9, sample_weight=weights[rest])
+        assert result.objective == pytest.approx(alone.objective, rel=1e-8)
+        np.testing.assert_allclose(found.values[~rest], alone.decision_function(X[~rest]), atol=1e-3)
+
+
+def test_cost_counts_the_rows_trained_on():
+    X, y = problem()
+    found = cross_validate(bmrm.Dataset(X, y), 3, C=0.5)
+    assert [result.lam for result in found.results] == pytest.approx([1 / (0.5 * 60)] * 3)
+
+
+def test_metrics_are_of_the_values():
+    X, y = problem()
+    found = cross_validate(bmrm.Dataset(X, y), 5, lam=0.1)
+    assert found.metrics["rows"] == 90
+    assert found.metrics["accuracy"] == np.mean((found.values > 0) == (y == 5.0))
+
+
+def test_novelty_needs_no_labels():
+    X, _ = problem()
+    found = cross_validate(bmrm.Dataset(X + 3.0), 3, loss="novelty", nu=0.2, lam=0.1)
+    assert 0 < found.metrics["novel_fraction"] < 0.6
+
+
+def test_the_data_stays_as_it_was():
+    X, y = problem()
+    data = bmrm.Dataset(X, y)
+    cross_validate(data, 3, lam=0.1)
+    assert data.weights is None
+
+
+@pytest.mark.parametrize("folds", [0, 1, 91])
+def test_folds_out_of_range(folds):
+    X, y = problem()
+    with pytest.raises(ParameterError, match=f"found {folds}"):
+        cross_validate(bmrm.Dataset(X, y), folds)
+
+
+def test_weight_in_one_fold_only():
+    X, y = problem()
+    weights = np.zeros(90)
+    weights[0] = 1.0
+    with pytest.raises(DataError, match="weight 0"):
+        cross_validate(bmrm.Dataset(X, y, sample_weight=weights), 3)
+
+
+def test_an_interrupt_ends_all_folds():
+    X, y = problem()
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(bmrm.Dataset(X, y), 3, callback=lambda state: True)

@@ -1,0 +1,164 @@
+"""Every Python block of the documentation runs, every doctest holds, every link leads somewhere."""
+
+import ast
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import bmrm
+from bmrm import bundle, losses, solver
+from bmrm.cli import predict, train
+from bmrm.objective import Objective
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main}
+LINK = re.compile(r"\]\(([^)#]+)")
+
+
+def names(package: ModuleType) -> list[str]:
+    return [
+        package.__name__,
+        *(m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".")),
+    ]
+
+
+def run_commands(block: str) -> None:
+    for line in block.splitlines():
+        command, *words = shlex.split(line.removeprefix("$ "))
+        assert COMMANDS[command](words) == 0, line
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=page_id)
+def test_blocks_run(page, tmp_path, monkeypatch):
+    """The blocks of a page share a folder and a namespace, as for a reader who types them in order."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    text = page.read_text()
+    for block in BLOCK.finditer(text):
+        if block[1] == "console":
+            run_commands(block[2])
+            continue
+        # Empty lines before the block, so that a traceback gives the line of the page.
+        padding = "\n" * text.count("\n", 0, block.start(2))
+        exec(compile(padding + block[2], page, "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_between_files_lead_somewhere(page):
+    targets = [t for t in LINK.findall(page.read_text()) if "://" not in t]
+    assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+@pytest.mark.parametrize("name", names(bmrm))
+def test_doctests(name, tmp_path, monkeypatch):
+    if name == "bmrm.petsc" and not os.environ.get("BMRM_REQUIRE_PETSC"):
+        pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).failed == 0
+
+
+def test_the_readme_has_a_block_that_runs():
+    assert BLOCK.search((ROOT / "README.md").read_text())
+
+
+LABELS = {"binary": "two classes", "regression": "real", "count": "at least 0", "novelty": "none"}
+
+
+def loss_table() -> str:
+    """The table of docs/quickstart.md, from what the losses say of themselves."""
+    lines = ["| loss | formula | parameter | labels |", "| --- | --- | --- | --- |"]
+    for name, cls in losses.LOSSES.items():
+        formula = cls.formula.replace("|", "\\|")
+        parameter = ""
+        if cls.parameter is not None:
+            spec = losses.PARAMETERS[cls.parameter]
+            parameter = f"`{cls.parameter}` = {spec.default:g}: {spec.help}"
+        lines.append(f"| `{name}` | `{formula}` | {parameter} | {LABELS[cls.task]} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_of_losses_is_what_the_losses_say():
+    assert loss_table() in (ROOT / "docs" / "quickstart.md").read_text()
+
+
+def as_python(formula: str) -> str:
+    """A loss's formula with its powers, bars and products as Python writes them."""
+    formula = re.sub(r"\|([^|]+)\|", r"abs(\1)", formula.replace("^", "**"))
+    return re.sub(r"(?<!if)(?<!else)(?<=[\w)]) (?=[(\w])(?!if|else)|(?<=\))(?=\()", "*", formula)
+
+
+@pytest.mark.parametrize("name", losses.NAMES)
+def test_the_formula_of_a_loss_is_what_it_computes(name):
+    loss = losses.get(name)
+    labels = [-1.0, 1.0] if loss.task == "binary" else [0.0, 1.5]
+    code = as_python(loss.formula)
+    for y in labels:
+        for u in np.linspace(-3.0, 3.0, 31):
+            # b is the term that novelty detection adds to the risk, once and not to each row.
+            value = eval(code, {"exp": np.exp, "log": np.log, "u": u, "y": y, "b": 0.0, **loss.params})
+            assert loss.value(np.array([u]), np.array([y]))[0] == pytest.approx(value, abs=1e-12), code
+
+
+def section(title: str) -> str:
+    """A section of docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_file_tree_names_every_source_once():
+    named = re.findall(r"^(\w+/\S+) +\S", section("Files"), re.MULTILINE)
+    suffixes = {".py", ".pyx", ".h", ".inl"}
+    files = [p for top in ("bmrm", "src_cython") for p in (ROOT / top).rglob("*") if p.suffix in suffixes]
+    assert len(named) == len(set(named))
+    assert set(named) ^ {str(p.relative_to(ROOT)) for p in files} == set()
+
+
+def imported_modules(source: Path) -> set[str]:
+    """Modules and packages right under bmrm that a source imports when it is loaded."""
+    found = set()
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module == "bmrm":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bmrm."):
+            found.add(node.module.split(".")[1])
+    return found
+
+
+def test_modules_import_what_their_layer_may():
+    table = section("Layers").split("| module | may import |\n")[1].split("\n\n")[0]
+    rows = [[re.findall(r"`(\w+)`", cell) for cell in row.split("|")[1:3]] for row in table.splitlines()]
+    allowed = {module: set(below) for modules, below in rows for module in modules}
+    sources = [p for p in (ROOT / "bmrm").rglob("*.py") if p.name != "__init__.py" or p.parent.name != "bmrm"]
+    for source in sources:
+        module = source.relative_to(ROOT / "bmrm").parts[0].removesuffix(".py")
+        if module != "cli":
+            assert imported_modules(source) <= allowed[module] | {module}, source
+
+
+def test_the_algorithm_is_told_in_the_names_of_the_code():
+    text = (ROOT / "docs" / "algorithm.md").read_text()
+    constants = [*re.findall(r"`([A-Z_]{4,})`", text), "STUCK"]
+    assert len(constants) > 5
+    assert [n for n in constants if not (hasattr(solver, n) or hasattr(bundle, n))] == []
+    loop = text.split("## The loop")[1].split("\n\n")[1]
+    methods = re.findall(r"\b(_\w+)\(", loop)
+    assert len(methods) > 5
+    assert [name for name in methods if not hasattr(solver.BundleMethod, name)] == []
+    called = re.findall(r"\bobjective\.(\w+)\(", loop)
+    assert [name for name in called if not hasattr(Objective, name)] == []

@@ -1,0 +1,83 @@
+"""Every program in examples/ runs in an empty folder and says what it should."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bmrm
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name, folder):
+    """Output of an example, run with the package that is under test; warnings are errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / name],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(bmrm.__file__).parents[1]), "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def number(pattern, text):
+    """The number that a pattern's group matches, once."""
+    (found,) = re.findall(pattern, text)
+    return float(found)
+
+
+def test_train_and_certify_agrees_with_numpy(tmp_path):
+    out = run("train_and_certify.py", tmp_path)
+    objective, bound = number(r"objective +(\S+)", out), number(r"lower bound +(\S+)", out)
+    assert out.startswith("converged after")
+    assert bound <= number(r"and (\S+) after 2000 steps", out) <= objective <= bound * (1 + 1.1e-6)
+    assert number(r"NumPy's J +([\d.]+)", out) == objective
+    assert "The certificate holds" in out
+
+
+def test_train_and_certify_needs_no_scikit_learn(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    spec = importlib.util.spec_from_file_location("train_and_certify", EXAMPLES / "train_and_certify.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main()
+    assert "over 500 rows" in capsys.readouterr().out
+
+
+def test_own_loss_agrees_with_scipy_and_the_built_in_loss(tmp_path):
+    out = run("own_loss.py", tmp_path)
+    assert number(r"log-cosh: converged, objective (\S+),", out) == pytest.approx(
+        number(r"SciPy's minimum +(\S+),", out), rel=1e-8
+    )
+    assert number(r"own (\S+),", out) == pytest.approx(number(r"built in (\S+)", out), rel=1e-6)
+
+
+def test_lam_path_draws_its_picture(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    out = run("lam_path.py", tmp_path)
+    assert re.findall(r"lam (\S+): converged", out) == ["0.01", "0.001", "0.0001", "1e-05"]
+    picture = (tmp_path / "lam_path.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n")
+    assert len(picture) > 10_000
+
+
+def test_demo_checks_both_of_its_certificates(tmp_path):
+    """It runs the installed commands, so it needs them beside this Python."""
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` brings it")
+    commands = [Path(sys.executable).parent / name for name in ("bmrm-train", "bmrm-predict")]
+    if not all(command.exists() for command in commands):
+        pytest.skip("the commands are not installed beside this Python; `make test` installs them")
+    assert run("demo.py", tmp_path).endswith("Both certificates hold.\n")
+
+
+def test_every_example_is_run_here():
+    source = Path(__file__).read_text()
+    assert [p.name for p in EXAMPLES.glob("*.py") if f'"{p.name}"' not in source] == []

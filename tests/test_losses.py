@@ -1,0 +1,163 @@
+"""Every loss against its formula in NumPy, its derivative against differences, its cuts against convexity."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bmrm import losses
+from bmrm.errors import DataError, ParameterError
+
+FORMULAS = {
+    "hinge": lambda u, y: np.maximum(0, 1 - y * u),
+    "squared_hinge": lambda u, y: np.maximum(0, 1 - y * u) ** 2,
+    "huber_hinge": lambda u, y, h: np.where(
+        1 - y * u > h, 1 - y * u, np.where(1 - y * u < -h, 0, (1 - y * u + h) ** 2 / (4 * h))
+    ),
+    "logistic": lambda u, y: np.logaddexp(0, -y * u),
+    "exponential": lambda u, y: np.exp(-y * u),
+    "squared": lambda u, y: (u - y) ** 2 / 2,
+    "absolute": lambda u, y: np.abs(u - y),
+    "quantile": lambda u, y, tau: np.maximum(tau * (y - u), (tau - 1) * (y - u)),
+    "epsilon_insensitive": lambda u, y, e: np.maximum(0, np.abs(u - y) - e),
+    "squared_epsilon_insensitive": lambda u, y, e: np.maximum(0, np.abs(u - y) - e) ** 2,
+    "huber": lambda u, y, c: np.where(np.abs(u - y) <= c, (u - y) ** 2 / 2, c * (np.abs(u - y) - c / 2)),
+    "poisson": lambda u, y: np.exp(u) - y * u,
+    "novelty": lambda u, y, nu: np.maximum(0, -u) / nu,
+}
+VALUES = {"tau": 0.3, "epsilon": 0.25, "h": 0.4, "delta": 0.7, "nu": 0.2}
+CASES = [
+    losses.get(n, **{p: v for p, v in VALUES.items() if n in losses.PARAMETERS[p].losses}) for n in FORMULAS
+]
+
+
+def labels_for(loss, rng, m):
+    if loss.task == "binary":
+        return rng.choice([-1.0, 1.0], m)
+    return rng.poisson(2.0, m).astype(float) if loss.task == "count" else rng.normal(size=m)
+
+
+def formula(loss, u, y):
+    return FORMULAS[loss.name](u, y, *loss.params.values())
+
+
+def test_names_agree_with_the_compiled_table():
+    assert tuple(losses.LOSSES) == losses.NAMES == tuple(FORMULAS)
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("m", [1, 7, 8, 9, 5000])
+def test_value_is_the_formula(loss, m):
+    rng = np.random.default_rng(m)
+    u, y = 4 * rng.normal(size=m), labels_for(loss, rng, m)
+    np.testing.assert_allclose(loss.value(u, y), formula(loss, u, y), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+def test_derivative_is_a_difference_away_from_kinks(loss):
+    rng = np.random.default_rng(3)
+    u, y = 3 * rng.normal(size=2000), labels_for(loss, rng, 2000)
+    step = 1e-6
+    difference = (formula(loss, u + step, y) - formula(loss, u - step, y)) / (2 * step)
+    wrong = np.abs(loss.derivative(u, y) - difference) > 1e-6 * (1 + np.abs(difference))
+    # A kink inside the step is seen by a few in a million rows.
+    assert wrong.sum() <= 1
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_subgradient_inequality(loss, data):
+    near = st.floats(-8, 8, width=32)
+    u, v = (data.draw(hnp.arrays(float, 6, elements=near)) for _ in range(2))
+    y = labels_for(loss, np.random.default_rng(data.draw(st.integers(0, 99))), 6)
+    lower = loss.value(u, y) + loss.derivative(u, y) * (v - u)
+    assert np.all(loss.value(v, y) >= lower - 1e-9 * (1 + np.abs(lower)))
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+def test_kinks_have_a_subgradient(loss):
+    y = np.ones(4)
+    u = np.array([1.0, 0.0, 1.0 + loss.params.get("epsilon", 0.0), 1.0 - loss.params.get("h", 0.0)])
+    g, step = loss.derivative(u, y), 1e-3
+    ahead = (formula(loss, u + step, y) - formula(loss, u, y)) / step
+    behind = (formula(loss, u, y) - formula(loss, u - step, y)) / step
+    assert np.all(behind - 1e-9 <= g)
+    assert np.all(g <= ahead + 1e-9)
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_block_and_slopes_on_a_line(loss, weighted):
+    rng = np.random.default_rng(11)
+    m = 70_001
+    z, dz, y = rng.normal(size=m), rng.normal(size=m), labels_for(loss, rng, m)
+    s = rng.random(m) if weighted else None
+    scale = 1 / (m if s is None else s.sum())
+    full = scale * (np.ones(m) if s is None else s)
+    starts = np.array([0, 1, 1, 30_000, m])
+    results = []
+    for threads in (1, 2, 3):
+        risk, r = loss.risk(y, s, scale, threads), np.empty(m)
+        values, slopes = risk.cut(z, dz, 0.3, -0.1, starts, r)
+        results.append((*values, *slopes, *risk.slope(z, dz, 0.3, -0.1), *r))
+    u = z + 0.3 * dz - 0.1
+    blocks = list(pairwise(starts))
+    rows, g = full * formula(loss, u, y), full * loss.derivative(u, y)
+    np.testing.assert_allclose(values, [rows[i:j].sum() for i, j in blocks], rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(slopes, [g[i:j].sum() for i, j in blocks], rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(risk.slope(z, dz, 0.3, -0.1), [g @ dz, g.sum()], rtol=1e-9, atol=1e-13)
+    assert results[0] == results[1] == results[2], "sums depend on the number of threads"
+
+
+def test_logistic_keeps_its_tails():
+    u = np.array([-800.0, -40.0, 0.0, 40.0, 700.0, 800.0])
+    logistic = losses.get("logistic")
+    np.testing.assert_allclose(logistic.value(u, np.ones(6)), np.logaddexp(0, -u), rtol=1e-13)
+    assert logistic.derivative(u, np.ones(6))[-1] == 0.0
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+def test_nan_is_not_hidden(loss):
+    assert np.isnan(loss.value(np.array([np.nan, 1.0]), np.ones(2))).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+def test_infinite_margins_have_the_limit(loss):
+    u, y = np.array([np.inf, -np.inf]), np.ones(2)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(loss.value(u, y), formula(loss, u, y))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "found"),
+    [
+        ("hinges", {}, "hinges"),
+        ("hinge", {"tau": 0.5}, "tau"),
+        ("quantile", {"tau": 1.0}, "1"),
+        ("quantile", {"tau": float("nan")}, "nan"),
+        ("huber", {"delta": 0.0}, "0"),
+        ("epsilon_insensitive", {"epsilon": -1.0}, "-1"),
+        ("novelty", {"nu": 0.0}, "0"),
+    ],
+)
+def test_bad_parameters(name, params, found):
+    with pytest.raises(ParameterError, match=found):
+        losses.get(name, **params)
+
+
+def test_poisson_labels():
+    poisson = losses.get("poisson")
+    with pytest.raises(DataError, match="row 2 has label -1"):
+        poisson.check_labels(np.array([1.0, -1.0]))
+    with pytest.raises(DataError, match="every label is 0"):
+        poisson.check_labels(np.zeros(3))
+
+
+def test_user_loss_must_return_one_value_a_row():
+    loss = losses.CallableLoss(lambda u, y: (u.sum(), u))
+    with pytest.raises(DataError, match=r"values have shape \(\), expected \(3,\)"):
+        loss.value(np.ones(3), np.ones(3))

@@ -1,0 +1,118 @@
+"""The inner QP against an interior point method, and the properties that certificates rest on."""
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bmrm import _qp
+
+
+def random_problem(rng, n, d, groups):
+    A = rng.normal(size=(n, d))
+    group = np.concatenate([np.arange(groups), rng.integers(0, groups, n - groups)]).astype(np.int32)
+    return A, rng.normal(size=n), group
+
+
+def run(A, b, group, lam, *, alpha=None, best=np.inf, rel_tol=0.0, abs_tol=1e-11, max_changes=100_000):
+    groups = int(group.max()) + 1
+    if alpha is None:
+        alpha = np.zeros(len(b))
+        for p in range(groups):
+            alpha[np.flatnonzero(group == p)[0]] = 1.0
+    gradient = np.empty(len(b))
+    found = _qp.solve(
+        np.ascontiguousarray(A @ A.T), b, group, groups, lam, alpha, gradient,
+        best=best, rel_tol=rel_tol, abs_tol=abs_tol, max_changes=max_changes,
+    )  # fmt: skip
+    return alpha, gradient, found
+
+
+def oracle(A, b, group, lam):
+    n, groups = len(b), int(group.max()) + 1
+    E = sp.csc_matrix((np.ones(n), (group, np.arange(n))), shape=(groups, n))
+    settings_ = clarabel.DefaultSettings()
+    settings_.verbose = False
+    settings_.tol_gap_abs = settings_.tol_gap_rel = 1e-12
+    problem = clarabel.DefaultSolver(
+        sp.triu(sp.csc_matrix(A @ A.T / lam)).tocsc(),
+        -b,
+        sp.vstack([E, -sp.eye(n)]).tocsc(),
+        np.concatenate([np.ones(groups), np.zeros(n)]),
+        [clarabel.ZeroConeT(groups), clarabel.NonnegativeConeT(n)],
+        settings_,
+    )
+    return -problem.solve().obj_val
+
+
+@pytest.mark.parametrize("lam", [1.0, 1e-3])
+@pytest.mark.parametrize(
+    ("n", "d", "groups"), [(1, 3, 1), (20, 5, 1), (60, 4, 1), (60, 30, 8), (200, 20, 16)]
+)
+def test_matches_interior_point(n, d, groups, lam):
+    A, b, group = random_problem(np.random.default_rng(n + groups), n, d, groups)
+    alpha, gradient, (dual, gap, _) = run(A, b, group, lam)
+    wanted = oracle(A, b, group, lam)
+    assert dual == pytest.approx(wanted, rel=1e-10)
+    # The dual is second order in alpha: where it is right to the last digits, the gap is right to half of
+    # them.
+    assert gap <= 1e-4 * max(1.0, abs(dual))
+    np.testing.assert_allclose(gradient, b - A @ (A.T @ alpha) / lam, rtol=1e-8, atol=1e-8 / lam)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 40),
+    d=st.integers(1, 6),
+    groups=st.integers(1, 5),
+    copies=st.integers(1, 3),
+    changes=st.integers(0, 30),
+)
+def test_any_stop_is_feasible_and_bounds(seed, n, d, groups, copies, changes):
+    rng = np.random.default_rng(seed)
+    A, b, group = random_problem(rng, n + groups, d, groups)
+    A, b, group = np.tile(A, (copies, 1)), np.tile(b, copies), np.tile(group, copies)
+    alpha, _, (dual, gap, _) = run(A, b, group, 0.1, max_changes=changes)
+    assert np.all(alpha >= 0.0)
+    np.testing.assert_allclose(np.bincount(group, alpha), 1.0, rtol=1e-12)
+    w = -A.T @ alpha / 0.1
+    model = 0.05 * w @ w + sum((A @ w + b)[group == p].max() for p in range(groups))
+    assert dual == pytest.approx(b @ alpha - 0.05 * w @ w, rel=1e-9, abs=1e-9)
+    assert model - dual == pytest.approx(gap, rel=1e-6, abs=1e-7)
+    assert gap >= -1e-9
+
+
+def test_repeated_cuts_do_not_stall():
+    rng = np.random.default_rng(0)
+    A, b, group = random_problem(rng, 30, 3, 2)
+    A = np.vstack([A] * 4 + [A + 1e-9 * rng.normal(size=A.shape)])
+    b, group = np.tile(b, 5), np.tile(group, 5)
+    _, _, (dual, gap, changes) = run(A, b, group, 1e-2, abs_tol=1e-9)
+    assert gap <= 1e-4
+    assert changes < 500
+    assert dual == pytest.approx(oracle(A, b, group, 1e-2), rel=1e-8)
+
+
+def test_warm_start_is_used():
+    A, b, group = random_problem(np.random.default_rng(5), 80, 20, 4)
+    alpha, _, (dual, _, cold) = run(A, b, group, 1e-2)
+    _, _, (again, _, warm) = run(A, b, group, 1e-2, alpha=alpha.copy(), abs_tol=1e-8)
+    assert warm == 0 < cold
+    assert again == pytest.approx(dual, rel=1e-10)
+
+
+def test_loose_tolerance_follows_the_outer_gap():
+    A, b, group = random_problem(np.random.default_rng(6), 80, 20, 4)
+    _, _, (tight, _, many) = run(A, b, group, 1e-2)
+    _, _, (loose, gap, few) = run(A, b, group, 1e-2, best=tight + 10.0, rel_tol=0.5)
+    assert few < many
+    assert gap <= 0.5 * (tight + 10.0 - loose)
+
+
+def test_sizes_are_checked():
+    with pytest.raises(ValueError, match="disagree"):
+        _qp.solve(np.eye(2), np.ones(3), np.zeros(3, np.int32), 1, 1.0, np.ones(3), np.ones(3),
+                  best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip

@@ -1,0 +1,429 @@
+"""The solver against independent optima, and what its certificate promises."""
+
+import signal
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import objective, piecewise_linear_optimum, smooth_optimum
+from test_losses import CASES, formula, labels_for
+
+import bmrm
+from bmrm import losses
+from bmrm.errors import BmrmError, DataError, ParameterError
+
+SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
+SMOOTH |= {"squared_epsilon_insensitive"}
+BY_NAME = {loss.name: loss for loss in CASES}
+
+
+def problem(loss, seed=0, m=60, d=5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.7)
+    if loss.task == "novelty":
+        # Away from the origin: else w = 0 is the answer.
+        return X + 1.0, np.zeros(m)
+    if loss.task == "binary":
+        return X, np.where(X @ rng.normal(size=d) + 0.5 * rng.normal(size=m) + 0.3 > 0, 1.0, -1.0)
+    return X, labels_for(loss, rng, m)
+
+
+def pieces(loss, y):
+    """The loss as max_k slopes[i, k] u + levels[i, k]."""
+    one, zero, p = np.ones_like(y), np.zeros_like(y), tuple(loss.params.values())
+    slopes, levels = {
+        "hinge": lambda: ([-y, zero], [one, zero]),
+        "absolute": lambda: ([one, -one], [-y, y]),
+        "quantile": lambda: ([-p[0] * one, (1 - p[0]) * one], [p[0] * y, -(1 - p[0]) * y]),
+        "epsilon_insensitive": lambda: ([one, -one, zero], [-y - p[0], y - p[0], zero]),
+        "novelty": lambda: ([-one / p[0], zero], [zero, zero]),
+    }[loss.name]()
+    return np.stack(slopes, 1), np.stack(levels, 1)
+
+
+def optimum(loss, X, y, lam, weights, intercept):
+    if loss.name in SMOOTH:
+        return smooth_optimum(X, y, lam, lambda u, v: formula(loss, u, v), weights, intercept)
+    return piecewise_linear_optimum(X, *pieces(loss, y), lam, weights, intercept, loss.intercept_slope)
+
+
+MODES = [
+    (loss, mode)
+    for mode in ("plain", "weighted", "intercept", "penalised")
+    for loss in CASES
+    if not (loss.needs_intercept and mode == "penalised")
+]
+
+
+@pytest.mark.parametrize(("loss", "mode"), MODES, ids=lambda value: getattr(value, "name", value))
+def test_optimum_of_every_loss(loss, mode):
+    X, y = problem(loss)
+    weights = np.random.default_rng(1).random(len(y)) + 0.1 if mode == "weighted" else None
+    options = {"fit_intercept": mode in ("intercept", "penalised"), "penalize_intercept": mode == "penalised"}
+    lam = 1e-2
+    result = bmrm.solve(X, y, loss, lam=lam, tol=1e-9, sample_weight=weights, **options)
+    assert result.status == "converged"
+    against = np.hstack([X, np.ones((len(y), 1))]) if mode == "penalised" else X
+    free = mode == "intercept" or loss.needs_intercept
+    wanted = optimum(loss, against, y, lam, weights, free)
+    scale = max(1.0, abs(wanted))
+    assert result.lower_bound <= wanted + 1e-9 * scale
+    assert result.objective == pytest.approx(wanted, rel=1e-6, abs=1e-8)
+    penalty = 0.5 * lam * result.intercept**2 if mode == "penalised" else 0.0
+    again = (
+        objective(X, y, result.w, result.intercept, lam, lambda u, v: formula(loss, u, v), weights) + penalty
+    )
+    again += loss.intercept_slope * result.intercept
+    assert result.objective == pytest.approx(again, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["hinge", "logistic", "squared", "quantile"])
+@pytest.mark.parametrize("options", [{"solver": "bmrm"}, {"cuts_per_pass": 1}, {"cuts_per_pass": 5}])
+def test_every_variant_finds_the_same(name, options):
+    loss = BY_NAME[name]
+    X, y = problem(loss, seed=4, m=80)
+    result = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-2, tol=1e-7, **options)
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(optimum(loss, X, y, 1e-2, None, False), rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(sorted(BY_NAME)),
+    seed=st.integers(0, 1000),
+    m=st.integers(2, 30),
+    d=st.integers(1, 6),
+    scale=st.sampled_from([1e-3, 1.0, 100.0]),
+    lam=st.sampled_from([1e-6, 1e-2, 10.0]),
+    intercept=st.booleans(),
+)
+def test_the_bound_never_passes_any_objective(name, seed, m, d, scale, lam, intercept):
+    loss = BY_NAME[name]
+    X, y = problem(loss, seed, m, d)
+    if loss.task == "binary":
+        y[:2] = [-1.0, 1.0]
+    if loss.task == "count":
+        y[0] = 3.0
+    result = bmrm.solve(scale * X, y, loss, lam=lam, tol=1e-6, fit_intercept=intercept, max_iter=60)
+    bounds = [row["lower_bound"] for row in result.history]
+    # The last objective may come from a fresh product, and caps the bound: monotone up to rounding.
+    assert all(b >= a - 1e-10 * (1 + abs(a)) for a, b in pairwise(bounds))
+    objectives = [row["objective"] for row in result.history]
+    assert all(b <= a + 1e-10 * (1 + abs(a)) for a, b in pairwise(objectives))
+    assert result.lower_bound <= result.objective
+    better = bmrm.solve(scale * X, y, loss, lam=lam, tol=1e-9, fit_intercept=intercept, max_iter=400)
+    slack = 1e-12 * max(1.0, abs(better.objective), abs(objectives[0]))
+    assert result.lower_bound <= better.objective + slack
+    assert better.lower_bound <= result.objective + slack
+
+
+def test_ill_conditioned_data_keeps_an_honest_bound():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(300, 8)) * 10.0 ** np.arange(-4, 4)
+    y = X[:, 3] + rng.normal(size=300)
+    lam = 1e-6
+    exact = np.linalg.solve(X.T @ X / 300 + lam * np.eye(8), X.T @ y / 300)
+    wanted = objective(X, y, exact, 0.0, lam, lambda u, v: (u - v) ** 2 / 2)
+    result = bmrm.solve(X, y, "squared", lam=lam, tol=1e-9)
+    assert result.status in ("converged", "precision")
+    assert result.lower_bound <= wanted * (1 + 1e-12)
+    assert result.objective >= wanted * (1 - 1e-12)
+    assert result.gap <= 1e-6 * wanted
+
+
+def test_a_tolerance_beyond_rounding_ends_with_precision():
+    X, y = problem(BY_NAME["hinge"], m=200)
+    result = bmrm.solve(X, y, lam=1e-3, tol=1e-30, tol_kind="abs", max_iter=5000)
+    assert result.status == "precision"
+    assert result.gap < 1e-10
+
+
+def test_same_answer_for_any_number_of_threads():
+    rng = np.random.default_rng(2)
+    X = sp.random(3000, 400, 0.05, random_state=rng, format="csr")
+    y = rng.choice([0.0, 1.0], 3000)
+    answers = [bmrm.solve(X, y, "logistic", lam=1e-4, threads=t) for t in (1, 2, 3)]
+    for other in answers[1:]:
+        np.testing.assert_array_equal(answers[0].w, other.w)
+        assert answers[0].lower_bound == other.lower_bound
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_few_cuts_still_converge(blocks):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 30))
+    y = np.sign(X @ rng.normal(size=30) + rng.normal(size=400))
+    full = bmrm.solve(X, y, lam=1e-3, tol=1e-4, cuts_per_pass=blocks)
+    small = bmrm.solve(X, y, lam=1e-3, tol=1e-4, cuts_per_pass=blocks, max_cuts=12 * blocks)
+    assert small.status == full.status == "converged"
+    assert max(row["cuts"] for row in small.history) <= 12 * blocks < max(row["cuts"] for row in full.history)
+    bounds = [row["lower_bound"] for row in small.history]
+    assert bounds == sorted(bounds)
+
+
+def test_merged_cuts_stay_below_the_risk():
+    rng = np.random.default_rng(3)
+    X, loss = rng.normal(size=(200, 10)), BY_NAME["hinge"]
+    y = np.sign(X @ rng.normal(size=10) + rng.normal(size=200))
+    bundle = bmrm.solve(X, y, lam=1e-3, tol=1e-5, cuts_per_pass=1, max_cuts=6, max_iter=200).bundle
+    for w in 3 * rng.normal(size=(50, 10)):
+        risk = formula(loss, X @ w, y).mean()
+        assert (bundle.gradients @ w + bundle.offsets).max() <= risk + 1e-12 * (1 + risk)
+
+
+def test_class_weights_are_sample_weights():
+    X, y = problem(BY_NAME["hinge"], seed=5)
+    weights = np.where(y > 0, 3.0, 1.0)
+    by_row = bmrm.solve(X, y, lam=1e-2, sample_weight=weights, tol=1e-8)
+    by_class = bmrm.solve(X, y, lam=1e-2, class_weight={1.0: 3.0}, tol=1e-8)
+    assert by_row.objective == by_class.objective
+    balanced = bmrm.solve(X, y, lam=1e-2, class_weight="balanced", tol=1e-8)
+    counts = np.where(y > 0, (y > 0).sum(), (y < 0).sum())
+    same = bmrm.solve(X, y, lam=1e-2, sample_weight=len(y) / (2 * counts), tol=1e-8)
+    assert balanced.objective == pytest.approx(same.objective, rel=1e-7)
+
+
+def test_rows_of_weight_zero_take_no_part():
+    X, y = problem(BY_NAME["logistic"], seed=6)
+    keep = np.arange(len(y)) % 3 > 0
+    masked = bmrm.solve(X, y, "logistic", lam=1e-2, sample_weight=keep.astype(float), tol=1e-9)
+    cut = bmrm.solve(X[keep], y[keep], "logistic", lam=1e-2, tol=1e-9)
+    assert masked.objective == pytest.approx(cut.objective, rel=1e-8)
+
+
+def test_cost_is_liblinears():
+    X, y = problem(BY_NAME["hinge"], seed=7)
+    assert bmrm.solve(X, y, C=2.0).lam == pytest.approx(1 / (2.0 * len(y)))
+    assert bmrm.solve(X, y, C=2.0, sample_weight=np.full(len(y), 3.0)).lam == pytest.approx(
+        1 / (6.0 * len(y))
+    )
+
+
+def test_novelty_is_scikit_learns_one_class_svm():
+    from sklearn.svm import OneClassSVM
+
+    X = np.random.default_rng(9).normal(size=(80, 3)) + 2.0
+    nu, lam = 0.25, 1.0
+    # nu-scaled: minimise |w|^2/2 + sum max(0, rho - x.w)/(nu m) - rho, lam = 1.
+    theirs = OneClassSVM(kernel="linear", nu=nu, tol=1e-9).fit(X)
+    ours = bmrm.solve(X, loss="novelty", nu=nu, lam=lam, tol=1e-9)
+    np.testing.assert_allclose(ours.w, theirs.coef_[0] / (nu * 80), rtol=1e-3)
+    assert np.mean(ours.predict(X) < 0) == pytest.approx(nu, abs=0.05)
+
+
+def test_user_loss_equals_the_built_in_one():
+    X, y = problem(BY_NAME["huber"], seed=8)
+    huber = losses.CallableLoss(
+        lambda u, v: (formula(BY_NAME["huber"], u, v), np.clip(u - v, -0.7, 0.7)), name="my huber"
+    )
+    mine = bmrm.solve(X, y, huber, lam=1e-2, tol=1e-8, cuts_per_pass=3, fit_intercept=False)
+    built_in = bmrm.solve(X, y, "huber", delta=0.7, lam=1e-2, tol=1e-8)
+    assert mine.objective == pytest.approx(built_in.objective, rel=1e-7)
+
+
+def test_path_reuses_the_cuts():
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(500, 40))
+    y = np.sign(X @ rng.normal(size=40) + 2 * rng.normal(size=500))
+    lams = [1e-3, 4e-3, 2e-3]
+    along = bmrm.path(X, y, lams=lams, tol=1e-4)
+    alone = [bmrm.solve(X, y, lam=lam, tol=1e-4) for lam in lams]
+    assert [r.lam for r in along] == lams
+    assert all(r.status == "converged" for r in along)
+    for a, b in zip(along, alone, strict=True):
+        assert a.lower_bound <= b.objective * (1 + 1e-12)
+        assert b.lower_bound <= a.objective * (1 + 1e-12)
+    assert sum(r.n_iter for r in along) < sum(r.n_iter for r in alone)
+
+
+def test_warm_starts():
+    X, y = problem(BY_NAME["logistic"], seed=11)
+    data = bmrm.Dataset(X, y)
+    intercept = {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0}
+    cold = bmrm.solve(data, loss="logistic", lam=1e-3, tol=1e-6, **intercept)
+    again = bmrm.solve(data, loss="logistic", lam=1e-3, tol=1e-6, warm_start=cold, **intercept)
+    assert again.n_iter <= 2 < cold.n_iter
+    plain = bmrm.solve(X, y, "logistic", lam=1e-3, tol=1e-6)
+    from_weights = bmrm.solve(X, y, "logistic", lam=1e-3, tol=1e-6, warm_start=plain.w)
+    assert from_weights.n_iter < plain.n_iter
+    with pytest.raises(DataError, match=r"shape \(2,\), expected \(5,\)"):
+        bmrm.solve(X, y, warm_start=np.zeros(2))
+
+
+@pytest.mark.parametrize("other", ["data", "labels", "loss", "parameter", "intercept"])
+def test_cuts_of_another_problem_are_not_trusted(other):
+    X, y = problem(BY_NAME["quantile"], seed=15)
+    data = bmrm.Dataset(X, y)
+    options = {"loss": "quantile", "tau": 0.5, "fit_intercept": False}
+    known = bmrm.solve(data, lam=1e-3, tol=1e-6, **options)
+    if other == "data":
+        data = bmrm.Dataset(np.flip(X, 0), y)
+    elif other == "labels":
+        data = bmrm.Dataset(X, 3 * y)
+    elif other == "loss":
+        options = {"loss": "squared"}
+    elif other == "parameter":
+        options["tau"] = 0.9
+    else:
+        options["fit_intercept"] = True
+    cold = bmrm.solve(data, lam=1e-3, tol=1e-6, **options)
+    warm = bmrm.solve(data, lam=1e-3, tol=1e-6, warm_start=known, **options)
+    assert warm.bundle is not known.bundle
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+    assert warm.lower_bound <= cold.objective
+
+
+def test_a_loss_that_is_not_convex_is_found_out():
+    X, y = problem(BY_NAME["squared"], seed=16)
+    wrong = losses.CallableLoss(lambda u, v: (np.sin(3 * u) + 0.1 * (u - v) ** 2, u + 5.0), name="sine")
+    with pytest.raises(BmrmError, match="sine is not convex"):
+        bmrm.solve(X, y, wrong, lam=1e-3, tol=1e-9)
+
+
+def test_many_kinks_in_few_features_reach_a_small_gap():
+    rng = np.random.default_rng(17)
+    X = rng.normal(size=(400, 8))
+    y = X @ rng.normal(size=8) + rng.standard_t(2, 400)
+    for options in ({}, {"solver": "bmrm"}, {"cuts_per_pass": 16}):
+        result = bmrm.solve(X, y, "absolute", lam=1e-2, tol=1e-9, **options)
+        assert result.status == "converged"
+
+
+def test_limits_and_callbacks_keep_the_best():
+    rng = np.random.default_rng(12)
+    X, y = rng.normal(size=(300, 50)), rng.choice([-1.0, 1.0], 300)
+    limited = bmrm.solve(X, y, lam=1e-5, max_iter=3)
+    assert (limited.status, limited.n_iter) == ("max_iter", 3)
+    assert bmrm.solve(X, y, lam=1e-5, max_time=1e-9).status == "max_time"
+    seen = []
+
+    def stop(state):
+        seen.append(state)
+        return state.iteration == 4
+
+    stopped = bmrm.solve(X, y, lam=1e-5, callback=stop)
+    assert (stopped.status, stopped.n_iter) == ("interrupted", 4)
+    assert [s.iteration for s in seen] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(seen[-1].best()[0], stopped.w)
+    assert stopped.objective == pytest.approx(min(s.objective for s in seen), rel=1e-14)
+
+
+def test_ctrl_c_returns_the_best_so_far():
+    rng = np.random.default_rng(13)
+    X, y = rng.normal(size=(2000, 200)), rng.choice([-1.0, 1.0], 2000)
+    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    result = bmrm.solve(X, y, lam=1e-9, tol=1e-13, max_time=60.0)
+    timer.join()
+    assert result.status == "interrupted"
+    assert np.isfinite(result.w).all()
+    assert result.objective < 1.0
+
+
+def test_verbose_prints_a_line_an_iteration(capsys):
+    X, y = problem(BY_NAME["hinge"])
+    result = bmrm.solve(X, y, verbose=1)
+    assert len(capsys.readouterr().out.splitlines()) == result.n_iter
+
+
+def test_predictions():
+    X, y = problem(BY_NAME["hinge"], seed=14)
+    named = bmrm.solve(X, np.where(y > 0, 4, 2), lam=1e-2)
+    assert set(named.predict(X)) <= {2.0, 4.0}
+    np.testing.assert_array_equal(named.predict(sp.csr_matrix(X)), named.predict(X))
+    with pytest.raises(DataError, match="found 2 features, expected"):
+        named.predict(X[:, :2])
+    counts = np.random.default_rng(0).poisson(2, len(y))
+    assert np.all(bmrm.solve(X, counts, "poisson", lam=1e-2).predict(X) > 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"lam": 0.0}, ParameterError, "lam: found 0"),
+        ({"lam": float("nan")}, ParameterError, "lam: found nan"),
+        ({"C": -1.0}, ParameterError, "C: found -1"),
+        ({"tol": 1e-20}, ParameterError, "at least 1e-13"),
+        ({"tol": 0.0, "tol_kind": "abs"}, ParameterError, "tol: found 0"),
+        ({"tol_kind": "relative"}, ParameterError, "relative"),
+        ({"solver": "sgd"}, ParameterError, "sgd"),
+        ({"reg": "l0"}, ParameterError, "l0"),
+        ({"loss": "hing"}, ParameterError, "hing"),
+        ({"max_iter": 0}, ParameterError, "max_iter"),
+        ({"max_time": 0}, ParameterError, "max_time"),
+        ({"cuts_per_pass": 0}, ParameterError, "cuts_per_pass"),
+        ({"cuts_per_pass": 2, "fit_intercept": True}, ParameterError, "one cut a pass"),
+        ({"max_cuts": 2}, ParameterError, "max_cuts: found 2"),
+        ({"device": "gpu"}, ParameterError, "gpu"),
+        ({"device": "cuda"}, BmrmError, "device='cpu'"),
+        ({"dtype": "int8"}, ParameterError, "int8"),
+        ({"threads": 0}, ParameterError, "threads"),
+        (
+            {"loss": "novelty", "fit_intercept": True, "penalize_intercept": True},
+            ParameterError,
+            "cannot be penalised",
+        ),
+        ({"penalize_intercept": True}, ParameterError, "goes with fit_intercept"),
+        ({"fit_intercept": True, "intercept_scaling": 0.0}, ParameterError, "intercept_scaling: found 0"),
+        ({"sample_weight": [1.0]}, DataError, r"shape \(1,\), expected \(60,\)"),
+        ({"sample_weight": [-1.0] * 60}, DataError, "row 1 has -1"),
+        ({"sample_weight": [0.0] * 60}, DataError, "all are 0"),
+        ({"class_weight": {9.0: 1.0}}, ParameterError, "no row has label 9"),
+        ({"class_weight": {1.0: 0.0}}, ParameterError, "expected a positive number"),
+        ({"class_weight": "even"}, ParameterError, "even"),
+    ],
+)
+def test_bad_arguments(options, error, text):
+    X, y = problem(BY_NAME["hinge"])
+    with pytest.raises(error, match=text) as caught:
+        bmrm.solve(X, y, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_dataset_holds_is_not_given_again():
+    X, y = problem(BY_NAME["hinge"])
+    for name, value in {"y": y, "device": "cpu", "threads": 1, "sample_weight": y * y}.items():
+        with pytest.raises(ParameterError, match=f"{name}: give it to the Dataset"):
+            bmrm.solve(bmrm.Dataset(X, y), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "text"),
+    [
+        (np.eye(3), [1, 2, 3], "found labels 1, 2 and 3, expected two classes"),
+        (np.eye(3), [1, 1, 1], r"one label \(1\)"),
+        (np.eye(3), [1, -1], r"shape \(2,\), expected \(3,\)"),
+        (np.eye(3), [1, -1, np.nan], "row 3 has nan"),
+        (np.eye(3), ["a", "b", "c"], "expected numbers"),
+        (np.eye(3), None, "labels are missing"),
+        (np.eye(3), [(1.0,), (2.0, 3.0), ()], "several labels a row"),
+        (np.array([[1.0, np.inf], [0, 1]]), [1, -1], "inf is not finite"),
+        (np.zeros((0, 2)), [], "0 rows"),
+        (np.zeros(3), [1, -1, 1], "expected a matrix"),
+        (np.array([["x"]]), [1], "expected a matrix of real numbers"),
+    ],
+)
+def test_bad_data(X, y, text):
+    with pytest.raises(DataError, match=text):
+        bmrm.solve(X, y)
+
+
+def test_known_optima_of_real_data(real_data):
+    X, y = bmrm.load_svmlight(real_data / "svm" / "a9a.gz")
+    wanted = {
+        ("hinge", 1e-3): 0.3565243,
+        ("squared_hinge", 1e-3): 0.4238882,
+        ("squared_hinge", 1e-5): 0.4219858,
+        ("logistic", 1e-3): 0.3333408,
+        ("logistic", 1e-5): 0.3229331,
+    }
+    data = bmrm.Dataset(X, y)
+    for (loss, lam), value in wanted.items():
+        result = bmrm.solve(data, loss=loss, lam=lam, tol=1e-7)
+        assert result.status == "converged"
+        assert result.objective == pytest.approx(value, abs=1.5e-7)
+        assert result.lower_bound <= value + 1e-7
