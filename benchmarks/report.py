@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ def write(target: str | Path, /, **numbers: Any) -> None:
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-    command = " ".join(["python", *sys.argv])
+    # Names of files, not where they lay.
+    command = shlex.join(
+        ["python", f"benchmarks/{Path(sys.argv[0]).name}", *(Path(a).name for a in sys.argv[1:])]
+    )
     report = {"command": command, "date": datetime.date.today().isoformat(), "machine": machine, **numbers}
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text(json.dumps(report, indent=1) + "\n")

@@ -10,18 +10,15 @@ bandwidth with as many threads.
 
 import argparse
 import ctypes
-import datetime
-import json
 import os
-import platform
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import report
 import scipy.sparse as sp
 
 from bmrm._cpu import Matrix, instruction_set
@@ -220,15 +217,7 @@ def main() -> None:
             for row in measure(name, source, kind, threads, roof):
                 rows.append(row)
                 print(table_line(row), flush=True)
-    report = {
-        "command": " ".join(["python", *sys.argv]),
-        "date": datetime.date.today().isoformat(),
-        "machine": {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0)), "system": platform.platform()},
-        "instruction_set": instruction_set(),
-        "roof_gbs": roof,
-        "rows": rows,
-    }
-    Path(options.out).write_text(json.dumps(report, indent=1) + "\n")
+    report.write(options.out, instruction_set=instruction_set(), roof_gbs=roof, rows=rows)
 
 
 def table_line(row: dict) -> str:
@@ -236,14 +225,6 @@ def table_line(row: dict) -> str:
     name = f"{row['shape']:10} {row['values']:6} {row['product']:18} {row['how']:8} {row['threads']:6d}"
     return (
         f"{name} {row['us']:10.1f} {row['gbs']:6.1f} {row['of_roof']:5.0%} {row['ns_per_nnz']:6.3f} {known}"
-    )
-
-
-def cpu_name() -> str:
-    """Model name that Linux reports."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine()
     )
 
 

@@ -79,6 +79,7 @@ def products() -> str:
             f"{row['faster_than_scipy']:.1f}" if row["faster_than_scipy"] else "",
         ]
         for row in results["rows"]
+        if row["product"] in ("X w", "X^T r")
     ]
     measured = (
         f"\nMemory bandwidth measured in the same run: {roofs}. GB/s count the bytes of the stored format.\n"

@@ -22,8 +22,15 @@ Vector = NDArray[np.float64]
 DEVICES = ("auto", "cpu", "cuda")
 
 
-def default_threads() -> int:
-    """Cores that this process may use, or ``OMP_NUM_THREADS``."""
+SMALL = 1_000_000
+"""Stored values below which a pass takes a fraction of a millisecond: starting a team of threads for it costs
+as much as it saves on an idle machine, and many times that on a busy one."""
+
+
+def default_threads(stored: int) -> int:
+    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem."""
+    if stored < SMALL:
+        return 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdigit() and int(asked) > 0 else len(os.sched_getaffinity(0))
 
@@ -46,7 +53,8 @@ class Dataset:
         Type in which values are stored; default: as given, float64 for integers. All sums are in float64,
         so the problem solved is exactly the one of the stored values.
     threads : int, optional
-        CPU threads; default: the cores that this process may use.
+        CPU threads; default: the cores that this process may use, or one where X is small. The answer does
+        not depend on it.
 
     Raises
     ------
@@ -82,8 +90,7 @@ class Dataset:
             raise BmrmError("device='cuda': this build has no CUDA support; use device='cpu'")
         if threads is not None and threads < 1:
             raise ParameterError(f"threads: found {threads}, expected at least 1")
-        self.threads = default_threads() if threads is None else threads
-        self.matrix = _resident(X, _value_type(dtype), self.threads)
+        self.matrix = _resident(X, _value_type(dtype), threads)
         self.y = y
         self.weights = row_weights(y, self.shape[0], sample_weight, class_weight)
 
@@ -96,6 +103,11 @@ class Dataset:
     def nnz(self) -> int:
         """Stored values."""
         return self.matrix.nnz
+
+    @property
+    def threads(self) -> int:
+        """CPU threads at work."""
+        return self.matrix.threads
 
     @property
     def total_weight(self) -> float:
@@ -115,7 +127,7 @@ def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     return found
 
 
-def _resident(X: Any, dtype: np.dtype[Any] | None, threads: int) -> _cpu.Matrix:
+def _resident(X: Any, dtype: np.dtype[Any] | None, threads: int | None) -> _cpu.Matrix:
     if not isinstance(X, Csr) and hasattr(X, "tocsr"):
         X = Csr.from_scipy(X)
     if isinstance(X, Csr):
@@ -123,6 +135,7 @@ def _resident(X: Any, dtype: np.dtype[Any] | None, threads: int) -> _cpu.Matrix:
         data = X.data
         if data is not None and dtype is not None:
             data = data.astype(dtype, copy=False)
+        threads = default_threads(X.nnz) if threads is None else threads
         return _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
     try:
         dense = np.asarray(X)
@@ -134,6 +147,7 @@ def _resident(X: Any, dtype: np.dtype[Any] | None, threads: int) -> _cpu.Matrix:
         dtype = dense.dtype if dense.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     dense = np.ascontiguousarray(dense, dtype=dtype)
     _check_values(dense.shape, dense)
+    threads = default_threads(dense.size) if threads is None else threads
     return _cpu.Matrix.from_dense(dense, threads=threads)
 
 

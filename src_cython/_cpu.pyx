@@ -154,8 +154,8 @@ cdef class Matrix:
     shape : tuple of int
         (m, d); d at most 2**32.
     threads : int, optional
-        Threads that a product may use; small products use fewer. Default: OpenMP's, that is the cores that this
-        process may run on, or ``OMP_NUM_THREADS``.
+        Threads that a product may use; small products use fewer. Default: OpenMP's, that is the cores
+        that this process may run on, or ``OMP_NUM_THREADS``.
     transpose : bool or None, default None
         How X^T r is computed: True from a copy of X^T, which is built when first needed; False
         by adding up rows of X, which needs no further memory; None by whichever of the two suits the shape.
@@ -201,7 +201,8 @@ cdef class Matrix:
         cdef int64_t rows = m, columns = d, nnz = idx.shape[0]
         try:
             with nogil:
-                self.impl = make_sparse(p, i, idx_bytes, v, value_bytes, rows, columns, nnz, n_threads, policy)
+                self.impl = make_sparse(
+                    p, i, idx_bytes, v, value_bytes, rows, columns, nnz, n_threads, policy)
         except RuntimeError as error:
             raise DataError(str(error)) from None
         ones = self.impl.get().ones()
@@ -277,7 +278,8 @@ cdef class Matrix:
         """
         m, d = _shape((m, d))
         if value_bytes not in (0, 4, 8) or not 0 <= nnz < 2**58:
-            raise ParameterError(f"nnz {nnz!r}, value_bytes {value_bytes!r}: expected nnz >= 0 and 0, 4 or 8 bytes")
+            raise ParameterError(
+                f"nnz {nnz!r}, value_bytes {value_bytes!r}: expected nnz >= 0 and 0, 4 or 8 bytes")
         return predict_sparse_bytes(m, d, nnz, value_bytes, _policy(transpose))
 
     cdef CMatrix* _get(self) except NULL:
@@ -510,7 +512,8 @@ def gram(A_old, A_new, out=None, *, threads=None):
     A_old = np.require(A_old, dtype=np.float64, requirements=("C", "A"))
     A_new = np.require(A_new, dtype=np.float64, requirements=("C", "A"))
     if A_old.ndim != 2 or A_new.ndim != 2 or A_old.shape[1] != A_new.shape[1]:
-        raise ParameterError(f"gram: found shapes {A_old.shape} and {A_new.shape}, expected (n, d) and (P, d)")
+        raise ParameterError(
+            f"gram: found shapes {A_old.shape} and {A_new.shape}, expected (n, d) and (P, d)")
     cdef int64_t n = A_old.shape[0], d = A_old.shape[1], P = A_new.shape[0]
     out = _output(out, (n, P))
     cdef const double* a = <const double*>_address(A_old)

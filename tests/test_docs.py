@@ -73,6 +73,12 @@ def test_doctests(name, tmp_path, monkeypatch):
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).failed == 0
 
 
+def test_the_performance_page_is_what_the_results_say(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    tabulate = importlib.import_module("tabulate")
+    assert tabulate.PAGE.read_text() == tabulate.page()
+
+
 def test_the_readme_has_a_block_that_runs():
     assert BLOCK.search((ROOT / "README.md").read_text())
 
