@@ -67,7 +67,8 @@ def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> Csr | NDArray[Any]:
     if columns > wanted or (columns != wanted and not isinstance(X, Csr)):
         raise DataError(f"found {columns} columns, expected {wanted} (n_features={wanted})")
     if not isinstance(X, Csr):
-        X = X.astype(grammar.dtype, order="C", copy=False)
+        with np.errstate(over="ignore"):
+            X = X.astype(grammar.dtype, order="C", copy=False)
         check_finite(X)
         return X
     if X.data is not None:

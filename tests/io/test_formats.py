@@ -204,6 +204,7 @@ def test_npy(tmp_path):
         (np.array([[1, np.nan]]), r"found nan in position \(0, 1\)"),
         (np.array([["a"]]), "found values of type"),
         (np.array([[{}]]), "found a damaged npy file"),
+        (np.array([[1e300]]), r"found inf in position \(0, 0\)"),
     ],
 )
 def test_bad_npy(tmp_path, array, message):
