@@ -1,20 +1,38 @@
-"""Build of the compiled core: one Cython extension a file of ``src_cython``."""
+"""Build of the compiled core: one extension a file of ``src_cython``, ``_cuda`` with all of ``src_cuda``.
+
+``BMRM_CUDA`` says whether to build the CUDA backend (`cuda_compiler`). nvcc compiles each ``.cu`` on its own,
+in parallel, into an object named by what went into it (`object_name`), so that a second build compiles
+what has changed. The CUDA runtime is linked statically and no symbol of it is exported: at run time
+the extension needs a driver, and that only where a device is used.
+"""
 
 import glob
+import hashlib
 import os
+import re
 import shutil
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 SOURCES = "src_cython"
 MODULES = ["_cpu", "_losses", "_qp", "_svmlight"]
 CUDA_SOURCES = "src_cuda/**/*.cu"
+CUDA_BUILD = "build/cuda"
+ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
+NVCC_FLAGS = ["-std=c++17", "-O3", "-Xcompiler", "-fPIC,-fvisibility=hidden", f"-I{SOURCES}"]
 
 
-def cuda_compiler(environ: Mapping[str, str], sources: list[str]) -> str | None:
+def cuda_compiler(
+    environ: Mapping[str, str], sources: Sequence[str], packages: Iterable[str] = ()
+) -> str | None:
     """Path of the nvcc to build the CUDA backend with, or None to leave the backend out.
 
     ``BMRM_CUDA`` decides: ``off`` never builds it, ``auto`` (the default) where there are an nvcc
-    and CUDA sources, ``on`` builds it or fails.
+    and CUDA sources, ``on`` builds it or fails. nvcc is looked for in ``CUDA_HOME``, on ``PATH``,
+    and among the wheels of the toolkit (nvidia-cuda-nvcc, -runtime, -crt, -cccl, nvidia-nvvm) in the folders
+    ``packages``.
     """
     choice = environ.get("BMRM_CUDA", "auto")
     if choice not in ("auto", "on", "off"):
@@ -22,11 +40,102 @@ def cuda_compiler(environ: Mapping[str, str], sources: list[str]) -> str | None:
     if choice == "off":
         return None
     toolkit = environ.get("CUDA_HOME", "/usr/local/cuda")
-    nvcc = shutil.which("nvcc", path=os.pathsep.join([os.path.join(toolkit, "bin"), environ.get("PATH", "")]))
+    wheels = [path for folder in packages for path in sorted(glob.glob(f"{folder}/nvidia/cu*/bin"))]
+    places = [os.path.join(toolkit, "bin"), environ.get("PATH", ""), *wheels]
+    nvcc = shutil.which("nvcc", path=os.pathsep.join(places))
     missing = "nvcc (set CUDA_HOME or PATH)" if nvcc is None else "CUDA sources" if not sources else None
     if missing and choice == "on":
         raise SystemExit(f"BMRM_CUDA=on: found no {missing}; auto or off builds without the CUDA backend")
     return None if missing else nvcc
+
+
+def architecture_flags(environ: Mapping[str, str], known: str) -> list[str]:
+    """Options that tell nvcc for which devices to compile.
+
+    Real code for each architecture that we support and this nvcc knows (``known`` is what its
+    ``--list-gpu-code`` prints), and PTX of the newest for what comes after it. ``BMRM_CUDA_ARCH``
+    narrows it to some, for developers: ``90``, ``80,90``, or ``native`` for the devices of this machine.
+    """
+    choice = environ.get("BMRM_CUDA_ARCH", "")
+    if choice == "native":
+        return ["-arch=native"]
+    available = re.findall(r"sm_(\w+)", known)
+    wanted = choice.split(",") if choice else [name for name in ARCHITECTURES if name in available]
+    for name in wanted:
+        if name not in available:
+            raise SystemExit(
+                f"BMRM_CUDA_ARCH: found {name!r}, expected native or some of {','.join(available)}"
+            )
+    if not wanted:
+        raise SystemExit(f"nvcc compiles for none of sm_{', sm_'.join(ARCHITECTURES)}")
+    real = [f"-gencode=arch=compute_{name},code=sm_{name}" for name in wanted]
+    return [*real, f"-gencode=arch=compute_{wanted[-1]},code=compute_{wanted[-1]}"]
+
+
+def library_folders(dry_run: str) -> list[str]:
+    """Folders of the toolkit's libraries, from what nvcc says in a dry run that it would link with.
+
+    It says ``lib64`` in the wheels of the toolkit too, which have ``lib``.
+    """
+    line = re.search(r"^#\$ LIBRARIES=(.*)$", dry_run, re.MULTILINE)
+    named = re.findall(r'"-L([^"]+)"', line[1]) if line else []
+    return list(dict.fromkeys([*named, *(re.sub(r"/lib64(?=$|/stubs$)", "/lib", path) for path in named)]))
+
+
+def object_name(source: str, headers: Iterable[str], command: Sequence[str]) -> str:
+    """Name of an object that tells all that it is made of: source, headers and compiler options."""
+    digest = hashlib.sha256("\0".join(command).encode())
+    for path in [source, *sorted(headers)]:
+        with open(path, "rb") as file:
+            digest.update(hashlib.sha256(path.encode()).digest() + hashlib.sha256(file.read()).digest())
+    return f"{os.path.splitext(source)[0].replace('/', '-')}-{digest.hexdigest()[:20]}.o"
+
+
+def ask(nvcc: str, *words: str) -> str:
+    """What nvcc prints."""
+    done = subprocess.run(
+        [nvcc, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return done.stdout
+
+
+def compile_cuda(nvcc: str, sources: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Compile what has changed of the ``.cu`` files and return the objects of all."""
+    flags = [*NVCC_FLAGS, *architecture_flags(environ, ask(nvcc, "--list-gpu-code"))]
+    headers = [p for top in ("src_cuda", SOURCES) for p in glob.glob(f"{top}/**/*.*", recursive=True)]
+    headers = [path for path in headers if path.endswith((".h", ".cuh", ".inl"))]
+    key = [*flags, ask(nvcc, "--version")]
+    objects = {path: os.path.join(CUDA_BUILD, object_name(path, headers, key)) for path in sources}
+    stale = [path for path in sources if not os.path.exists(objects[path])]
+    cores = os.cpu_count() or 1
+
+    def compile_one(source: str) -> None:
+        target = objects[source]
+        part = f"{target}.{os.getpid()}"
+        threads = f"--threads={max(1, cores // len(stale))}"
+        subprocess.run([nvcc, "-c", *flags, threads, source, "-o", part], check=True)
+        os.replace(part, target)
+
+    os.makedirs(CUDA_BUILD, exist_ok=True)
+    try:
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(compile_one, stale))
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"nvcc failed with status {error.returncode} on {error.cmd[-3]}") from None
+    return list(objects.values())
+
+
+def linked_list(objects: Sequence[str]) -> str:
+    """File that lists the objects to link, newer than the extension if and only if others are linked now."""
+    path, text = os.path.join(CUDA_BUILD, "linked.txt"), "\n".join(objects)
+    known = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            known = file.read()
+    if known != text:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return path
 
 
 def main() -> None:
@@ -34,14 +143,22 @@ def main() -> None:
     import numpy as np
     from Cython.Build import cythonize
     from setuptools import Extension, setup
+    from setuptools.command.build_ext import build_ext
 
-    def extension(name: str) -> Extension:
+    headers = [
+        path
+        for top in (SOURCES, "src_cuda")
+        for path in glob.glob(f"{top}/**/*.*", recursive=True)
+        if path.endswith((".h", ".inl"))
+    ]
+
+    def extension(name: str, *sources: str) -> Extension:
         # -ffp-contract and friends stay at their defaults; -ffast-math is never used: sums are
         # ordered by hand, and NaN and inf must be seen where they occur.
         return Extension(
             f"bmrm.{name}",
-            [os.path.join(SOURCES, f"{name}.pyx")],
-            depends=[p for p in glob.glob(f"{SOURCES}/**/*.*", recursive=True) if p.endswith((".h", ".inl"))],
+            [os.path.join(SOURCES, f"{name}.pyx"), *sources],
+            depends=[path for path in headers if path.startswith(SOURCES) or sources],
             include_dirs=[SOURCES, np.get_include()],
             language="c++",
             extra_compile_args=["-O3", "-std=c++17", "-fopenmp", "-fvisibility=hidden", "-g0"],
@@ -49,11 +166,30 @@ def main() -> None:
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         )
 
-    # There is nothing of it to build yet; a wrong BMRM_CUDA must fail all the same.
-    cuda_compiler(os.environ, glob.glob(CUDA_SOURCES, recursive=True))
+    extensions = [extension(name) for name in MODULES]
+    cuda_sources = sorted(glob.glob(CUDA_SOURCES, recursive=True))
+    nvcc = cuda_compiler(os.environ, cuda_sources, sys.path)
+    if nvcc:
+        cuda = extension("_cuda", *sorted(glob.glob("src_cuda/**/*.cpp", recursive=True)))
+        cuda.include_dirs.append("src_cuda")
+        cuda.library_dirs = library_folders(ask(nvcc, "--dryrun", cuda_sources[0]))
+        cuda.libraries = ["cudart_static", "rt", "dl", "pthread"]
+        cuda.extra_link_args.append("-Wl,--exclude-libs,ALL")
+        extensions.append(cuda)
+
+    class Build(build_ext):
+        """Builds the objects of nvcc before the extension that they are linked into."""
+
+        def build_extensions(self) -> None:
+            for ext in self.extensions:
+                if nvcc and ext.name == "bmrm._cuda":
+                    ext.extra_objects = compile_cuda(nvcc, cuda_sources, os.environ)
+                    ext.depends.append(linked_list(ext.extra_objects))
+            super().build_extensions()
+
     setup(
         ext_modules=cythonize(
-            [extension(name) for name in MODULES],
+            extensions,
             build_dir="build/cython",
             compiler_directives={
                 "language_level": 3,
@@ -63,6 +199,7 @@ def main() -> None:
                 "freethreading_compatible": True,
             },
         ),
+        cmdclass={"build_ext": Build},
         options={"build_ext": {"parallel": os.cpu_count()}},
     )
 

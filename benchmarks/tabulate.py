@@ -87,6 +87,87 @@ def products() -> str:
     return heading("Products on the CPU", results) + measured + table(columns, rows)
 
 
+def gpu_heading(title: str, results: dict) -> str:
+    """Open a section of measurements on a GPU."""
+    device = results["device"]
+    return heading(title, results) + (
+        f"\n{device['name']}, compute capability {device['compute_capability']}, driver for CUDA "
+        f"{device['driver']}, cuSPARSE {device['cusparse']}, cuBLAS {device['cublas']}; a copy on the device "
+        f"moves {results['copy_gbs']:.0f} GB/s, reading and writing counted. Shares are of that.\n"
+    )
+
+
+def gpu_sparse_rows(results: dict) -> list[list[str]]:
+    """Lay out the rows of the sparse products."""
+    return [
+        [
+            f"{row['shape']}, {row['values']}, {row['product']}",
+            f"{row['peer_us']:.0f}",
+            f"{row['peer_of_copy']:.0%}",
+            f"{row['us']:.0f}",
+            f"{row['of_copy']:.0%}",
+            f"{row['times_faster']:.2f}",
+            f"{row['error']:.0e}",
+            row["plan"],
+        ]
+        for row in results["sparse"]
+    ]
+
+
+def gpu_products() -> str:
+    """Tell how the products on a GPU compare with the vendor's libraries and with a copy."""
+    results = load("spmv_gpu")
+    figures = [
+        [
+            f["name"],
+            f"{f['value']:.3g}{f['unit']}",
+            f"{'<' if f['below'] else '>='} {f['bound']:g}{f['unit']}",
+            "yes" if f["passed"] else "no",
+        ]
+        for f in results["figures"]
+    ]
+    against = ["bmrm us", "share", "times faster", "error"]
+    dense = [
+        [
+            f"{row['rows']} x {row['cols']}, {row['values']}, {row['product']}",
+            f"{row['peer_us']:.1f}",
+            f"{row['us']:.1f}",
+            f"{row['of_copy']:.0%}",
+            f"{row['times_faster']:.2f}",
+            f"{row['error']:.0e}",
+        ]
+        for row in results["dense"]
+    ]
+    fused = [
+        [row["shape"], f"{row['apart_us']:.1f}", f"{row['us']:.1f}", f"{row['times_faster']:.2f}"]
+        for row in results["fused"]
+    ]
+    coded = [
+        [
+            f"{row['shape']}, {row['values']}, {row['product']}",
+            f"{row['us']:.0f}",
+            f"{row['bytes_per_nonzero']:.2f}",
+            f"{row['of_copy']:.0%}",
+        ]
+        for row in results["coded"]
+    ]
+    return (
+        gpu_heading("Products on a GPU", results)
+        + table(["figure", "measured", "aim", "reached"], figures)
+        + "\nSparse products; cuSPARSE is the better of its two algorithms, preprocessed, with a stored "
+        "transpose for X^T r.\n"
+        + table(
+            ["shape, values, product", "cuSPARSE us", "share", *against, "plan"], gpu_sparse_rows(results)
+        )
+        + "\nDense products; cuBLAS is the better of a row-major and a column-major matrix.\n"
+        + table(["shape, values, product", "cuBLAS us", *against], dense)
+        + "\nMargins, hinge loss and gradient in one read, against the two products without the loss.\n"
+        + table(["shape", "two products us", "one pass us", "times faster"], fused)
+        + "\nWhat ones and few distinct values gain, float32.\n"
+        + table(["shape, values, product", "us", "bytes a nonzero", "share"], coded)
+    )
+
+
 def convergence() -> str:
     """Tell passes and seconds to a certified gap."""
     results = load("convergence")
@@ -157,7 +238,8 @@ def commands() -> str:
 
 def page() -> str:
     """Make the page's text."""
-    return INTRO + loading() + products() + convergence() + against_liblinear() + commands()
+    gpu = gpu_products() if (report.RESULTS / "spmv_gpu.json").exists() else ""
+    return INTRO + loading() + products() + gpu + convergence() + against_liblinear() + commands()
 
 
 if __name__ == "__main__":

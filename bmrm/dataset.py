@@ -6,33 +6,16 @@ matrix is never copied again.
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import _cpu
-from bmrm.errors import BmrmError, DataError, ParameterError
-from bmrm.io.csr import Csr
+from bmrm.resident import DEFAULT_TOL, Matrix, resident
 from bmrm.weights import ClassWeight, row_weights
 
 Vector = NDArray[np.float64]
-DEVICES = ("auto", "cpu", "cuda")
-
-
-SMALL = 1_000_000
-"""Stored values below which a pass takes a fraction of a millisecond: starting a team of threads for it costs
-as much as it saves on an idle machine, and many times that on a busy one."""
-
-
-def default_threads(stored: int) -> int:
-    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem."""
-    if stored < SMALL:
-        return 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else len(os.sched_getaffinity(0))
 
 
 class Dataset:
@@ -49,12 +32,18 @@ class Dataset:
     class_weight : dict of label to weight, or "balanced", optional
         Multiplies the sample weights; "balanced" gives each class the same total.
     device : {"auto", "cpu", "cuda"}, default "auto"
+        "cuda" is the first GPU that CUDA shows. "auto" takes it where there is one, the package was built
+        for it, and X has at least `bmrm.device.WORTH_A_GPU` stored values; where X does not fit there, it
+        warns and takes the CPU.
     dtype : {float32, float64}, optional
-        Type in which values are stored; default: as given, float64 for integers. All sums are in float64,
-        so the problem solved is exactly the one of the stored values.
+        Type in which values are stored; default: as given, float64 for integers. On the CPU all sums are in
+        float64. On a GPU they are in the type of the values.
     threads : int, optional
         CPU threads; default: the cores that this process may use, or one where X is small. The answer does
         not depend on it.
+    tol : float, default 1e-3
+        Smallest tolerance that it will be solved to. Below 1e-5 a GPU stores float32 values as float64,
+        unless `dtype` is given: sums in float32 would hide a gap so small.
 
     Raises
     ------
@@ -63,7 +52,9 @@ class Dataset:
     ParameterError
         For an unknown device or type.
     BmrmError
-        For ``device="cuda"`` where the package was built without CUDA.
+        For ``device="cuda"`` where the package was built without CUDA, or there is no driver or no GPU.
+    DeviceMemoryError
+        For ``device="cuda"`` where X does not fit.
 
     Examples
     --------
@@ -83,14 +74,10 @@ class Dataset:
         device: str = "auto",
         dtype: DTypeLike | None = None,
         threads: int | None = None,
+        tol: float = DEFAULT_TOL,
     ) -> None:
-        if device not in DEVICES:
-            raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}")
-        if device == "cuda":
-            raise BmrmError("device='cuda': this build has no CUDA support; use device='cpu'")
-        if threads is not None and threads < 1:
-            raise ParameterError(f"threads: found {threads}, expected at least 1")
-        self.matrix = _resident(X, _value_type(dtype), threads)
+        placed = resident(X, device=device, dtype=dtype, threads=threads, tol=tol)
+        self.matrix, self.device, self.resolution = placed
         self.y = y
         self.weights = row_weights(y, self.shape[0], sample_weight, class_weight)
 
@@ -115,54 +102,6 @@ class Dataset:
         return float(self.shape[0]) if self.weights is None else float(self.weights.sum())
 
 
-def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
-    if dtype is None:
-        return None
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
-    return found
-
-
-def _resident(X: Any, dtype: np.dtype[Any] | None, threads: int | None) -> _cpu.Matrix:
-    if not isinstance(X, Csr) and hasattr(X, "tocsr"):
-        X = Csr.from_scipy(X)
-    if isinstance(X, Csr):
-        _check_values(X.shape, X.data)
-        data = X.data
-        if data is not None and dtype is not None:
-            data = data.astype(dtype, copy=False)
-        threads = default_threads(X.nnz) if threads is None else threads
-        return _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
-    try:
-        dense = np.asarray(X)
-    except ValueError as error:
-        raise DataError(f"X: {error}; expected a matrix") from None
-    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
-        raise DataError(f"X: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
-    if dtype is None:
-        dtype = dense.dtype if dense.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    dense = np.ascontiguousarray(dense, dtype=dtype)
-    _check_values(dense.shape, dense)
-    threads = default_threads(dense.size) if threads is None else threads
-    return _cpu.Matrix.from_dense(dense, threads=threads)
-
-
-def _check_values(shape: tuple[int, ...], values: NDArray[Any] | None) -> None:
-    if shape[0] == 0 or shape[1] == 0:
-        raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
-    # The sum is finite unless a value is not, or it overflows: only then is each value looked at.
-    with np.errstate(all="ignore"):
-        if values is None or np.isfinite(values.sum(dtype=np.float64)):
-            return
-    bad = np.argwhere(~np.isfinite(values))
-    if bad.size:
-        raise DataError(f"X: stored value {values[tuple(bad[0])]} is not finite")
-
-
 class WithConstant:
     """A resident matrix with one more column, the same value in every row: a penalised intercept.
 
@@ -173,7 +112,7 @@ class WithConstant:
         The constant feature's value, LIBLINEAR's ``-B``.
     """
 
-    def __init__(self, matrix: _cpu.Matrix, value: float) -> None:
+    def __init__(self, matrix: Matrix, value: float) -> None:
         self.matrix, self.value = matrix, value
         self.shape = (matrix.shape[0], matrix.shape[1] + 1)
         self.nnz = matrix.nnz + matrix.shape[0]

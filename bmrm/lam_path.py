@@ -48,7 +48,8 @@ def path(X: Any, y: Any = None, lams: Sequence[float] = (), **options: Any) -> l
         if name in options:
             raise ParameterError(f"{name}: a path sets it itself")
     if not isinstance(X, Dataset):
-        X = Dataset(X, y, **{name: options.pop(name) for name in _DATA if name in options})
+        tol = {"tol": options["tol"]} if "tol" in options else {}
+        X = Dataset(X, y, **tol, **{name: options.pop(name) for name in _DATA if name in options})
     elif y is not None:
         raise ParameterError("y: give it to the Dataset, not to path")
     found: dict[float, Result] = {}

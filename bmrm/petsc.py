@@ -1,8 +1,9 @@
 """PETSc on the resident matrix: a ``Mat`` whose products run on the matrix that the solver trains with.
 
 PETSc asks a matrix of type ``python`` for its products by the methods of a context object. The context
-here lends the arrays of PETSc's vectors to :class:`bmrm._cpu.Matrix`: nothing is copied, and the arrays
-go back to their vectors when a product fails too. So KSP, TAO and what builds on them run on it unchanged.
+here lends the arrays of PETSc's vectors to the matrix that `bmrm.Dataset` holds: nothing is copied on the
+host, and the arrays go back to their vectors when a product fails too. So KSP, TAO and what builds on them
+run on it unchanged, be the matrix on the CPU or on a GPU.
 
 The module needs petsc4py (the extra ``petsc``) and is not imported by ``import bmrm``.
 
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bmrm._cpu import Matrix
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr
+from bmrm.resident import Matrix, resident
 
 try:
     from petsc4py import PETSc
@@ -39,6 +40,7 @@ _Array: TypeAlias = npt.NDArray[np.float64]
 def resident_mat(
     X: "Csr | spmatrix | sparray | npt.NDArray[np.floating]",
     *,
+    device: str = "auto",
     threads: int | None = None,
     comm: "PETSc.Comm | None" = None,
 ) -> "PETSc.Mat":
@@ -47,10 +49,13 @@ def resident_mat(
     Parameters
     ----------
     X : Csr, scipy sparse matrix, or ndarray of shape (m, d)
-        Values of type float32 or float64; they are stored as they are, and every product is
-        accumulated in float64.
-    threads : int, default all
-        Threads of a product.
+        Values of type float32 or float64; they are stored as they are. The CPU accumulates every product in
+        float64, a GPU in the type of the values: convert them to float64 for a solver that asks for more
+        than about six digits.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        Where X lives, as for `bmrm.Dataset`. The vectors stay PETSc's, on the host.
+    threads : int, optional
+        CPU threads of a product; default: the cores that this process may use, or one where X is small.
     comm : PETSc.Comm, default PETSc.COMM_SELF
         A communicator of one rank: the matrix lives in one process.
 
@@ -62,9 +67,14 @@ def resident_mat(
     Raises
     ------
     ParameterError
-        If `comm` has more than one rank.
+        If `comm` has more than one rank, or for an unknown device.
+    DataError
+        If X has no rows or no columns, or a value that is not finite.
     BmrmError
-        If PETSc was built with scalars other than real double precision ones.
+        If PETSc was built with scalars other than real double precision ones, or for ``device="cuda"`` where
+        the package was built without CUDA, or there is no driver or no GPU.
+    DeviceMemoryError
+        For ``device="cuda"`` where X does not fit.
 
     Examples
     --------
@@ -98,18 +108,10 @@ def resident_mat(
     comm = PETSc.COMM_SELF if comm is None else comm
     if comm.getSize() != 1:
         raise ParameterError(f"comm: found {comm.getSize()} ranks, expected one; pass PETSc.COMM_SELF")
-    context = _ResidentMat(_resident(X, threads))
+    context = _ResidentMat(resident(X, device=device, threads=threads).matrix)
     mat = PETSc.Mat().createPython(context.matrix.shape, context, comm=comm)
     mat.setUp()
     return mat
-
-
-def _resident(X: "Csr | spmatrix | sparray | npt.NDArray[np.floating]", threads: int | None) -> Matrix:
-    """Return X resident on the CPU."""
-    if isinstance(X, np.ndarray):
-        return Matrix.from_dense(X, threads=threads)
-    csr = X if isinstance(X, Csr) else Csr.from_scipy(X)
-    return Matrix(csr.indptr, csr.indices, csr.data, csr.shape, threads=threads)
 
 
 class _ResidentMat:

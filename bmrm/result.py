@@ -117,6 +117,8 @@ class Result:
     lam, tol : float
     tol_kind : str
     n_samples, n_features, nnz : int
+    device : str
+        Where the products ran: "cpu", or "cuda" and the name of the GPU.
     """
 
     w: Vector = field(repr=False)
@@ -137,6 +139,7 @@ class Result:
     n_samples: int
     n_features: int
     nnz: int
+    device: str
 
     def decision_function(self, X: Any) -> Vector:
         """Margins ``X w + intercept``; see `Model.decision_function`."""

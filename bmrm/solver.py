@@ -63,6 +63,8 @@ class Settings:
     max_iter: int
     max_time: float
     callback: Callback | None = None
+    resolution: float = 0.0
+    """Share of the objective below which rounding of the products hides a gap."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
@@ -81,6 +83,10 @@ class Settings:
     def absolute_tol(self, objective: float) -> float:
         """Gap at which to stop."""
         return self.tol * abs(objective) if self.tol_kind == "rel" else self.tol
+
+    def resolved_tol(self, objective: float) -> float:
+        """Gap at which there is nothing more to find: that to stop at, or what the products resolve."""
+        return max(self.absolute_tol(objective), self.resolution * abs(objective))
 
 
 class BundleMethod:
@@ -113,8 +119,9 @@ class BundleMethod:
         while not self._ended():
             self.iteration += 1
             w = self._minimise_model()
-            if self._converged():
-                self.status = "converged"
+            if self._resolved():
+                wanted = self.settings.absolute_tol(self.best.objective)
+                self.status = "converged" if self.gap <= wanted else "precision"
                 self._observe()
                 return
             with self.clock("products"):
@@ -129,7 +136,8 @@ class BundleMethod:
         if bound > self.bound:
             self._note_progress(bound - self.bound)
             self.bound = bound
-        if bound - self.best.objective > IMPOSSIBLE * max(self._first_objective, abs(bound)):
+        impossible = max(IMPOSSIBLE, self.settings.resolution)
+        if bound - self.best.objective > impossible * max(self._first_objective, abs(bound)):
             raise BmrmError(
                 f"lower bound {bound:g} is above the objective {self.best.objective:g}: the loss "
                 f"{self.objective.loss.name} is not convex, or its derivatives are none of its values"
@@ -205,11 +213,11 @@ class BundleMethod:
         size = abs(self.best.objective) or 1.0
         return SEARCH_TOL * min(max(self.gap, 1e-16 * size), size)
 
-    def _converged(self) -> bool:
-        if self.gap > self.settings.absolute_tol(self.best.objective):
+    def _resolved(self) -> bool:
+        if self.gap > self.settings.resolved_tol(self.best.objective):
             return False
         self.certified()
-        return self.gap <= self.settings.absolute_tol(self.best.objective)
+        return self.gap <= self.settings.resolved_tol(self.best.objective)
 
     def _ended(self) -> bool:
         """Observe the iteration that is over; True if a limit was hit."""

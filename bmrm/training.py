@@ -126,12 +126,13 @@ def solve(
     array([ 1.,  1., -1.])
     """
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads)
+    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads, tol)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
         lam = 1.0 / (C * data.total_weight)
-    settings = Settings(solver, tol, tol_kind, max_iter, max_time, _verbose(callback, verbose))
+    reporter = _verbose(callback, verbose)
+    settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     labels, classes = encode(data.y, data.shape[0], chosen)
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
@@ -174,6 +175,7 @@ def _dataset(
     device: str,
     dtype: DTypeLike | None,
     threads: int | None,
+    tol: float,
 ) -> Dataset:
     if not isinstance(X, Dataset):
         return Dataset(
@@ -184,6 +186,7 @@ def _dataset(
             device=device,
             dtype=dtype,
             threads=threads,
+            tol=tol,
         )
     given = {
         "y": y,
@@ -282,4 +285,5 @@ def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | Non
         n_samples=data.shape[0],
         n_features=data.shape[1],
         nnz=data.nnz,
+        device=data.device,
     )

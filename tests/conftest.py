@@ -1,6 +1,7 @@
 """Fixtures shared by the suite."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,11 @@ def real_data() -> Path:
     if not root.is_dir():
         pytest.skip(f"published data sets not found at {root}; set BMRM_TEST_DATA to their folder")
     return root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing that earlier runs remembered of a GPU, and nothing left to later ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -66,6 +66,8 @@ def test_links_between_files_lead_somewhere(page):
 
 @pytest.mark.parametrize("name", names(bmrm))
 def test_doctests(name, tmp_path, monkeypatch):
+    if name == "bmrm._cuda" and not importlib.import_module(name).device_count():
+        pytest.skip("there is no CUDA device")
     if name == "bmrm.petsc" and not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
     monkeypatch.chdir(tmp_path)
@@ -129,8 +131,9 @@ def section(title: str) -> str:
 
 def test_the_file_tree_names_every_source_once():
     named = re.findall(r"^(\w+/\S+) +\S", section("Files"), re.MULTILINE)
-    suffixes = {".py", ".pyx", ".h", ".inl"}
-    files = [p for top in ("bmrm", "src_cython") for p in (ROOT / top).rglob("*") if p.suffix in suffixes]
+    suffixes = {".py", ".pyx", ".pxd", ".pxi", ".h", ".inl", ".cpp", ".cu", ".cuh"}
+    tops = ("bmrm", "src_cython", "src_cuda")
+    files = [p for top in tops for p in (ROOT / top).rglob("*") if p.suffix in suffixes]
     assert len(named) == len(set(named))
     assert set(named) ^ {str(p.relative_to(ROOT)) for p in files} == set()
 

@@ -15,9 +15,11 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
 from petsc4py import PETSc
 
 import bmrm.petsc
-from bmrm.errors import BmrmError
+from bmrm import _cpu
+from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.petsc import resident_mat
+from bmrm.resident import Resident
 
 M, D = 60, 23
 
@@ -76,6 +78,55 @@ def test_implicit_ones(rng):
     np.testing.assert_allclose(margins.getArray(), X @ w, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_a_small_matrix_is_on_the_cpu(rng, device):
+    X = sparse()
+    A = resident_mat(X, device=device, threads=1)
+    assert isinstance(A.getPythonContext().matrix, _cpu.Matrix)
+    w = rng.standard_normal(D)
+    _, margins = A.createVecs()
+    A.mult(vec(w), margins)
+    np.testing.assert_allclose(margins.getArray(), X @ w, rtol=1e-13, atol=1e-13)
+
+
+def test_an_unknown_device():
+    with pytest.raises(ParameterError, match="device: found 'abacus', expected one of auto, cpu, cuda"):
+        resident_mat(sparse(), device="abacus")
+
+
+def test_a_gpu_that_is_not_there():
+    code = """
+import numpy as np
+from bmrm.errors import BmrmError
+from bmrm.petsc import resident_mat
+try:
+    resident_mat(np.eye(3), device="cuda")
+except BmrmError as error:
+    print(error)
+"""
+    environ = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True, env=environ
+    )
+    assert "use device='cpu'" in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+def test_products_on_a_gpu_agree_with_scipy(rng):
+    cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
+    if not cuda.device_count():
+        pytest.skip("there is no CUDA device")
+    X = sparse()
+    A = resident_mat(X, device="cuda")
+    assert isinstance(A.getPythonContext().matrix, cuda.Matrix)
+    w, r = rng.standard_normal(D), rng.standard_normal(M)
+    gradient, margins = A.createVecs()
+    A.mult(vec(w), margins)
+    A.multTranspose(vec(r), gradient)
+    np.testing.assert_allclose(margins.getArray(), X @ w, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gradient.getArray(), X.T @ r, rtol=1e-12, atol=1e-12)
+
+
 def lsqr(A: "PETSc.Mat", b: "PETSc.Vec", x: "PETSc.Vec") -> None:
     ksp = PETSc.KSP().create(A.getComm())
     ksp.setType("lsqr")
@@ -107,6 +158,12 @@ def test_ridge_regression_by_ksp_lsqr(rng):
     np.testing.assert_allclose(w.getArray(), expected, rtol=1e-8)
 
 
+def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
+    """A PETSc matrix on a resident matrix that is none."""
+    monkeypatch.setattr(bmrm.petsc, "resident", lambda X, **options: Resident(matrix, "cpu", 0.0))
+    return resident_mat(sparse())
+
+
 def first_cause(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else first_cause(error.__cause__)
 
@@ -123,8 +180,7 @@ def test_a_failing_product_gives_the_vectors_back(monkeypatch, product):
         rmatvec = matvec
 
     failing = Failing()
-    monkeypatch.setattr(bmrm.petsc, "_resident", lambda X, threads: failing)
-    A = resident_mat(sparse())
+    A = mat_on(failing, monkeypatch)
     right, left = A.createVecs()
     x, y = (left, right) if product == "multTranspose" else (right, left)
     operands = (x, y, y.duplicate()) if product == "multAdd" else (x, y)
@@ -152,8 +208,7 @@ def test_vectors_are_lent_not_copied(monkeypatch):
             seen["x"], seen["y"] = vector.ctypes.data, out.ctypes.data
             assert not vector.flags.writeable
 
-    monkeypatch.setattr(bmrm.petsc, "_resident", lambda X, threads: Recording())
-    A = resident_mat(sparse())
+    A = mat_on(Recording(), monkeypatch)
     x, y = A.createVecs()
     with x.buffer_r as lent:
         address_x = lent.ctypes.data

@@ -359,7 +359,6 @@ def test_predictions():
         ({"cuts_per_pass": 2, "fit_intercept": True}, ParameterError, "one cut a pass"),
         ({"max_cuts": 2}, ParameterError, "max_cuts: found 2"),
         ({"device": "gpu"}, ParameterError, "gpu"),
-        ({"device": "cuda"}, BmrmError, "device='cpu'"),
         ({"dtype": "int8"}, ParameterError, "int8"),
         ({"threads": 0}, ParameterError, "threads"),
         (

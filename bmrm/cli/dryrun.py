@@ -13,10 +13,14 @@ from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
 from bmrm.io import Csr, is_text, iter_svmlight, read_data
+from bmrm.resident import gpu_bytes, gpu_type, wants_gpu
 from bmrm.training import BLOCKS
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
+
+
+ON_GPU = "X on the GPU"
 
 
 class Size(NamedTuple):
@@ -30,7 +34,7 @@ class Size(NamedTuple):
 
 
 def dry_run(options: TrainOptions) -> int:
-    """Print the size of the problem and the bytes of X, of its transpose and of a full bundle."""
+    """Print the size of the problem and the bytes of X and of a full bundle."""
     with reading(options.data):
         size = measure(options)
     parts = part_bytes(size, options)
@@ -40,9 +44,10 @@ def dry_run(options: TrainOptions) -> int:
         print(json.dumps({**sizes, "bytes": parts, "options": options.as_dict()}))
     else:
         print(f"{size.n_samples} rows, {size.n_features} features, {size.nnz} nonzeros")
+        width = max(map(len, parts))
         for part, count in parts.items():
-            note = ", at most" if part == "bundle" else ""
-            print(f"{part:<6}  {size_text(count)}{note}")
+            note = ", at most" if part in ("bundle", ON_GPU) else ""
+            print(f"{part:<{width}}  {size_text(count)}{note}")
     return Exit.OK
 
 
@@ -71,12 +76,16 @@ def measure(options: TrainOptions) -> Size:
 
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     """Return bytes by part; the bundle grows up to what is given here."""
-    if size.is_dense:
-        X, transpose = size.nnz * size.value_bytes, 0
+    shape = (size.n_samples, size.n_features, size.nnz, size.value_bytes)
+    if wants_gpu(options.device, size.nnz):
+        stored = gpu_type(np.dtype(options.dtype) if size.value_bytes else None, options.tol)
+        nnz = None if size.is_dense else size.nnz
+        parts = {ON_GPU: gpu_bytes(shape[:2], nnz, bool(size.value_bytes), stored)}
+    elif size.is_dense:
+        parts = {"X": size.nnz * size.value_bytes, "X^T": 0}
     else:
-        shape = (size.n_samples, size.n_features, size.nnz, size.value_bytes)
         X = Matrix.predict_bytes(*shape, transpose=False)
-        transpose = Matrix.predict_bytes(*shape, transpose=True) - X
+        parts = {"X": X, "X^T": Matrix.predict_bytes(*shape, transpose=True) - X}
     groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
     cuts = options.max_cuts or default_max_cuts(size.n_features, groups)
-    return {"X": X, "X^T": transpose, "bundle": 8 * cuts * (size.n_features + cuts)}
+    return {**parts, "bundle": 8 * cuts * (size.n_features + cuts)}

@@ -42,6 +42,12 @@ PREDICT_MEANINGS = {
     **COMMON_MEANINGS,
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); nothing is written",
 }
+BENCH_MEANINGS = {
+    Exit.OK: "success",
+    **COMMON_MEANINGS,
+    Exit.DEVICE_MEMORY: "out of GPU memory",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C)",
+}
 
 
 def epilog(meanings: Mapping[Exit, str]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm.cli.exits import reading, shown
+from bmrm.cli.progress import logged
 from bmrm.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,14 +37,16 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             cache=options.cache,
         )
     began = time.perf_counter()
-    dataset = Dataset(
-        data.X,
-        data.y,
-        sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
-        class_weight=options.class_weight,
-        device=options.device,
-        threads=options.threads,
-    )
+    with logged(options.verbose):
+        dataset = Dataset(
+            data.X,
+            data.y,
+            sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
+            class_weight=options.class_weight,
+            device=options.device,
+            threads=options.threads,
+            tol=options.tol,
+        )
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import signal
 import sys
 import time
@@ -196,6 +197,27 @@ class Observer:
             yield
         except OSError as error:
             self.failure = self.failure or error
+
+
+@contextlib.contextmanager
+def logged(verbose: bool) -> Iterator[None]:
+    """Print what the library has to say of the devices that it uses."""
+    log = logging.getLogger("bmrm")
+    handler = _Notices(logging.INFO)
+    level = log.level
+    if verbose:
+        log.setLevel(logging.INFO)
+        log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+class _Notices(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        notice(record.getMessage())
 
 
 def notice(text: str, *, quiet: bool = False) -> None:

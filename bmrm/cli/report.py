@@ -28,11 +28,12 @@ def certificate_text(result: Result, seconds: float) -> str:
 
     The optimum is at least the lower bound, so gap / lower bound bounds the relative excess.
     """
+    place = "" if result.device == "cpu" else f" on {result.device}"
     excess = f"{result.gap:.3g}"
     if result.lower_bound > 0:
         excess = f"{100 * result.gap / result.lower_bound:.2g} %"
     return (
-        f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}\n"
+        f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
         f"objective    {result.objective:.10g}\n"
         f"lower bound  {result.lower_bound:.10g}\n"
         f"gap          {result.gap:.3g}: at most {excess} above the optimum"
@@ -51,6 +52,7 @@ def result_json(result: Result, seconds: Mapping[str, float], options: TrainOpti
             "n_samples": result.n_samples,
             "n_features": result.n_features,
             "nnz": result.nnz,
+            "device": result.device,
             "lambda": result.lam,
             "model": model,
             "timings": dict(seconds),

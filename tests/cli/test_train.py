@@ -17,7 +17,7 @@ from bmrm.io.model import Model
 
 REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
-    *("n_samples", "n_features", "nnz", "lambda", "model", "timings", "options"),
+    *("n_samples", "n_features", "nnz", "device", "lambda", "model", "timings", "options"),
 }
 
 

@@ -1,0 +1,149 @@
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+_F64 = npt.NDArray[np.float64]
+_Operator = Literal["normal", "transposed"]
+
+class _DeviceArray(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+_Array = npt.ArrayLike | _DeviceArray
+
+KERNELS: tuple[str, ...]
+CODINGS: tuple[str, ...]
+
+class Plan(NamedTuple):
+    kernel: str
+    lanes: int = 0
+    cap: int = 0
+    tiles: int = 0
+    tile: int = 0
+
+_PlanLike = Plan | str
+
+def device_count() -> int: ...
+def device_info(device: int = 0) -> dict[str, Any]: ...
+def measure(device: int = 0) -> dict[str, float]: ...
+def constants(device: int = 0) -> dict[str, float]: ...
+def statistics(
+    indptr: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    shape: Sequence[int],
+    *,
+    value_bytes: int = 4,
+    vector_bytes: int = 4,
+) -> dict[str, Any]: ...
+def candidates(device: Mapping[str, Any], stats: Mapping[str, Any]) -> list[Plan]: ...
+def predict(
+    device: Mapping[str, Any], constants: Mapping[str, float], stats: Mapping[str, Any], plan: _PlanLike
+) -> float: ...
+def prediction(
+    device: Mapping[str, Any], constants: Mapping[str, float], stats: Mapping[str, Any], plan: _PlanLike
+) -> dict[str, float]: ...
+def worth_timing(
+    constants: Mapping[str, float],
+    stats: Mapping[str, Any],
+    plans: Sequence[_PlanLike],
+    predicted: Sequence[float],
+) -> list[int]: ...
+def reference_product(
+    indptr: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    data: npt.ArrayLike | None,
+    shape: Sequence[int],
+    plan: _PlanLike,
+    x: npt.ArrayLike,
+) -> _F64: ...
+def reference_format(
+    indptr: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    data: npt.ArrayLike | None,
+    shape: Sequence[int],
+    plan: _PlanLike,
+) -> dict[str, Any]: ...
+
+class Matrix:
+    def __init__(
+        self,
+        indptr: _Array,
+        indices: _Array,
+        data: _Array | None,
+        shape: Sequence[int],
+        *,
+        threads: int | None = None,
+        transpose: bool | None = None,
+        dtype: npt.DTypeLike | None = None,
+        device: int = 0,
+        plan: _PlanLike | tuple[_PlanLike, _PlanLike] | None = None,
+        tune: Literal["best", "predict", "all"] = "best",
+        coding: bool = True,
+        memory_limit: int | None = None,
+    ) -> None: ...
+    @staticmethod
+    def from_dense(
+        array: _Array,
+        *,
+        threads: int | None = None,
+        dtype: npt.DTypeLike | None = None,
+        device: int = 0,
+        memory_limit: int | None = None,
+    ) -> Matrix: ...
+    @staticmethod
+    def predict_bytes(
+        m: int, d: int, nnz: int, value_bytes: int, *, transpose: bool | None = None
+    ) -> int: ...
+    def matvec(self, w: npt.ArrayLike, out: _F64 | None = None) -> _F64: ...
+    def rmatvec(self, r: npt.ArrayLike, out: _F64 | None = None) -> _F64: ...
+    def rmatvec_blocks(self, r: npt.ArrayLike, starts: npt.ArrayLike, out: _F64 | None = None) -> _F64: ...
+    def matmat(self, W: npt.ArrayLike, out: _F64 | None = None) -> _F64: ...
+    def rmatmat(self, R: npt.ArrayLike, out: _F64 | None = None) -> _F64: ...
+    def build_transpose(self) -> None: ...
+    @property
+    def last_times(self) -> dict[str, float]: ...
+    def apply(self, op: _Operator, x: _DeviceArray, y: _DeviceArray, columns: int = 1) -> None: ...
+    def fused(
+        self,
+        loss: int,
+        w: _DeviceArray,
+        labels: _DeviceArray,
+        margins: _DeviceArray,
+        gradient: _DeviceArray,
+        risk: _DeviceArray,
+        *,
+        weights: _DeviceArray | None = None,
+        parameter: float = 0.0,
+        scale: float = 1.0,
+    ) -> None: ...
+    @property
+    def can_fuse(self) -> bool: ...
+    def synchronize(self) -> None: ...
+    @property
+    def stream(self) -> int: ...
+    def use_stream(self, stream: int) -> None: ...
+    def time(self, op: _Operator, columns: int = 1, repeats: int = 20) -> float: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def nnz(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[np.float32] | np.dtype[np.float64] | None: ...
+    @property
+    def vector_dtype(self) -> np.dtype[np.float32] | np.dtype[np.float64]: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def coding(self) -> Literal["plain", "ones", "dictionary"]: ...
+    @property
+    def index_bytes(self) -> int: ...
+    @property
+    def has_transpose(self) -> bool: ...
+    def report(self) -> dict[str, Any]: ...
+    def explain(self) -> str: ...

@@ -1,0 +1,95 @@
+"""``bmrm-bench``: how the products with a data file's matrix are done on a GPU, and how fast."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run
+
+if TYPE_CHECKING:
+    import argparse
+
+    from bmrm import _cuda
+
+PROGRAM = "bmrm-bench"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, or None
+        Without the program's name; None takes ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit code; ``bmrm-bench --help`` lists them.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    return run(PROGRAM, bench, words)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    from bmrm.cli.parsing import Parser, integer
+
+    parser = Parser(
+        PROGRAM,
+        usage=f"{PROGRAM} spmv [options] DATA",
+        description="Show how a GPU multiplies by the matrix of DATA and by its transpose: statistics, the\n"
+        "predicted and the measured time of each candidate, and the pick.",
+        epilog=epilog(BENCH_MEANINGS),
+    )
+    parser.add_argument("what", metavar="spmv", choices=["spmv"], help="sparse matrix times vector")
+    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; labels are not needed")
+    parser.set_defaults(device=0, all=False, dtype="float32", threads=None, json=False, verbose=False)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--device", type=integer(0), metavar="N", help="number of the GPU (default: 0)")
+    parser.add_argument(
+        "--all", action="store_true", help="time every candidate, not the promising ones only"
+    )
+    parser.add_argument(
+        "--dtype", choices=["float32", "float64"], help="type of the values (default: float32)"
+    )
+    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads that read (default: all)")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    return parser.parse_intermixed_args(argv)
+
+
+def bench(argv: Sequence[str]) -> int:
+    """Do what the command line says and return the exit code."""
+    import json
+
+    from bmrm.explain import explain
+
+    options = _parse(argv)
+    report = _matrix(options).report()
+    print(json.dumps(report, allow_nan=False) if options.json else explain(report))
+    return Exit.OK
+
+
+def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
+    """Read the file and make its matrix resident."""
+    from bmrm.device import backend
+    from bmrm.errors import BmrmError, DataError
+    from bmrm.io import Csr, read_data
+
+    cuda = backend()
+    count = cuda.device_count()
+    if options.device >= count:  # before a large file is read
+        raise BmrmError(f"--device {options.device}: found {count} CUDA devices")
+    with reading(options.data):
+        X: Any = read_data(options.data, dtype=options.dtype, threads=options.threads).X
+    if not isinstance(X, Csr):
+        raise DataError("found a dense array, for which there is one kernel; expected a sparse matrix")
+    tune = "all" if options.all else "best"
+    matrix: _cuda.Matrix = cuda.Matrix(*X, dtype=options.dtype, device=options.device, tune=tune)
+    return matrix
+
+
+if __name__ == "__main__":
+    sys.exit(main())

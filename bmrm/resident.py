@@ -1,0 +1,259 @@
+"""X put on a device: which one, in which type, and what happens where it does not fit."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import warnings
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm import _cpu, device_cache
+from bmrm.device import FLOAT32_RESOLUTION, WORTH_A_GPU, backend, gpu
+from bmrm.errors import DataError, DeviceMemoryError, ParameterError
+from bmrm.io.csr import Csr
+
+if TYPE_CHECKING:
+    from bmrm import _cuda
+
+Matrix: TypeAlias = "_cpu.Matrix | _cuda.Matrix"
+_Checked: TypeAlias = "Csr | NDArray[Any]"
+
+DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_TOL = 1e-3
+
+log = logging.getLogger("bmrm")
+
+SMALL = 1_000_000
+"""Stored values below which a pass takes a fraction of a millisecond: starting a team of threads for it costs
+as much as it saves on an idle machine, and many times that on a busy one."""
+
+
+SAMPLE = 1024
+"""Row pointers, indices and values that a fingerprint looks at, at least, where there are so many."""
+
+
+def default_threads(stored: int) -> int:
+    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem."""
+    if stored < SMALL:
+        return 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else len(os.sched_getaffinity(0))
+
+
+class Resident(NamedTuple):
+    """A matrix on its device.
+
+    Attributes
+    ----------
+    matrix : Matrix
+    device : str
+        "cpu", or "cuda" and the name of the GPU.
+    resolution : float
+        Share of an objective below which rounding of the products hides a gap; 0 where sums are in float64.
+    """
+
+    matrix: Matrix
+    device: str
+    resolution: float
+
+
+def resident(
+    X: Any,
+    *,
+    device: str = "auto",
+    dtype: DTypeLike | None = None,
+    threads: int | None = None,
+    tol: float = DEFAULT_TOL,
+) -> Resident:
+    """Put X on a device; see `bmrm.Dataset` for the arguments and what is raised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> resident(np.eye(3)).device
+    'cpu'
+    """
+    if device not in DEVICES:
+        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}")
+    if threads is not None and threads < 1:
+        raise ParameterError(f"threads: found {threads}, expected at least 1")
+    stored = _value_type(dtype)
+    found = _checked(X)
+    size = found.nnz if isinstance(found, Csr) else found.size
+    threads = default_threads(size) if threads is None else threads
+    if wants_gpu(device, size):
+        try:
+            return _on_gpu(found, stored, threads, tol)
+        except DeviceMemoryError as error:
+            if device == "cuda":
+                raise
+            warnings.warn(f"device='auto': {error}; training on the CPU", stacklevel=3)
+    return _on_cpu(found, stored, threads)
+
+
+def wants_gpu(device: str, stored: int) -> bool:
+    """Whether X with so many stored values goes to the GPU, if it fits there.
+
+    Examples
+    --------
+    >>> wants_gpu("cuda", 1), wants_gpu("cpu", 10**9), wants_gpu("auto", 1)
+    (True, False, False)
+    """
+    return device == "cuda" or (device == "auto" and stored >= WORTH_A_GPU and gpu() is not None)
+
+
+def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
+    return found
+
+
+def _checked(X: Any) -> _Checked:
+    """X as compressed rows, or as a dense array by rows, of finite real numbers."""
+    if not isinstance(X, Csr) and hasattr(X, "tocsr"):
+        X = Csr.from_scipy(X)
+    if isinstance(X, Csr):
+        _check_values(X.shape, X.data)
+        return X
+    try:
+        dense = np.asarray(X)
+    except ValueError as error:
+        raise DataError(f"X: {error}; expected a matrix") from None
+    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
+        raise DataError(f"X: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
+    if dense.dtype not in (np.float32, np.float64):
+        dense = dense.astype(np.float64)
+    _check_values(dense.shape, dense)
+    return dense
+
+
+def _check_values(shape: tuple[int, ...], values: NDArray[Any] | None) -> None:
+    if shape[0] == 0 or shape[1] == 0:
+        raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
+    # The sum is finite unless a value is not, or it overflows: only then is each value looked at.
+    with np.errstate(all="ignore"):
+        if values is None or np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        raise DataError(f"X: stored value {values[tuple(bad[0])]} is not finite")
+
+
+def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
+    if isinstance(X, Csr):
+        data = X.data
+        if data is not None and dtype is not None:
+            data = data.astype(dtype, copy=False)
+        matrix = _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
+    else:
+        matrix = _cpu.Matrix.from_dense(X if dtype is None else X.astype(dtype, copy=False), threads=threads)
+    return Resident(matrix, "cpu", 0.0)
+
+
+def _on_gpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float) -> Resident:
+    cuda = backend()
+    info = cuda.device_info()
+    values = X.data if isinstance(X, Csr) else X
+    if dtype is None:
+        dtype = gpu_type(None if values is None else values.dtype, tol)
+    predicted = gpu_bytes(X.shape, X.nnz if isinstance(X, Csr) else None, values is not None, dtype)
+    free = info["free_bytes"]
+    log.info("%s: X takes at most %.4g MB, %.4g MB are free", info["name"], predicted / 1e6, free / 1e6)
+    if isinstance(X, Csr):
+        matrix = _as_picked_before(cuda, X, dtype, threads, info["name"])
+    else:
+        matrix = cuda.Matrix.from_dense(X, dtype=dtype, threads=threads)
+    return Resident(matrix, f"cuda ({info['name']})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0)
+
+
+def _as_picked_before(
+    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], threads: int, name: str
+) -> _cuda.Matrix:
+    """X on a GPU of that name, with the kernels that were picked when it, or its like, was there first.
+
+    Each kernel adds up in an order of its own, and timings decide between those that are nearly as fast:
+    without a memory of the pick, results would differ in their last bits from run to run.
+    """
+
+    def build(**choice: Any) -> _cuda.Matrix:
+        matrix: _cuda.Matrix = cuda.Matrix(
+            X.indptr, X.indices, X.data, X.shape, dtype=dtype, threads=threads, **choice
+        )
+        return matrix
+
+    key = fingerprint(X, dtype)
+    picked = device_cache.plans_of(name, key)
+    if picked is not None:
+        try:
+            return build(plan=tuple(cuda.Plan(**plan) for plan in picked))
+        except (ParameterError, DeviceMemoryError):
+            log.info("%s: the kernels picked before do not suit; picking again", name)
+    matrix = build()
+    report = matrix.report()
+    normal, transposed = (
+        report[op]["candidates"][report[op]["chosen"]]["plan"] for op in ("normal", "transposed")
+    )
+    device_cache.keep_plans(name, key, (normal, transposed))
+    return matrix
+
+
+def fingerprint(X: Csr, dtype: np.dtype[Any]) -> str:
+    """Return what tells X from other matrices, for the choice of its kernels: sizes, types, a sample of it.
+
+    Parameters
+    ----------
+    X : Csr
+    dtype : dtype
+        Of the values on the device.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.io import Csr
+    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+    >>> wide = X._replace(indices=X.indices.astype(np.int64))
+    >>> other = X._replace(indices=np.array([0, 1, 1], np.int32))
+    >>> [fingerprint(X, np.dtype(np.float32)) == fingerprint(Y, np.dtype(np.float32)) for Y in (wide, other)]
+    [True, False]
+    """
+    digest = hashlib.sha256(repr((X.shape, X.nnz, dtype.name, X.data is None)).encode())
+    for part, kind in ((X.indptr, np.int64), (X.indices, np.int64), (X.data, np.float64)):
+        if part is not None:
+            digest.update(part[:: max(1, part.shape[0] // SAMPLE)].astype(kind).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def gpu_type(values: np.dtype[Any] | None, tol: float) -> np.dtype[Any]:
+    """Type of values, vectors and sums on a GPU; ``values`` is None for ones.
+
+    Examples
+    --------
+    >>> gpu_type(np.dtype(np.float32), 1e-3), gpu_type(None, 1e-7)
+    (dtype('float32'), dtype('float64'))
+    """
+    if tol < FLOAT32_RESOLUTION:
+        return np.dtype(np.float64)
+    return np.dtype(np.float32) if values is None else values
+
+
+def gpu_bytes(shape: tuple[int, ...], nnz: int | None, values: bool, dtype: np.dtype[Any]) -> int:
+    """Bytes of device memory that X takes at most; ``nnz`` is None where it is dense."""
+    if nnz is None:
+        return shape[0] * shape[1] * dtype.itemsize
+    found: int = backend().Matrix.predict_bytes(*shape, nnz, dtype.itemsize if values else 0)
+    return found

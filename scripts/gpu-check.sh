@@ -1,0 +1,23 @@
+#!/bin/sh
+# On a machine with an NVIDIA GPU and an nvcc: builds for that GPU in place, runs the tests that need it, and prints
+# the table of products against NVIDIA's libraries. PYTHON serves as it is where it has the packages (nothing is
+# fetched then); else they go into the environment VENV.
+set -eu
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+venv=${VENV:-.venv}
+
+if ! "$python" -c 'import Cython, cupy, hypothesis, numpy, pytest, safetensors, scipy, setuptools' 2>/dev/null; then
+    scripts/system-packages.sh build
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    python=$venv/bin/python
+    "$python" -m pip --disable-pip-version-check install -q \
+        'Cython>=3.0' 'cupy-cuda13x[ctk]' 'hypothesis>=6' 'numpy>=2.0' 'pytest>=8' safetensors scipy 'setuptools>=77'
+fi
+
+export PYTHONPATH="$PWD"
+BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
+"$python" -c 'from bmrm import _cuda; print("GPU:", _cuda.device_info()["name"])'
+"$python" -m pytest -q tests/test_cuda.py tests/test_device.py
+exec "$python" benchmarks/spmv_gpu.py

@@ -1,0 +1,113 @@
+#include <chrono>
+#include <cstring>
+
+#include "bridge.h"
+
+namespace bmrm {
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class From, class To>
+__global__ void convert(const From* from, int64_t n, To* to) {
+    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+         i += int64_t(gridDim.x) * blockDim.x)
+        to[i] = To(from[i]);
+}
+
+}  // namespace
+
+Bridge::~Bridge() {
+    if (pinned_) cudaFreeHost(pinned_);
+    for (cudaEvent_t event : event_)
+        if (event) cudaEventDestroy(event);
+}
+
+void Bridge::reserve(Memory& memory, int64_t in, int64_t out) {
+    for (cudaEvent_t& event : event_)
+        if (!event) BB_CHECK(cudaEventCreate(&event));
+    const int64_t most = in > out ? in : out;
+    if (pinned_count_ < most) {
+        if (pinned_) BB_CHECK(cudaFreeHost(pinned_));
+        pinned_ = nullptr;
+        pinned_count_ = 0;
+        if (cudaMallocHost(&pinned_, size_t(most) * 8) != cudaSuccess) {
+            cudaGetLastError();
+            throw Failure(BB_MEMORY,
+                          "no " + size_text(double(most) * 8) + " of pinned host memory for the vectors");
+        }
+        pinned_count_ = most;
+    }
+    if (wide_.size() < most) wide_ = Array<double>(memory, most);
+    if (x_.size() < in) x_ = Array<double>(memory, in);
+    if (y_.size() < out) y_ = Array<double>(memory, out);
+}
+
+void Bridge::send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in) {
+    const auto start = std::chrono::steady_clock::now();
+    const bool narrow = type == BB_FLOAT32 && on_host;
+    if (narrow) {
+        float* to = static_cast<float*>(pinned_);
+        for (int64_t i = 0; i < in; i++) to[i] = float(x[i]);
+    } else {
+        memcpy(pinned_, x, size_t(in) * 8);
+    }
+    host_in_ = milliseconds_since(start);
+    const bool converts = type == BB_FLOAT32 && !on_host;
+    BB_CHECK(cudaEventRecord(event_[0], memory.stream));
+    BB_CHECK(cudaMemcpyAsync(converts ? wide_.data() : x_.data(), pinned_, size_t(in) * (narrow ? 4 : 8),
+                             cudaMemcpyHostToDevice, memory.stream));
+    BB_CHECK(cudaEventRecord(event_[1], memory.stream));
+    if (converts) {
+        convert<<<blocks_for(in), 256, 0, memory.stream>>>(wide_.data(), in,
+                                                           reinterpret_cast<float*>(x_.data()));
+        BB_CHECK(cudaGetLastError());
+    }
+}
+
+void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out) {
+    const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
+    if (converts) {
+        convert<<<blocks_for(out), 256, 0, memory.stream>>>(reinterpret_cast<const float*>(y_.data()), out,
+                                                            wide_.data());
+        BB_CHECK(cudaGetLastError());
+    }
+    BB_CHECK(cudaEventRecord(event_[4], memory.stream));
+    BB_CHECK(cudaMemcpyAsync(pinned_, converts ? wide_.data() : y_.data(), size_t(out) * (narrow ? 4 : 8),
+                             cudaMemcpyDeviceToHost, memory.stream));
+    BB_CHECK(cudaEventRecord(event_[5], memory.stream));
+    BB_CHECK(cudaStreamSynchronize(memory.stream));
+    const auto start = std::chrono::steady_clock::now();
+    if (narrow) {
+        const float* from = static_cast<const float*>(pinned_);
+        for (int64_t i = 0; i < out; i++) y[i] = double(from[i]);
+    } else {
+        memcpy(y, pinned_, size_t(out) * 8);
+    }
+    host_out_ = milliseconds_since(start);
+}
+
+// What is measured is the way there and back without a product; y is overwritten by the product that follows.
+void Bridge::measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out) {
+    double seconds[2] = {};
+    y_.fill_bytes(0);
+    for (int round = 0; round < 2; round++)  // the first round pays for pages and module loading
+        for (int side = 0; side < 2; side++) {
+            const auto start = std::chrono::steady_clock::now();
+            send(memory, BB_FLOAT32, side == 0, x, in);
+            receive(memory, BB_FLOAT32, side == 0, y, out);
+            seconds[side] = milliseconds_since(start);
+        }
+    side_ = seconds[0] <= seconds[1] ? HOST : DEVICE;
+}
+
+void Bridge::fill(bb_times* times) const {
+    float part[5] = {};
+    for (int i = 0; i < 5; i++) BB_CHECK(cudaEventElapsedTime(&part[i], event_[i], event_[i + 1]));
+    *times = {host_in_ + part[1], part[0], part[2], part[4], part[3] + host_out_};
+}
+
+}  // namespace bmrm

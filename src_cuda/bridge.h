@@ -1,0 +1,51 @@
+// Vectors that live on the host in double: into the matrix's type and onto the device, and back.
+//
+// Pinned staging buffers are allocated once and grow only.  float32 matrices need a conversion, which either
+// the host does while it fills the staging buffer (half the bytes cross the bus) or the device after the
+// copy; the first call of a size that matters runs both ways and keeps the faster.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "device_memory.h"
+
+namespace bmrm {
+
+class Bridge {
+  public:
+    Bridge() = default;
+    ~Bridge();
+    Bridge(const Bridge&) = delete;
+    Bridge& operator=(const Bridge&) = delete;
+
+    // `run(x, y)` launches the product on device vectors of the matrix's type.
+    template <class Run>
+    void apply(Memory& memory, bb_type type, const double* x, int64_t in, double* y, int64_t out,
+               bb_times* times, Run&& run) {
+        reserve(memory, in, out);
+        if (type == BB_FLOAT32 && side_ == UNKNOWN && in + out >= 65536) measure(memory, x, in, y, out);
+        const bool on_host = type == BB_FLOAT64 || side_ != DEVICE;
+        send(memory, type, on_host, x, in);
+        BB_CHECK(cudaEventRecord(event_[2], memory.stream));
+        run(static_cast<const void*>(x_.data()), static_cast<void*>(y_.data()));
+        BB_CHECK(cudaEventRecord(event_[3], memory.stream));
+        receive(memory, type, on_host, y, out);
+        if (times) fill(times);
+    }
+
+  private:
+    enum Side { UNKNOWN, HOST, DEVICE };
+    void reserve(Memory& memory, int64_t in, int64_t out);
+    void send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in);
+    void receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out);
+    void measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out);
+    void fill(bb_times* times) const;
+
+    Side side_ = UNKNOWN;
+    void* pinned_ = nullptr;
+    int64_t pinned_count_ = 0;
+    Array<double> wide_, x_, y_;
+    cudaEvent_t event_[6] = {};          // upload, converted, product, its end, converted, downloaded
+    double host_in_ = 0, host_out_ = 0;  // milliseconds
+};
+
+}  // namespace bmrm

@@ -1,0 +1,49 @@
+// Compressed rows on the device: what preparation works on and the plain kernels read.
+#pragma once
+#include <stdint.h>
+
+#include "blackbox.h"
+#include "device_memory.h"
+
+namespace bmrm {
+
+// Values of any coding: floats, doubles, one-byte codes, or nothing.
+struct ValueArray {
+    Array<unsigned char> bytes;
+    Array<unsigned char> dictionary;  // 256 values of the matrix's type, for codes
+    bb_coding coding = BB_PLAIN;
+    bb_type type = BB_FLOAT32;
+
+    int vector_bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
+    int value_bytes() const { return coding == BB_ONES ? 0 : coding == BB_DICTIONARY ? 1 : vector_bytes(); }
+};
+
+struct Csr {
+    int64_t rows = 0, cols = 0, nnz = 0;
+    Array<int64_t> ptr;
+    Array<uint32_t> col;  // sorted within a row
+    Array<unsigned char> values;
+    bool repeated = false;
+};
+
+// A type and a coding as an argument, for code that is compiled for each.
+template <class TYPE, int CODE>
+struct Kind {
+    using T = TYPE;
+    static constexpr int CODING = CODE;
+};
+
+// Calls f with the Kind of the type and coding found at run time.
+template <class F>
+void with_values(bb_type type, bb_coding coding, F&& f) {
+    if (type == BB_FLOAT32) {
+        if (coding == BB_PLAIN) return f(Kind<float, BB_PLAIN>());
+        if (coding == BB_ONES) return f(Kind<float, BB_ONES>());
+        return f(Kind<float, BB_DICTIONARY>());
+    }
+    if (coding == BB_PLAIN) return f(Kind<double, BB_PLAIN>());
+    if (coding == BB_ONES) return f(Kind<double, BB_ONES>());
+    return f(Kind<double, BB_DICTIONARY>());
+}
+
+}  // namespace bmrm

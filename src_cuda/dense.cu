@@ -1,0 +1,205 @@
+#include <algorithm>
+
+#include "dense.h"
+#include "kernels/dense.cuh"
+#include "tuning.h"
+
+namespace bmrm {
+
+namespace {
+
+int power_of_two(int64_t at_least, int most) {
+    int out = 1;
+    while (out < most && out < at_least) out *= 2;
+    return out;
+}
+
+// Entries a load takes for rows of this length: all rows must start aligned.
+template <class T>
+int pack_size(int64_t cols) {
+    const int most = 16 / int(sizeof(T));
+    for (int vec = most; vec > 1; vec /= 2)
+        if (cols % vec == 0) return vec;
+    return 1;
+}
+
+template <class T, class F>
+void with_pack(int64_t cols, F&& f) {
+    const int vec = pack_size<T>(cols);
+    if (sizeof(T) == 4 && vec == 4)
+        f(std::integral_constant<int, 16 / sizeof(T)>());
+    else if (vec >= 2)
+        f(std::integral_constant<int, 2>());
+    else
+        f(std::integral_constant<int, 1>());
+    BB_CHECK(cudaGetLastError());
+}
+
+template <class F>
+void with_type(bb_type type, F&& f) {
+    if (type == BB_FLOAT32)
+        f(float());
+    else
+        f(double());
+}
+
+template <class S, class T>
+void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, double* risk,
+            cudaStream_t stream) {
+    const int groups = power_of_two((parts + 3) / 4, 16);
+    add_parts<<<blocks_for(stride, kDenseThreads / groups), kDenseThreads, 0, stream>>>(
+        sums, parts, stride, count, groups, y, risk);
+    BB_CHECK(cudaGetLastError());
+}
+
+// Parts to cut the rows of each strip into, at most `most`: few, and such that the last round of blocks is
+// full.
+int64_t shares(int64_t strips, int64_t most, int64_t slots) {
+    int64_t best = 1;
+    double least = 1e300;
+    most = std::min(most, std::max<int64_t>(8, 4 * slots / strips));
+    for (int64_t parts = 1; parts <= most; parts++) {
+        const double rounds = double((strips * parts + slots - 1) / slots);
+        const double cost = rounds / double(strips * parts) * (1 + 0.02 * rounds);
+        if (cost < least) {
+            least = cost;
+            best = parts;
+        }
+    }
+    return best;
+}
+
+constexpr int kShort = 1024;         // entries of a row that a warp takes
+constexpr int64_t kLongHead = 1024;  // bytes of shared memory before the rows of dense_fused_long
+
+template <class T, int VEC>
+const void* short_kernel(int64_t cols) {
+    if (cols <= 32 * 4) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 4>);
+    if (cols <= 32 * 8) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 8>);
+    if (cols <= 32 * 16) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 16>);
+    return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 32>);
+}
+
+int long_threads(int64_t cols, int value_bytes) {
+    const int each = value_bytes == 8 ? kLongEach<double> : kLongEach<float>;
+    return int((cols + each - 1) / each + 31) / 32 * 32;
+}
+
+}  // namespace
+
+Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_device& device)
+    : memory_(&memory),
+      rows_(rows),
+      cols_(cols),
+      type_(type),
+      device_(device),
+      values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4)),
+      ticket_(memory, 1) {
+    ticket_.fill_bytes(0);
+}
+
+void Dense::upload(const void* values) {
+    BB_CHECK(
+        cudaMemcpyAsync(values_.data(), values, size_t(values_.bytes()), cudaMemcpyDefault, memory_->stream));
+}
+
+void Dense::reserve(int64_t doubles) {
+    if (sums_.size() < doubles) sums_ = Array<double>(*memory_, doubles);
+}
+
+void Dense::normal(const void* x, void* y) {
+    with_type(type_, [&](auto t) {
+        using T = decltype(t);
+        with_pack<T>(cols_, [&](auto v) {
+            constexpr int VEC = decltype(v)::value;
+            const int64_t packs = (cols_ + VEC - 1) / VEC, groups = (rows_ + kDenseRows - 1) / kDenseRows;
+            const int lanes = power_of_two(packs, 32);
+            // Segments where there are too few rows to keep every multiprocessor busy.
+            const int64_t wanted = int64_t(device_.multiprocessors) * 64, steps = (packs + lanes - 1) / lanes;
+            const int segments =
+                int(std::clamp<int64_t>(wanted / std::max<int64_t>(1, groups), 1, (steps + 3) / 4));
+            const int64_t segment = (steps + segments - 1) / segments * lanes * VEC;
+            if (segments > 1) reserve(rows_ * segments);
+            dense_rows<T, VEC>
+                <<<blocks_for(groups * segments * lanes, kDenseThreads), kDenseThreads, 0, memory_->stream>>>(
+                    reinterpret_cast<const T*>(values_.data()), rows_, cols_, static_cast<const T*>(x), lanes,
+                    segments, segment, static_cast<T*>(y), reinterpret_cast<T*>(sums_.data()));
+            BB_CHECK(cudaGetLastError());
+            if (segments > 1)
+                add_up(reinterpret_cast<const T*>(sums_.data()), segments, rows_, rows_, static_cast<T*>(y),
+                       nullptr, memory_->stream);
+        });
+    });
+}
+
+void Dense::transposed(const void* r, void* y) {
+    with_type(type_, [&](auto t) {
+        using T = decltype(t);
+        with_pack<T>(cols_, [&](auto v) {
+            constexpr int VEC = decltype(v)::value;
+            const int across = power_of_two((cols_ + VEC - 1) / VEC, kColumnThreads),
+                      down = kColumnThreads / across;
+            const int64_t strips = (cols_ + across * VEC - 1) / (across * VEC);
+            const int64_t parts = shares(strips, (rows_ + 8 * down - 1) / (8 * down),
+                                         int64_t(device_.multiprocessors) * kColumnBlocks);
+            const int64_t segment = (rows_ + parts - 1) / parts;
+            const int64_t used = (rows_ + segment - 1) / segment;
+            if (strips > 65535) throw Failure(BB_INVALID, "the matrix has too many columns");
+            reserve(used * cols_);
+            dense_columns<T, VEC>
+                <<<dim3(unsigned(used), unsigned(strips)), kColumnThreads, 0, memory_->stream>>>(
+                    reinterpret_cast<const T*>(values_.data()), rows_, cols_, static_cast<const T*>(r),
+                    across, segment, reinterpret_cast<T*>(sums_.data()));
+            BB_CHECK(cudaGetLastError());
+            add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y), nullptr,
+                   memory_->stream);
+        });
+    });
+}
+
+bool Dense::can_fuse() const {
+    if (cols_ <= kShort) return true;
+    const int bytes = type_ == BB_FLOAT64 ? 8 : 4;
+    const int64_t threads = long_threads(cols_, bytes);
+    return threads <= 1024 && kLongHead + threads * 64 <= device_.shared_per_block;
+}
+
+void Dense::fused(int loss, double parameter, double scale, const void* w, const double* labels,
+                  const double* weights, void* margins, void* gradient, double* risk) {
+    if (!can_fuse()) throw Failure(BB_INVALID, "the matrix has too many columns for the fused pass");
+    FusedInput input = {loss, parameter, scale, labels, weights};
+    with_type(type_, [&](auto t) {
+        using T = decltype(t);
+        with_pack<T>(cols_, [&](auto v) {
+            constexpr int VEC = decltype(v)::value;
+            const T *a = reinterpret_cast<const T*>(values_.data()), *in = static_cast<const T*>(w);
+            T *z = static_cast<T*>(margins), *g = static_cast<T*>(gradient);
+            int64_t rows = rows_;
+            int cols = int(cols_), resident = 0, stages = 1;
+            const bool is_short = cols_ <= kShort;
+            const int threads = is_short ? 256 : long_threads(cols_, int(sizeof(T)));
+            const void* kernel = is_short ? short_kernel<T, VEC>(cols_)
+                                          : reinterpret_cast<const void*>(&dense_fused_long<T, VEC>);
+            size_t shared = size_t(threads) * 8;
+            if (!is_short) {
+                const int64_t row = int64_t(threads) * 64;
+                stages = int(std::clamp<int64_t>((device_.shared_per_block - kLongHead) / row, 1, 3));
+                shared = size_t(kLongHead + stages * row);
+                BB_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              int(device_.shared_per_block)));
+            }
+            BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared));
+            const int blocks = std::max(1, std::min(resident, is_short ? 4 : 2)) * device_.multiprocessors;
+            reserve(int64_t(blocks) * (cols_ + 1));
+            double* sums = sums_.data();
+            uint32_t* ticket = ticket_.data();
+            void* for_short[] = {&a, &rows, &cols, &input, &in, &z, &g, &risk, &sums, &ticket};
+            void* for_long[] = {&a, &rows, &cols, &input, &in, &z, &sums, &stages};
+            BB_CHECK(cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(unsigned(threads)),
+                                      is_short ? for_short : for_long, shared, memory_->stream));
+            if (!is_short) add_up(sums, blocks, cols_ + 1, cols_, g, risk, memory_->stream);
+        });
+    });
+}
+
+}  // namespace bmrm

@@ -1,0 +1,32 @@
+// A dense matrix on the device, row-major, stored once for both products.
+#pragma once
+#include "csr.h"
+
+namespace bmrm {
+
+class Dense {
+  public:
+    Dense() = default;
+    Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_device& device);
+
+    void upload(const void* values);
+    void normal(const void* x, void* y);
+    void transposed(const void* r, void* y);
+    bool can_fuse() const;
+    void fused(int loss, double parameter, double scale, const void* w, const double* labels,
+               const double* weights, void* margins, void* gradient, double* risk);
+    int64_t bytes() const { return values_.bytes(); }
+    explicit operator bool() const { return memory_ != nullptr; }
+
+  private:
+    void reserve(int64_t doubles);
+    Memory* memory_ = nullptr;
+    int64_t rows_ = 0, cols_ = 0;
+    bb_type type_ = BB_FLOAT32;
+    bb_device device_ = {};
+    Array<unsigned char> values_;
+    Array<double> sums_;  // partial sums of blocks
+    Array<uint32_t> ticket_;
+};
+
+}  // namespace bmrm

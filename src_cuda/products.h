@@ -1,0 +1,72 @@
+// One operator of a sparse matrix with the kernel chosen for it.
+#pragma once
+#include "binned.h"
+#include "csr.h"
+#include "sliced_device.h"
+
+namespace bmrm {
+
+// Storage that a plan needs, and the launches of its product.  The plain kernels read the Csr itself, which
+// must then live as long.
+class Product {
+  public:
+    Product() = default;
+    // `order`: columns by popularity, for BB_HOT.
+    Product(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
+            const bb_device& device, const Array<uint32_t>* order);
+
+    void apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding);
+    bool takes_columns() const { return plan_.kernel != BB_BINNED; }
+    bool needs_csr() const { return memory_ && (plan_.kernel == BB_SUBWARP || plan_.kernel == BB_SPLIT); }
+    const bb_plan& plan() const { return plan_; }
+    const Sliced& sliced() const { return sliced_; }
+    // Bytes of the format that a product reads.
+    int64_t format_bytes(const Csr& a, const ValueArray& coding) const;
+    explicit operator bool() const { return memory_ != nullptr; }
+
+  private:
+    void apply_one(const void* x, void* y, const Csr& a, const ValueArray& coding);
+    void apply_sliced(const void* x, void* y, const ValueArray& coding);
+    void apply_binned(const void* x, void* y, const ValueArray& coding);
+    void launch_sliced(const void* kernel, const Sliced& s, const ValueArray& coding,
+                       const uint32_t* tile_size, const void* x, void* y);
+    void apply_columns(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding);
+
+    Memory* memory_ = nullptr;
+    bb_plan plan_ = {};
+    Sliced sliced_;
+    Binned binned_;
+    const void *kernel_ = nullptr, *second_kernel_ = nullptr;
+    Array<int64_t> share_row_;
+    Array<unsigned char> carried_;
+    Array<unsigned char> column_partial_;
+};
+
+// X' r, and the fused pass, from the narrow format of X.
+class Narrow {
+  public:
+    Narrow() = default;
+    Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, const bb_device& device);
+    static bool fits(int64_t columns, const ValueArray& coding, const bb_device& device);
+
+    void transposed(const Sliced& rows, const ValueArray& coding, const void* r, void* gradient);
+    void fused(const Sliced& rows, const ValueArray& coding, int loss, double parameter, double scale,
+               const void* w, const double* labels, const double* weights, void* margins, void* gradient,
+               double* risk);
+    explicit operator bool() const { return memory_ != nullptr; }
+
+  private:
+    void launch(bool fused, const Sliced& rows, const ValueArray& coding, struct FusedInput input,
+                const void* in, void* margins, void* gradient, double* risk);
+
+    Memory* memory_ = nullptr;
+    const void* kernel_[2] = {};
+    int threads_[2] = {};
+    int64_t shared_[2] = {};
+    Array<double> block_sums_;
+    Array<uint32_t> ticket_;
+};
+
+struct SlicedView view_of(const Sliced& s, const ValueArray& coding);
+
+}  // namespace bmrm

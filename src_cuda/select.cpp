@@ -1,0 +1,179 @@
+// Which plans there are for an operator, and which of them are worth a trial.
+#include "select.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tuning.h"
+
+namespace bmrm {
+namespace {
+
+using namespace tuning;
+
+// A list with room for `capacity` plans that counts on beyond it.
+class Plans {
+  public:
+    Plans(bb_plan* plans, int32_t capacity) : plans_(plans), capacity_(capacity) {}
+    void add(bb_kernel kernel, int lanes, int cap, int tiles, int64_t tile) {
+        if (count_ < capacity_) plans_[count_] = {kernel, lanes, cap, tiles, tile};
+        count_++;
+    }
+    int32_t count() const { return count_; }
+
+  private:
+    bb_plan* plans_;
+    int32_t capacity_, count_ = 0;
+};
+
+// The widest tile with which `blocks` blocks fit a multiprocessor; 0 where there is none.
+int64_t widest_tile(const bb_device& device, const bb_stats& stats, int blocks) {
+    const int64_t room =
+        std::min(device.shared_per_block, device.shared_per_multiprocessor / blocks - kReservedShared);
+    return std::clamp<int64_t>((room - beside_tile(stats)) / stats.vector_bytes, 0, kShortTile) / 4 * 4;
+}
+
+int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+void add_tiled(const bb_device& device, const bb_stats& stats, Plans& plans) {
+    int64_t before = 0;
+    for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
+        const int64_t widest = widest_tile(device, stats, blocks);
+        if (widest < 1) continue;
+        const int64_t tiles = divided(stats.cols, widest);
+        if (tiles > kMostTiles || tiles == before) continue;  // fewer blocks must buy fewer tiles
+        before = tiles;
+        // Slices that start on whole quads fill fast.
+        const int64_t tile = tiles > 1 ? divided(divided(stats.cols, tiles), 4) * 4 : stats.cols;
+        if (tiles > 1) {
+            int k = 0;
+            while (k + 1 < BB_SPREADS && (int64_t(2) << (k + BB_SPREAD_FIRST)) <= tile) k++;
+            if (double(stats.fragments[k]) > kMostFragments * double(stats.nnz)) continue;
+        }
+        for (int cap : kSharedCaps) plans.add(BB_TILED, 0, cap, 0, tile);
+    }
+}
+
+void add_hot(const bb_device& device, const bb_stats& stats, Plans& plans) {
+    for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
+        const int64_t tile = widest_tile(device, stats, blocks);
+        if (tile < 1) continue;
+        for (int tiles : kHotTiles) {
+            const int64_t columns = tile * tiles;
+            if (columns >= stats.cols) break;
+            int k = 0;
+            while (k + 1 < BB_TOPS && (int64_t(2) << k) <= columns) k++;
+            if (double(stats.top_nnz[k]) < kLeastHot * double(stats.nnz)) continue;
+            for (int cap : kHotCaps) plans.add(BB_HOT, 0, cap, tiles, tile);
+        }
+    }
+}
+
+// Where tiles would leave fragments of one or two nonzeros.
+void add_binned(const bb_device& device, const bb_stats& stats, Plans& plans) {
+    for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
+        const int64_t tile = widest_tile(device, stats, blocks);
+        if (tile < 1 || stats.cols <= tile) continue;
+        const int64_t tiles = divided(stats.cols, tile), region = tile / 2 - 3 * tiles;
+        if (region < tile / 4 || stats.nnz / region >= kShortTile) continue;
+        for (int cap : kBinnedCaps) plans.add(BB_BINNED, 0, cap, 0, tile);
+    }
+}
+
+// A narrow X serves both operators with one format: in the transposed one, X's columns are the rows.  What
+// looks like the transpose of a narrow X may be a short X, which only the caller can tell.
+void add_narrow(const bb_device& device, const bb_stats& stats, Plans& plans) {
+    const bool transposed = !is_narrow(stats) && stats.rows <= kNarrowColumns &&
+                            narrow_sum_bytes(stats, stats.rows) <= device.shared_per_block;
+    if (stats.repeated || !(is_narrow(stats) || transposed)) return;
+    const int64_t columns = transposed ? stats.rows : stats.cols;  // no row is longer, hence the cap
+    plans.add(BB_NARROW, 0, int(columns), 0, columns);
+}
+
+bool needs_a_build(const bb_plan& plan) {
+    return plan.kernel != BB_SUBWARP && plan.kernel != BB_SPLIT && plan.kernel != BB_DENSE;
+}
+
+}  // namespace
+
+bool is_narrow(const bb_stats& stats) { return stats.cols <= kNarrowColumns && stats.rows >= stats.cols; }
+
+int resident_blocks(const bb_device& device, int64_t shared_bytes) {
+    if (shared_bytes > device.shared_per_block) return 0;
+    const int64_t blocks = device.shared_per_multiprocessor / (shared_bytes + kReservedShared);
+    return int(std::clamp<int64_t>(blocks, 1, kBlocksResident));
+}
+
+Cut cut_of(const bb_plan& plan, int64_t cols) {
+    const int64_t tile = std::max<int64_t>(1, plan.tile);
+    const int32_t index_bytes = tile <= kByteTile ? 1 : 2;
+    switch (plan.kernel) {
+        case BB_TILED:
+            return {tile, int32_t(divided(std::max<int64_t>(cols, 1), tile)), 0, 0, index_bytes};
+        case BB_HOT:
+            return {tile, plan.tiles, plan.tiles < divided(cols, tile), 1, index_bytes};
+        case BB_NARROW:
+            return {cols, 1, 0, 0, cols <= kByteTile ? 1 : 2};
+        default:
+            return {cols, 0, 1, 0, 4};
+    }
+}
+
+bool can_slice(const bb_plan& plan, int64_t cols) {
+    const Cut cut = cut_of(plan, cols);
+    const bool has_tile = plan.kernel == BB_TILED || plan.kernel == BB_HOT;
+    return plan.cap >= 1 && plan.cap <= kMostCap && cut.shared >= 0 && cut.shared <= kMostTiles &&
+           cut.shared + cut.gathered >= 1 && (cut.shared == 0 || cut.tile <= kShortTile) &&
+           (!has_tile || plan.tile >= 1);
+}
+
+int item_target(const bb_plan& plan) { return plan.kernel == BB_NARROW ? kNarrowItem : plan.cap; }
+
+std::vector<int32_t> worth_timing(const bb_constants& constants, const bb_stats& stats, const bb_plan* plans,
+                                  const double* predicted, int32_t count) {
+    std::vector<int32_t> order(static_cast<size_t>(std::max(count, 0)));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [=](int32_t a, int32_t b) { return predicted[a] < predicted[b]; });
+    std::vector<int32_t> chosen;
+    if (order.empty()) return chosen;
+    const double best = predicted[order[0]];
+    const double build = kBuildPasses * double(stats.nnz) * 2 * (4 + stats.value_bytes) / constants.copy;
+    double budget = kTuningBudget * best;
+    for (int32_t i : order) {
+        if (int(chosen.size()) == kMostTimed || predicted[i] > kWorthTiming * best) break;
+        const double cost = kTimedProducts * predicted[i] + (needs_a_build(plans[i]) ? build : 0);
+        if (!chosen.empty() && cost > budget) continue;
+        budget -= cost;
+        chosen.push_back(i);
+    }
+    return chosen;
+}
+
+}  // namespace bmrm
+
+extern "C" int32_t bb_candidates(const bb_device* device, const bb_stats* stats, bb_plan* list,
+                                 int32_t capacity) {
+    using namespace bmrm::tuning;
+    bmrm::Plans plans(list, capacity);
+    for (int lanes : kLanes) plans.add(BB_SUBWARP, lanes, 0, 0, 0);
+    plans.add(BB_SPLIT, 0, 0, 0, 0);
+    for (int cap : kCaps) plans.add(BB_SLICED, 0, cap, 0, 0);
+    bmrm::add_tiled(*device, *stats, plans);
+    bmrm::add_hot(*device, *stats, plans);
+    bmrm::add_binned(*device, *stats, plans);
+    bmrm::add_narrow(*device, *stats, plans);
+    return plans.count();
+}
+
+// Bytes on the device at the peak: the compressed rows of both operators, the formats chosen for them, and
+// what building one of them takes besides: a key and a position for each chunk, sorted from one array to
+// another.
+extern "C" int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
+                                    int32_t transpose) {
+    const int64_t element = 4 + value_bytes, operators = transpose ? 2 : 1;
+    const int64_t compressed = operators * nnz * element + 8 * (rows + 1 + (transpose ? cols + 1 : 0));
+    const int64_t formats = operators * (nnz + nnz / 16) * element + 8 * (rows + (transpose ? cols : 0));
+    const int64_t chunks = std::max(rows, cols) + nnz / 256;
+    return compressed + formats + 2 * chunks * (8 + 8) + (rows + cols) * 8;
+}

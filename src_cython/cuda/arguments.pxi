@@ -1,0 +1,173 @@
+"""Arguments checked, and arrays on the host or on a device as addresses."""
+
+cdef int64_t _integer(value, str name, int64_t least, int64_t most) except? -1:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise ParameterError(f"{name}: found {value!r}, expected an integer from {least} to {most}")
+    return value
+
+
+cdef int32_t _device(value) except -1:
+    return <int32_t>_integer(value, "device", 0, 2**31 - 1)
+
+
+cdef int _choice(value, dict names, str argument) except -1:
+    if not isinstance(value, str) or value not in names:
+        raise ParameterError(f"{argument}: found {value!r}, expected one of {', '.join(names)}")
+    return names[value]
+
+
+cdef tuple _shape(shape):
+    """`shape` as two ints, within what the kernels' 32-bit row and column numbers hold."""
+    try:
+        m, d = (int(n) for n in shape)
+    except (TypeError, ValueError):
+        raise ParameterError(f"shape: found {shape!r}, expected two integers") from None
+    if not (0 <= m < 2**31 and 0 <= d < 2**31):
+        raise ParameterError(f"shape: found {(m, d)}, expected sizes from 0 to 2**31 - 1 on a GPU")
+    return m, d
+
+
+cdef int64_t _memory_limit(value) except -1:
+    """Most bytes of device memory; 0 where that is left open."""
+    return 0 if value is None else _integer(value, "memory_limit", 1, 2**62)
+
+
+cdef _threads(threads):
+    if threads is None:
+        return len(os.sched_getaffinity(0))
+    return _integer(threads, "threads", 1, 4096)
+
+
+cdef _input(value, tuple shape, str name):
+    """`value` as an aligned C-contiguous float64 array of that shape, copied only where it is not."""
+    array = np.require(value, dtype=np.float64, requirements=("C", "A"))
+    if array.shape != shape:
+        raise ParameterError(f"{name}: found shape {array.shape}, expected {shape}")
+    return array
+
+
+cdef _output(out, tuple shape):
+    """`out` when it can be written in place, a new array when it is None."""
+    if out is None:
+        return np.empty(shape)
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64 or out.shape != shape:
+        raise ParameterError(f"out: expected a float64 array of shape {shape}")
+    if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
+        raise ParameterError("out: expected a writeable, aligned, C-contiguous array")
+    return out
+
+
+cdef inline void* _address(array) except? NULL:
+    return <void*><size_t>array.ctypes.data
+
+
+class _DeviceArray:
+    """What ``__cuda_array_interface__`` tells of a C-contiguous array on a device."""
+
+    def __init__(self, array, name):
+        face = array.__cuda_array_interface__
+        self.owner, self.shape, self.dtype = array, tuple(face["shape"]), np.dtype(face["typestr"])
+        self.address, self.readonly = face["data"]
+        self.ndim, self.size, self.itemsize = len(self.shape), math.prod(self.shape), self.dtype.itemsize
+        strides, dense = face.get("strides"), self.itemsize
+        if strides is not None and self.size:
+            for extent, stride in zip(reversed(self.shape), reversed(strides)):
+                if extent > 1 and stride != dense:
+                    raise ParameterError(f"{name}: found strides {strides}, expected a C-contiguous array")
+                dense *= extent
+
+
+cdef _array(value, str name):
+    """`value` as a `_DeviceArray` where it is on a device, else as a NumPy array."""
+    return _DeviceArray(value, name) if hasattr(value, "__cuda_array_interface__") else np.asarray(value)
+
+
+cdef void* _part(array, int64_t start) except? NULL:
+    """Address of an element of a one-dimensional `_DeviceArray` or contiguous NumPy array."""
+    if isinstance(array, _DeviceArray):
+        return <void*>(<size_t>array.address + <size_t>(start * array.itemsize))
+    return <void*>(<size_t>array.ctypes.data + <size_t>(start * array.itemsize))
+
+
+cdef _vector(value, str name):
+    """Integers or reals in one dimension, on the host or on a device."""
+    array = _array(value, name)
+    if array.ndim != 1:
+        raise DataError(f"{name}: found {array.ndim} dimensions, expected 1")
+    return array
+
+
+cdef _row_pointers(value, int32_t device, int64_t m, int64_t nnz):
+    """Row pointers on the host, held against the number of rows and of entries."""
+    array = _vector(value, "indptr")
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataError(f"indptr: found dtype {array.dtype}, expected integers")
+    if isinstance(array, _DeviceArray):
+        array = _from_device(array, device)
+    ptr = np.require(array, dtype=np.int64, requirements=("C", "A"))
+    if ptr.shape[0] != m + 1:
+        raise DataError(f"indptr: found {ptr.shape[0]} entries, expected {m + 1} for {m} rows")
+    if ptr[0] != 0:
+        raise DataError(f"indptr: starts at {ptr[0]}, expected 0")
+    descents = np.flatnonzero(ptr[1:] < ptr[:m])
+    if descents.size:
+        raise DataError(f"indptr: decreases at row {descents[0]}")
+    if ptr[m] != nnz:
+        raise DataError(f"indptr: ends at {ptr[m]}, but there are {nnz} entries")
+    return ptr
+
+
+cdef _from_device(array, int32_t device):
+    """Copy of a `_DeviceArray` on the host."""
+    out = np.empty(array.shape, array.dtype)
+    cdef void* to = _address(out)
+    cdef const void* source = <const void*><size_t>array.address
+    cdef int64_t count = out.nbytes
+    cdef bb_status status
+    with nogil:
+        status = bb_copy(device, to, source, count)
+    check(status)
+    return out
+
+
+cdef _stored_type(array, dtype, tuple allowed, str name, str expected, str kinds):
+    """Type in which an array goes up: `dtype`, else its own where that is allowed, else the second allowed."""
+    if array.dtype.kind not in kinds and array.size:
+        raise DataError(f"{name}: found dtype {array.dtype}, expected {expected}")
+    found = np.dtype(dtype) if dtype is not None else array.dtype if array.dtype in allowed else allowed[1]
+    if isinstance(array, _DeviceArray) and array.dtype != found:
+        raise DataError(f"{name}: found dtype {array.dtype} on the device, expected {found}")
+    return found
+
+
+cdef _slice(array, int64_t start, int64_t stop, dtype):
+    """Part of an array as it goes up: on the device or of the right type as it is, else converted."""
+    if isinstance(array, _DeviceArray):
+        return array, start
+    return np.require(array[start:stop], dtype=dtype, requirements=("C", "A")), 0
+
+
+def _float_type(dtype):
+    """`dtype` as float32 or float64, None for None."""
+    if dtype is None:
+        return None
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found != np.float32 and found != np.float64:
+        raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
+    return found
+
+
+cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) except? NULL:
+    """Address of an array on the device that has the type and size that are expected."""
+    if not hasattr(value, "__cuda_array_interface__"):
+        raise ParameterError(f"{name}: found {type(value).__name__}, expected an array on the device")
+    array = _DeviceArray(value, name)
+    if array.dtype != dtype or array.size != size:
+        raise ParameterError(
+            f"{name}: found {array.size} elements of {array.dtype}, expected {size} of {np.dtype(dtype)}")
+    if written and array.readonly:
+        raise ParameterError(f"{name}: expected an array that may be written")
+    return <void*><size_t>array.address

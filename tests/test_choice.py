@@ -1,0 +1,407 @@
+"""The choice of a GPU kernel: statistics, sliced format, prediction, selection. No device is needed."""
+
+import importlib
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bmrm.errors import ParameterError
+
+cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
+Plan = cuda.Plan
+
+H200 = {
+    "id": 0, "name": "H200", "major": 9, "minor": 0, "multiprocessors": 132, "shared_per_block": 232_448,
+    "shared_per_multiprocessor": 233_472, "l2_bytes": 60 << 20, "total_bytes": 140 << 30,
+    "free_bytes": 139 << 30,
+}  # fmt: skip
+T4 = H200 | {
+    "name": "T4", "major": 7, "minor": 5, "multiprocessors": 40, "shared_per_block": 65_536,
+    "shared_per_multiprocessor": 65_536, "l2_bytes": 4 << 20, "total_bytes": 15 << 30, "free_bytes": 15 << 30,
+}  # fmt: skip
+CONSTANTS = {
+    "launch": 2e-6, "copy": 4.2e12, "read": 4.4e12, "gather_shared": 2e12, "gather_l2": 2e11,
+    "gather_memory": 5e10, "fill_shared": 5e12,
+}  # fmt: skip
+SLICED_PLANS = [
+    *(Plan("sliced", cap=cap) for cap in (1, 8, 64)),
+    *(Plan("tiled", cap=cap, tile=tile) for cap in (2, 32) for tile in (30, 255, 256, 4000)),
+    *(
+        Plan("hot", cap=cap, tiles=tiles, tile=tile)
+        for cap in (8, 64)
+        for tiles in (1, 3)
+        for tile in (5, 300)
+    ),
+]
+
+
+def csr(rows, cols, lengths, rng, power=1.0):
+    """Rows of the given lengths; columns in no order, the first ones popular for a large power."""
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    indices = (cols * rng.random(indptr[-1]) ** power).astype(np.int32)
+    return indptr, indices, rng.standard_normal(len(indices)), (rows, cols)
+
+
+def distinct(rows, cols, lengths, rng, power=1.0):
+    """As `csr`, each column once a row."""
+    indptr, indices, _, shape = csr(rows, cols, lengths, rng, power)
+    row = np.repeat(np.arange(rows), np.diff(indptr))
+    row, indices = np.divmod(np.unique(row * np.int64(cols) + indices), cols)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows))))
+    return indptr, indices.astype(np.int32), rng.standard_normal(len(indices)), shape
+
+
+@st.composite
+def matrices(draw):
+    rows, cols = draw(st.integers(1, 60)), draw(st.sampled_from([1, 2, 7, 100, 5000]))
+    lengths = draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 17, 70, 300]), min_size=rows, max_size=rows))
+    return csr(
+        rows, cols, lengths, np.random.default_rng(draw(st.integers(0, 99))), draw(st.sampled_from([1, 4]))
+    )
+
+
+def statistics(X, **keywords):
+    return cuda.statistics(X[0], X[1], X[3], **keywords)
+
+
+@given(matrices())
+@settings(deadline=None, max_examples=60)
+def test_statistics_count_what_they_say(X):
+    indptr, indices, _, (rows, cols) = X
+    found, lengths = statistics(X), np.diff(indptr)
+    row = np.repeat(np.arange(rows), lengths)
+    assert (found["nnz"], found["empty_rows"]) == (len(indices), (lengths == 0).sum())
+    assert found["longest"] == lengths.max()
+    assert found["length_rows"][:65] == np.bincount(lengths, minlength=65)[:65].tolist()
+    assert sum(found["length_rows"]) == rows
+    assert sum(found["length_nnz"]) == len(indices)
+    for k, count in enumerate(found["fragments"]):
+        assert count == len(np.unique(row * np.int64(1 << 32) + (indices >> (k + 3))))
+    popular = np.cumsum(np.sort(np.bincount(indices, minlength=cols))[::-1])
+    assert found["top_nnz"] == [popular[min(1 << k, cols) - 1] for k in range(32)]
+    cells = np.unique(row * np.int64(1 << 32) + indices)
+    assert found["repeated"] == (len(cells) < len(indices))
+
+
+@pytest.mark.parametrize(("length", "bins"), [(64, 64), (65, 65), (79, 65), (80, 66), (127, 68), (128, 69)])
+def test_bins_of_lengths_are_four_to_an_octave(length, bins):
+    found = cuda.statistics([0, length], np.zeros(length, np.int32), (1, 1))
+    assert np.flatnonzero(found["length_rows"]).tolist() == [bins]
+
+
+@pytest.mark.parametrize("plan", SLICED_PLANS, ids=lambda plan: "-".join(str(part) for part in plan if part))
+@given(matrices())
+@settings(deadline=None, max_examples=15)
+def test_the_sliced_format_holds_the_matrix_and_multiplies_by_it(plan, X):
+    indptr, indices, data, shape = X
+    found = cuda.reference_format(*X, plan)
+    row = np.repeat(np.arange(shape[0]), np.diff(indptr))
+    order = np.lexsort((indices, row))
+    held = sorted(found["entries"])
+    assert held == sorted(zip(row[order], indices[order], data[order], strict=True))
+    x = np.random.default_rng(0).standard_normal(shape[1])
+    expected = np.bincount(row, data * x[indices], shape[0])
+    np.testing.assert_allclose(cuda.reference_product(*X, plan, x), expected, rtol=1e-10, atol=1e-10)
+
+
+def parts(found):
+    """Items of a format as columns: offset, width, log2 of threads, slices, first destination."""
+    offset, shape, slices, dest = found["items"].astype(np.int64).T
+    return offset, shape & 0xFFFF, shape >> 16, slices, dest
+
+
+@pytest.mark.parametrize("plan", SLICED_PLANS, ids=lambda plan: "-".join(str(part) for part in plan if part))
+def test_the_sliced_format_is_laid_out_as_it_says(plan):
+    rng = np.random.default_rng(1)
+    X = distinct(300, 5000, rng.choice([0, 1, 4, 9, 40, 700], 300), rng, power=3)
+    found = cuda.reference_format(*X, plan)
+    offset, width, log2, slices, dest = parts(found)
+    # Items lie one behind the other, and so do their destinations.
+    assert (offset == np.concatenate(([0], np.cumsum(slices * width)))[:-1]).all()
+    assert (dest == np.concatenate(([0], np.cumsum(slices * (32 >> log2))))[:-1]).all()
+    assert len(found["values"]) == 32 * (slices * width).sum() == len(found["index"])
+    assert width.max() <= plan.cap
+    assert log2.max() <= 5
+    assert ((slices * width <= plan.cap) | (slices == 1)).all()
+    # Each destination is written once: the rows, or as many slots as there are chunks.
+    places = found["dest"][found["dest"] != 0xFFFFFFFF]
+    assert sorted(places) == list(range(X[3][0] if found["direct"] else found["row_slot"][-1]))
+    tiles = found["shared"] + found["gathered"]
+    assert len(found["tile_item"]) == tiles + 1
+    assert found["tile_item"][-1] == len(offset)
+    local = found["index"][: found["shared_elements"]]
+    assert local.max(initial=0) <= found["tile"]
+    assert found["tile"] < 256 ** found["index_bytes"] or not found["shared"]
+    counts = np.bincount(X[1], minlength=5000)[found["order"]]
+    assert (
+        found["order"].tolist() == list(range(5000)) if plan.kernel != "hot" else (np.diff(counts) <= 0).all()
+    )
+
+
+def test_rows_too_long_for_one_chunk_are_added_up_from_slots():
+    X = csr(2, 50, [300, 2], np.random.default_rng(0))
+    found = cuda.reference_format(*X, Plan("sliced", cap=4))
+    assert not found["direct"]
+    assert found["row_slot"].tolist() == [0, 3, 4]  # 300 nonzeros are three chunks of at most 32 x 4
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [Plan("tiled", cap=8), Plan("hot", cap=8, tiles=1), Plan("sliced"), Plan("sliced", cap=5000),
+     Plan("tiled", cap=8, tile=1), Plan("tiled", cap=8, tile=70_000), Plan("hot", cap=8, tiles=-3, tile=9)],
+)  # fmt: skip
+def test_plans_that_the_format_cannot_hold_are_refused(plan):
+    X = csr(2, 100_000, [3, 2], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="plan: tile or cap out of range"):
+        cuda.reference_format(*X, plan)
+    assert cuda.predict(H200, CONSTANTS, statistics(X), plan) == math.inf
+
+
+def counted(found):
+    """What `prediction` foretells, from the format itself."""
+    return {
+        "elements": len(found["values"]),
+        "items": len(found["items"]),
+        "chunks": len(found["dest"]),
+        "partials": 0 if found["direct"] else int(found["row_slot"][-1]),
+    }
+
+
+@pytest.mark.parametrize("cap", [8, 16, 32, 64])
+@pytest.mark.parametrize("lengths", [[0, 1, 3], [7, 8, 9, 64], [20], [0, 33, 63]])
+def test_without_tiles_the_format_is_foretold_exactly(cap, lengths):
+    rng = np.random.default_rng(2)
+    X = csr(3000, 4000, rng.choice(lengths, 3000), rng)
+    plan = Plan("sliced", cap=cap)
+    found = counted(cuda.reference_format(*X, plan))
+    predicted = cuda.prediction(H200, CONSTANTS, statistics(X), plan)
+    assert {name: predicted[name] for name in found} == pytest.approx(found)
+    stored = 8 * found["elements"] + 4 * found["chunks"] + 16 * found["items"]
+    assert predicted["bytes"] == pytest.approx(stored)
+
+
+@pytest.mark.parametrize("power", [1, 3])
+@pytest.mark.parametrize(
+    "plan",
+    [Plan("sliced", cap=32), Plan("tiled", cap=8, tile=2000), Plan("tiled", cap=32, tile=600),
+     Plan("hot", cap=16, tiles=2, tile=800)],
+)  # fmt: skip
+def test_with_tiles_the_format_is_foretold_closely(plan, power):
+    rng = np.random.default_rng(3)
+    lengths = np.clip(12 * (1 + rng.pareto(1.8, 20_000)), 1, 1500).astype(int)
+    X = distinct(20_000, 6000, lengths, rng, power)
+    found = counted(cuda.reference_format(*X, plan))
+    predicted = cuda.prediction(H200, CONSTANTS, statistics(X), plan)
+    assert {name: predicted[name] for name in found} == pytest.approx(found, rel=0.25)
+
+
+@pytest.mark.parametrize("device", [H200, T4], ids=["H200", "T4"])
+@pytest.mark.parametrize("vector_bytes", [4, 8])
+@pytest.mark.parametrize(("value_bytes", "table"), [(4, 0), (1, 256)])
+@pytest.mark.parametrize("cols", [1, 255, 256, 20_000, 300_000])
+def test_candidates_fit_the_device(device, vector_bytes, value_bytes, table, cols):
+    X = csr(2000, cols, np.full(2000, 9), np.random.default_rng(4), power=4)
+    stats = statistics(X, value_bytes=value_bytes, vector_bytes=vector_bytes)
+    plans = cuda.candidates(device, stats)
+    assert {"subwarp", "split", "sliced"} <= {plan.kernel for plan in plans}
+    assert len(set(plans)) == len(plans) <= 40
+    for plan in plans:
+        if plan.kernel in ("tiled", "hot"):
+            assert (plan.tile + 1 + table) * vector_bytes <= device["shared_per_block"]
+        if plan.kernel == "hot":
+            assert plan.tiles * plan.tile < cols
+        assert 0 < cuda.predict(device, CONSTANTS, stats, plan) < 1
+
+
+def test_narrow_is_for_narrow_matrices_without_repeated_entries():
+    rng = np.random.default_rng(5)
+    narrow = distinct(5000, 54, np.full(5000, 12), rng)
+    assert Plan("narrow", cap=54, tile=54) in cuda.candidates(H200, statistics(narrow))
+    repeated = csr(5000, 54, np.full(5000, 50), rng)
+    wide = distinct(5000, 900, np.full(5000, 12), rng)
+    for X in (repeated, wide):
+        assert "narrow" not in {plan.kernel for plan in cuda.candidates(H200, statistics(X))}
+
+
+@given(matrices(), st.sampled_from([0, 1, 4, 8]))
+@settings(deadline=None, max_examples=40)
+def test_every_candidate_has_a_finite_prediction(X, value_bytes):
+    stats = statistics(X, value_bytes=value_bytes, vector_bytes=8 if value_bytes == 8 else 4)
+    for plan in cuda.candidates(T4, stats):
+        seconds = cuda.predict(T4, CONSTANTS, stats, plan)
+        assert CONSTANTS["launch"] < seconds < 1e-2, plan
+
+
+def test_more_of_everything_costs_more():
+    rng = np.random.default_rng(6)
+    small, large = (csr(rows, 30_000, np.full(rows, 40), rng) for rows in (20_000, 80_000))
+    for plan in cuda.candidates(H200, statistics(small)):
+        seconds = [cuda.predict(H200, CONSTANTS, statistics(X), plan) for X in (small, large)]
+        assert seconds[0] < seconds[1], plan
+    # Values that are not stored are not read.
+    plan = Plan("tiled", cap=32, tile=30_000)
+    ones, floats = (statistics(large, value_bytes=b) for b in (0, 4))
+    assert cuda.predict(H200, CONSTANTS, ones, plan) < cuda.predict(H200, CONSTANTS, floats, plan)
+
+
+def test_long_rows_are_not_given_to_a_few_threads():
+    rng = np.random.default_rng(7)
+    X = csr(1000, 50_000, [400_000, *[10] * 999], rng)
+    stats = statistics(X)
+    plans = cuda.candidates(H200, stats)
+    best = min(plans, key=lambda plan: cuda.predict(H200, CONSTANTS, stats, plan))
+    assert best.kernel != "subwarp"
+
+
+def tried(stats, predicted):
+    return cuda.worth_timing(CONSTANTS, stats, cuda.candidates(H200, stats)[: len(predicted)], predicted)
+
+
+def test_what_is_tried_are_the_best_predictions_in_order():
+    stats = statistics(csr(1000, 500, np.full(1000, 4), np.random.default_rng(8)))
+    assert tried(stats, [5e-6, 1e-6, 1.2e-6, 9e-6, 1.1e-6]) == [1, 4, 2]
+    assert tried(stats, [3e-6]) == [0]
+    assert tried(stats, []) == []
+
+
+def test_trials_stay_within_the_budget_of_products():
+    stats = statistics(csr(200_000, 5000, np.full(200_000, 20), np.random.default_rng(9)))
+    plans = cuda.candidates(H200, stats)
+    seconds = [cuda.predict(H200, CONSTANTS, stats, plan) for plan in plans]
+    chosen = cuda.worth_timing(CONSTANTS, stats, plans, seconds)
+    assert seconds[chosen[0]] == min(seconds)
+    assert 3 * sum(seconds[i] for i in chosen) < 50 * min(seconds)
+    assert len(chosen) <= 8
+
+
+def test_lists_of_different_lengths_are_refused():
+    stats = statistics(csr(10, 5, np.full(10, 2), np.random.default_rng(0)))
+    with pytest.raises(ValueError, match="predicted: found 2 numbers, expected 1"):
+        cuda.worth_timing(CONSTANTS, stats, [Plan("split")], [1.0, 2.0])
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    return importlib.import_module("choice_gpu")
+
+
+def recorded(benchmark, slower):
+    """A row of results in which plan number `slower` took twice as long as predicted, the others as long."""
+    stats = statistics(csr(5000, 3000, np.full(5000, 20), np.random.default_rng(10)))
+    plans = cuda.candidates(H200, stats)
+    predicted = [cuda.predict(H200, CONSTANTS, stats, plan) for plan in plans]
+    measured = [(2 if i == slower else 1) * seconds for i, seconds in enumerate(predicted)]
+    return {
+        "matrix": f"row {slower}", "values": "float32", "op": "normal", "statistics": stats, "plans": plans,
+        "predicted": predicted, "trial": measured, "measured": measured, "tuning_products": 20.0,
+        "tried": cuda.worth_timing(CONSTANTS, stats, plans, predicted),
+    }  # fmt: skip
+
+
+def test_the_benchmark_tells_the_loss_of_a_wrong_prediction(benchmark, capsys):
+    row = recorded(benchmark, None)
+    best, second = row["tried"][:2]
+    wrong = recorded(benchmark, best)
+    figures = benchmark.summarise([row, wrong], verbose=True)
+    expected = wrong["measured"][best] / wrong["measured"][second] - 1
+    assert figures["predicted worst"] == pytest.approx(expected)
+    assert figures["predicted mean"] == pytest.approx(expected / 2)
+    assert figures["tuned worst"] == 0
+    assert "FAIL" in capsys.readouterr().out
+
+
+def test_results_are_read_back_and_predicted_anew(benchmark, tmp_path, monkeypatch, capsys):
+    rows = [recorded(benchmark, 0), recorded(benchmark, None)]
+    rows[0]["measured"][2] = None
+    packed = json.loads(json.dumps([benchmark.packed(row) for row in rows]))
+    back = [benchmark.unpacked(row) for row in packed]
+    for row, found in zip(rows, back, strict=True):
+        assert found["statistics"] == row["statistics"]
+        assert found["plans"] == row["plans"]
+        assert found["tried"] == row["tried"]
+        for name in ("predicted", "trial", "measured"):
+            numbers = [[0 if seconds is None else seconds for seconds in r[name]] for r in (found, row)]
+            assert numbers[0] == pytest.approx(numbers[1], rel=1e-3)
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"gpu": H200, "constants": CONSTANTS, "rows": packed}))
+    monkeypatch.setattr("sys.argv", ["choice_gpu.py", "--refit", str(path)])
+    benchmark.main()
+    assert "2 matrices, 2 products" in capsys.readouterr().out
+
+
+class OnNoDevice:
+    """A matrix whose products take as long as predicted; it refuses to be narrow."""
+
+    def __init__(self, indptr, indices, data, shape, *, tune="best", plan=None, transpose=True):
+        row = np.repeat(np.arange(shape[0]), np.diff(indptr))
+        order = np.argsort(indices, kind="stable")
+        ends = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=shape[1]))))
+        value_bytes = 0 if data is None else data.itemsize
+        sizes = {"value_bytes": value_bytes, "vector_bytes": value_bytes or 4}
+        self.stats = {
+            "normal": cuda.statistics(indptr, indices, shape, **sizes),
+            "transposed": cuda.statistics(ends, row[order].astype(np.int32), shape[::-1], **sizes),
+        }
+        self.plans = (
+            dict(zip(self.stats, plan, strict=True)) if isinstance(plan, tuple) and len(plan) == 2 else {}
+        )
+        if isinstance(plan, Plan):
+            self.plans = {"normal": plan}
+        self.seconds = {"best": 3e-3, "predict": 1e-3}.get(tune)
+        if any(isinstance(p, Plan) and p.kernel == "narrow" for p in self.plans.values()):
+            raise ParameterError("plan: X has too many columns for the narrow form")
+
+    def report(self):
+        out = {"prepare_seconds": self.seconds}
+        for op, stats in self.stats.items():
+            seconds = [(p, cuda.predict(H200, CONSTANTS, stats, p)) for p in cuda.candidates(H200, stats)]
+            listed = [{"plan": p._asdict(), "predicted": s, "measured": s, "bytes": 0} for p, s in seconds]
+            out[op] = {"statistics": stats, "candidates": listed, "chosen": 0}
+        return out
+
+    def time(self, op, *, repeats):
+        return cuda.predict(H200, CONSTANTS, self.stats[op], self.plans[op])
+
+
+def test_the_benchmark_measures_both_products_of_each_matrix(benchmark, monkeypatch, capsys):
+    class Backend:
+        Matrix, Plan, predict, worth_timing = OnNoDevice, Plan, cuda.predict, cuda.worth_timing
+
+        @staticmethod
+        def constants():
+            return CONSTANTS
+
+    monkeypatch.setattr(benchmark, "_cuda", Backend)
+    named = importlib.import_module("choice_matrices").generated()
+    wanted = next(name for name, _ in named if name.endswith(" 2000 x 300, 16 a row"))
+    rows = list(benchmark.measure(benchmark.made(wanted), 60))
+    assert [(row["matrix"], row["op"]) for row in rows] == [(wanted, "normal"), (wanted, "transposed")]
+    for row in rows:
+        kernels = [plan.kernel for plan in row["plans"]]
+        assert [m is None for m in row["measured"]] == [kernel == "narrow" for kernel in kernels]
+        fastest = sum(min(filter(None, r["measured"])) for r in rows)
+        assert row["tuning_products"] == pytest.approx(2e-3 / fastest)
+    figures = benchmark.summarise(rows, verbose=False)
+    assert figures["predicted worst"] == 0
+    assert list(benchmark.measure(benchmark.made(wanted), -1)) == []
+    assert f"out of time before {wanted}" in capsys.readouterr().out
+
+
+def test_the_matrices_of_the_benchmark_are_many_and_as_named(benchmark):
+    matrices = importlib.import_module("choice_matrices")
+    listed = list(matrices.generated())
+    assert len({name for name, _ in listed}) == len(listed) >= 150
+    for fill in matrices.FILLS:
+        row, col, shape = matrices.cells(fill, 2000, 300, 16)
+        X = matrices.with_values(row, col, shape, "float32", 0)
+        assert X.shape == shape == (2000, 300)
+        assert X.data.dtype == np.float32
+        assert 8 <= len(X.indices) / 2000 <= 24, fill
+        lengths = np.diff(X.indptr)
+        assert (lengths == 16).all() == (fill == "block")
