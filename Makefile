@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_cython src_
 CXX_SOURCES := $(shell find src_cython src_cuda -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test lint format typecheck ext bench gpu-check clean
+.PHONY: help demo test lint format typecheck ext bench gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -22,6 +22,7 @@ help:
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
 	@echo "make bench      list the benchmarks and what each measures"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products against NVIDIA's libraries"
+	@echo "make gpu-sanitize  there too: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove what was built, .venv included"
 
 # An environment made for the tests serves the demo as well.
@@ -53,6 +54,9 @@ bench:
 
 gpu-check:
 	scripts/gpu-check.sh
+
+gpu-sanitize:
+	scripts/gpu-sanitize.sh
 
 clean:
 	rm -rf build dist demo *.egg-info $(VENV) bmrm/*.so

@@ -6,8 +6,10 @@
 Each matrix is prepared once with every candidate timed as the tuner times it, and each candidate is then
 timed again, longer, on its own. The *tuned* pick is what `tune="best"` takes: the fastest, by the tuner's
 times, of those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is
-its time over the least of all, less one, by the second times. The results hold statistics and times, so that
-`--refit` tells what the model, as it is now, makes of them, on a machine without a GPU.
+its time over the least of all, less one, by the second times. *Tuning products* are those run for timing, for
+one of the two products; what building the formats takes besides is told in seconds. The results hold
+statistics and times, so that `--refit` tells what the model, as it is now, makes of them, on a machine
+without a GPU.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import collections
 import itertools
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterable, Iterator
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from choice_matrices import Case, Rows, cases
+from choice_matrices import FILLS, Case, Rows, cases
 
 from bmrm import _cuda
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
@@ -32,6 +35,9 @@ from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 OPERATORS = ("normal", "transposed")
 TITLES = {"normal": "X w", "transposed": "X^T r"}
 REPEATS = 12  # products a time is taken over
+ROUNDS = 3  # times of which the least counts: now and then all of one is late
+TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/tuning.h
+FUSED_WORTH = 0.85  # kFusedWorth
 AHEAD = 12  # matrices made while one is timed
 LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuning products": 50}
 
@@ -51,9 +57,9 @@ def main() -> None:
         summarise(rows, verbose=options.verbose)
         return
     rows = list(measure(made(options.only), options.seconds))
-    figures = summarise(rows, verbose=options.verbose)
+    summary = summarise(rows, verbose=options.verbose)
     gpu, constants = _cuda.device_info(), _cuda.constants()
-    report.write(options.out, gpu=gpu, constants=constants, figures=figures, rows=[packed(r) for r in rows])
+    report.write(options.out, gpu=gpu, constants=constants, **summary, rows=[packed(r) for r in rows])
 
 
 def made(only: str) -> Iterator[tuple[Case, Rows]]:
@@ -94,11 +100,10 @@ def measure(matrices: Iterable[tuple[Case, Rows]], seconds: float) -> Iterator[d
                     "tried": tried(everything[op]),
                 }
             )
-        # What choosing costs, against the products that it is for.
-        extra = prepare_seconds(X, "best") - prepare_seconds(X, "predict")
-        product = sum(min(filter(None, row["measured"])) for row in rows)
+        # What choosing costs in all, for both products.
+        extra = max(0.0, prepare_seconds(X, "best") - prepare_seconds(X, "predict"))
         for row in rows:
-            yield {**row, "tuning_products": max(0.0, extra) / product}
+            yield {**row, "tuning_seconds": extra}
         print(f"{time.perf_counter() - began:6.1f} s  {case.name}", flush=True)
 
 
@@ -118,8 +123,10 @@ def forced_seconds(X: Rows, op: str, plan: _cuda.Plan) -> float | None:
     """Seconds of a product by a plan, None where the matrix cannot have it."""
     try:
         if op == "normal":
-            return _cuda.Matrix(*X, transpose=False, plan=plan).time(op, repeats=REPEATS)
-        return _cuda.Matrix(*X, plan=("split", plan)).time(op, repeats=REPEATS)
+            matrix = _cuda.Matrix(*X, transpose=False, plan=plan)
+        else:
+            matrix = _cuda.Matrix(*X, plan=("split", plan))
+        return min(matrix.time(op, repeats=REPEATS) for _ in range(ROUNDS))
     except (ParameterError, DataError, DeviceMemoryError):
         return None
 
@@ -130,16 +137,24 @@ def prepare_seconds(X: Rows, tune: str) -> float:
 
 
 def predict_anew(rows: list[dict[str, Any]], gpu: dict[str, Any], constants: dict[str, float]) -> None:
-    """Replace the predictions by those of the model as it is now."""
+    """Replace the predictions by those of the model as it is now; what is no candidate any more has none."""
     for row in rows:
-        row["predicted"] = [_cuda.predict(gpu, constants, row["statistics"], p) for p in row["plans"]]
-        row["tried"] = _cuda.worth_timing(constants, row["statistics"], row["plans"], row["predicted"])
+        stats = row["statistics"]
+        now = set(_cuda.candidates(gpu, stats))
+        row["predicted"] = [
+            _cuda.predict(gpu, constants, stats, plan) if plan in now else math.inf for plan in row["plans"]
+        ]
+        row["tried"] = _cuda.worth_timing(constants, stats, row["plans"], row["predicted"])
 
 
 def tuned_pick(row: dict[str, Any]) -> int:
     """Position of what `tune="best"` takes."""
-    tried = [i for i in row["tried"] if row["trial"][i] is not None]
-    return min(tried, key=lambda i: row["trial"][i])
+
+    def counts(i: int) -> float:
+        fuses = row["plans"][i].kernel == "narrow" and row["op"] == "normal"
+        return row["trial"][i] * (FUSED_WORTH if fuses else 1)
+
+    return min((i for i in row["tried"] if row["trial"][i] is not None), key=counts)
 
 
 def predicted_pick(row: dict[str, Any]) -> int:
@@ -148,12 +163,28 @@ def predicted_pick(row: dict[str, Any]) -> int:
     return min(possible, key=lambda i: row["predicted"][i])
 
 
+def least(row: dict[str, Any]) -> float:
+    """Seconds of the best candidate."""
+    return min(filter(None, row["measured"]))
+
+
 def loss(row: dict[str, Any], pick: int) -> float:
     """Time of a pick over the least, less one."""
-    return row["measured"][pick] / min(filter(None, row["measured"])) - 1
+    return row["measured"][pick] / least(row) - 1
 
 
-def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, float]:
+def tuning_products(row: dict[str, Any]) -> int:
+    """Products run to choose; where there is one candidate, none is."""
+    return TRIAL_PRODUCTS * len(row["tried"]) if len(row["tried"]) > 1 else 0
+
+
+def timing_cost(row: dict[str, Any]) -> float:
+    """What these took, in products of the best candidate."""
+    tried = [row["trial"][i] for i in row["tried"] if row["trial"][i] is not None]
+    return TRIAL_PRODUCTS * sum(tried) / least(row) if len(row["tried"]) > 1 else 0.0
+
+
+def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
     """Print and return the losses, and hold them against what is wanted."""
     losses = {
         "tuned": [loss(row, tuned_pick(row)) for row in rows],
@@ -165,31 +196,79 @@ def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, float]:
     for name, found in losses.items():
         figures[f"{name} mean"], figures[f"{name} worst"] = statistics.fmean(found), max(found)
         print(f"{name:9} {statistics.fmean(found):6.1%} {statistics.median(found):7.1%} {max(found):7.1%}")
-    figures["tuning products"] = max(row["tuning_products"] for row in rows)
+    figures["tuning products"] = max(tuning_products(row) for row in rows)
+    figures |= costs(rows)
     for name, limit in LIMITS.items():
         verdict = "pass" if figures[name] <= limit else "FAIL"
         print(f"{name:16} {figures[name]:8.3f}  at most {limit:<6} {verdict}")
-    by_kernel(rows)
+    kernels, groups = by_kernel(rows), by_group(rows, losses)
     if verbose:
         for name, pick in (("tuned", tuned_pick), ("predicted", predicted_pick)):
             worst(name, rows, losses[name], pick)
-    return figures
+    return {"figures": figures, "limits": LIMITS, "groups": groups, "kernels": kernels}
 
 
-def by_kernel(rows: list[dict[str, Any]]) -> None:
-    """Print how often each kernel is the best, and how its predictions relate to its times."""
+def costs(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Print and return what choosing costs: the products timed, and all with the building of formats."""
+    timing = [timing_cost(row) for row in rows]
+    seconds = {row["matrix"]: row["tuning_seconds"] for row in rows}
+    product: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        product[row["matrix"]] += least(row)
+    of_both = [seconds[matrix] / product[matrix] for matrix in seconds]
+    found = {
+        "timing median": statistics.median(timing),
+        "timing most": max(timing),
+        "tuning seconds median": statistics.median(seconds.values()),
+        "tuning seconds most": max(seconds.values()),
+        "tuning seconds in products": statistics.median(of_both),
+    }
+    print(
+        f"timing took as long as {found['timing median']:.0f} products of the best (median), at most "
+        f"{found['timing most']:.0f};\nchoosing, with the building of formats, "
+        f"{1e3 * found['tuning seconds median']:.1f} ms (median), at most "
+        f"{1e3 * found['tuning seconds most']:.1f} ms: {found['tuning seconds in products']:.0f} of both "
+        "products (median)"
+    )
+    return found
+
+
+def by_kernel(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Print and return how often each kernel is the best and how its predictions relate to its times."""
     best: collections.Counter[str] = collections.Counter()
     ratios = collections.defaultdict(list)
     for row in rows:
-        least = min(filter(None, row["measured"]))
         for plan, predicted, measured in zip(row["plans"], row["predicted"], row["measured"], strict=True):
             if measured is not None:
+                best[plan.kernel] += measured == least(row)
                 ratios[plan.kernel].append(predicted / measured)
-                best[plan.kernel] += measured == least
     print("kernel    best  predicted / measured: 10 %, median, 90 %")
+    out = []
     for kernel, found in ratios.items():
-        deciles = statistics.quantiles(found, n=10) if len(found) > 1 else [found[0]] * 9
+        known = [ratio for ratio in found if ratio < math.inf]
+        if not known:
+            continue
+        deciles = statistics.quantiles(known, n=10) if len(known) > 1 else known * 9
+        out.append({"kernel": kernel, "best": best[kernel], "predicted_over_measured": deciles[::4]})
         print(f"{kernel:8} {best[kernel]:5} {deciles[0]:10.2f} {deciles[4]:8.2f} {deciles[8]:8.2f}")
+    return out
+
+
+def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Return the losses for each way a matrix was filled."""
+    places = collections.defaultdict(list)
+    for i, row in enumerate(rows):
+        fill = row["matrix"].split()[0]
+        places[fill if fill in FILLS else "published"].append(i)
+    return [
+        {
+            "group": group,
+            "products": len(those),
+            **{f"{name} mean": statistics.fmean(found[i] for i in those) for name, found in losses.items()},
+            **{f"{name} worst": max(found[i] for i in those) for name, found in losses.items()},
+        }
+        for group, those in places.items()
+    ]
 
 
 def worst(name: str, rows: list[dict[str, Any]], losses: list[float], pick: Any, count: int = 12) -> None:
@@ -197,11 +276,11 @@ def worst(name: str, rows: list[dict[str, Any]], losses: list[float], pick: Any,
     print(f"worst of {name}:")
     for i in sorted(range(len(rows)), key=lambda i: -losses[i])[:count]:
         row, took = rows[i], pick(rows[i])
-        least = min(range(len(row["plans"])), key=lambda k: row["measured"][k] or float("inf"))
+        best = min(range(len(row["plans"])), key=lambda k: row["measured"][k] or math.inf)
         sides = [
             f"{' '.join(str(part) for part in row['plans'][k] if part)} "
             f"{1e6 * row['predicted'][k]:.1f} -> {1e6 * row['measured'][k]:.1f} us"
-            for k in (took, least)
+            for k in (took, best)
         ]
         title = f"{row['matrix']}, {row['values']}, {TITLES[row['op']]}"
         print(f"  {losses[i]:6.1%} {title}: {'; best '.join(sides)}")
@@ -218,7 +297,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
         " ".join([*map(str, plan), *("-" if s is None else f"{s:.4g}" for s in seconds)])
         for plan, *seconds in columns
     ]
-    rest = {k: row[k] for k in ("matrix", "values", "op", "tuning_products")}
+    rest = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
     return {**rest, "tried": " ".join(map(str, row["tried"])), "statistics": stats, "candidates": lines}
 
 
@@ -232,7 +311,7 @@ def unpacked(row: dict[str, Any]) -> dict[str, Any]:
             for pair in body.split():
                 place, number = pair.split(":")
                 stats[name][int(place)] = int(number)
-    out: dict[str, Any] = {k: row[k] for k in ("matrix", "values", "op", "tuning_products")}
+    out: dict[str, Any] = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
     out.update(statistics=stats, plans=[], predicted=[], trial=[], measured=[])
     out["tried"] = [int(i) for i in row["tried"].split()]
     for line in row["candidates"]:

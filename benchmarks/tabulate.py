@@ -168,6 +168,46 @@ def gpu_products() -> str:
     )
 
 
+def gpu_choice() -> str:
+    """Tell how good the choice of a kernel on a GPU is."""
+    results = load("choice_gpu")
+    found, limits = results["figures"], results["limits"]
+    aims = [
+        ["mean loss of the pick", "tuned mean", ".1%"],
+        ["worst loss of the pick", "tuned worst", ".1%"],
+        ["mean loss of the prediction alone", "predicted mean", ".1%"],
+        ["products run to choose, at most", "tuning products", ".0f"],
+    ]
+    figures = [
+        [title, format(found[name], style), format(limits[name], style.replace(".1", ".0")),
+         "yes" if found[name] <= limits[name] else "no"]
+        for title, name, style in aims
+    ]  # fmt: skip
+    groups = [
+        [g["group"], str(g["products"]), *(f"{g[f'{pick} {what}']:.1%}" for pick in ("tuned", "predicted")
+                                           for what in ("mean", "worst"))]
+        for g in results["groups"]
+    ]  # fmt: skip
+    kernels = [
+        [k["kernel"], str(k["best"]), *(f"{ratio:.2f}" for ratio in k["predicted_over_measured"])]
+        for k in results["kernels"]
+    ]
+    return (
+        heading("The choice of a kernel on a GPU", results)
+        + f"\n{results['gpu']['name']}. {found['matrices']} matrices, {found['products']} products. A loss "
+        "is the time of a pick over that of the best of all candidates, less one.\n"
+        + table(["figure", "measured", "aim", "reached"], figures)
+        + f"\nTiming took as long as {found['timing median']:.0f} products of the best candidate (median; at "
+        f"most {found['timing most']:.0f}). Choosing for both products, with the building of the formats "
+        f"that are tried, took {1e3 * found['tuning seconds median']:.1f} ms (median; at most "
+        f"{1e3 * found['tuning seconds most']:.1f} ms), {found['tuning seconds in products']:.0f} of both "
+        "products (median).\n"
+        + table(["matrices", "products", "tuned mean", "worst", "predicted mean", "worst"], groups)
+        + "\nHow often each kernel is the best, and the predicted over the measured time of its candidates.\n"
+        + table(["kernel", "best", "10 %", "median", "90 %"], kernels)
+    )
+
+
 def convergence() -> str:
     """Tell passes and seconds to a certified gap."""
     results = load("convergence")
@@ -239,7 +279,8 @@ def commands() -> str:
 def page() -> str:
     """Make the page's text."""
     gpu = gpu_products() if (report.RESULTS / "spmv_gpu.json").exists() else ""
-    return INTRO + loading() + products() + gpu + convergence() + against_liblinear() + commands()
+    choice = gpu_choice() if (report.RESULTS / "choice_gpu.json").exists() else ""
+    return INTRO + loading() + products() + gpu + choice + convergence() + against_liblinear() + commands()
 
 
 if __name__ == "__main__":

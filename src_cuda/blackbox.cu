@@ -197,6 +197,7 @@ void bb_destroy(bb_matrix* matrix) {
     if (matrix && getpid() == matrix->process) {
         guarded([&] {
             const OnDevice scope(matrix->device.id);
+            matrix->memory.settle();
             delete matrix;
         });
     }

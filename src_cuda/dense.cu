@@ -43,24 +43,24 @@ void with_type(bb_type type, F&& f) {
         f(double());
 }
 
-template <class S, class T>
-void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, double* risk,
-            cudaStream_t stream) {
-    const int groups = power_of_two((parts + 3) / 4, 16);
-    add_parts<<<blocks_for(stride, kDenseThreads / groups), kDenseThreads, 0, stream>>>(
-        sums, parts, stride, count, groups, y, risk);
-    BB_CHECK(cudaGetLastError());
+// Threads of a block over so many packs of columns: many, but not so that the last strip is mostly empty.
+int threads_across(int64_t packs) {
+    int across = power_of_two(packs, kColumnThreads);
+    while (across > 32 && double((packs + across - 1) / across * across) > 1.06 * double(packs)) across /= 2;
+    return across;
 }
 
 // Parts to cut the rows of each strip into, at most `most`: few, and such that the last round of blocks is
 // full.
-int64_t shares(int64_t strips, int64_t most, int64_t slots) {
+int64_t shares(int64_t strips, int64_t rows, int64_t most, int64_t slots) {
     int64_t best = 1;
     double least = 1e300;
     most = std::min(most, std::max<int64_t>(8, 4 * slots / strips));
     for (int64_t parts = 1; parts <= most; parts++) {
         const double rounds = double((strips * parts + slots - 1) / slots);
-        const double cost = rounds / double(strips * parts) * (1 + 0.02 * rounds);
+        // Partial sums are written and read again.
+        const double cost =
+            rounds / double(strips * parts) * (1 + 0.02 * rounds) * (1 + 2.0 * double(parts) / double(rows));
         if (cost < least) {
             least = cost;
             best = parts;
@@ -69,16 +69,8 @@ int64_t shares(int64_t strips, int64_t most, int64_t slots) {
     return best;
 }
 
-constexpr int kShort = 1024;         // entries of a row that a warp takes
-constexpr int64_t kLongHead = 1024;  // bytes of shared memory before the rows of dense_fused_long
-
-template <class T, int VEC>
-const void* short_kernel(int64_t cols) {
-    if (cols <= 32 * 4) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 4>);
-    if (cols <= 32 * 8) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 8>);
-    if (cols <= 32 * 16) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 16>);
-    return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 32>);
-}
+constexpr int kShort = 32 * kShortEach;  // entries of a row that a warp takes whole
+constexpr int64_t kLongHead = 1024;      // bytes of shared memory before the rows of dense_fused_long
 
 int long_threads(int64_t cols, int value_bytes) {
     const int each = value_bytes == 8 ? kLongEach<double> : kLongEach<float>;
@@ -137,10 +129,9 @@ void Dense::transposed(const void* r, void* y) {
         using T = decltype(t);
         with_pack<T>(cols_, [&](auto v) {
             constexpr int VEC = decltype(v)::value;
-            const int across = power_of_two((cols_ + VEC - 1) / VEC, kColumnThreads),
-                      down = kColumnThreads / across;
+            const int across = threads_across((cols_ + VEC - 1) / VEC), down = kColumnThreads / across;
             const int64_t strips = (cols_ + across * VEC - 1) / (across * VEC);
-            const int64_t parts = shares(strips, (rows_ + 8 * down - 1) / (8 * down),
+            const int64_t parts = shares(strips, rows_, (rows_ + 8 * down - 1) / (8 * down),
                                          int64_t(device_.multiprocessors) * kColumnBlocks);
             const int64_t segment = (rows_ + parts - 1) / parts;
             const int64_t used = (rows_ + segment - 1) / segment;
@@ -178,7 +169,7 @@ void Dense::fused(int loss, double parameter, double scale, const void* w, const
             int cols = int(cols_), resident = 0, stages = 1;
             const bool is_short = cols_ <= kShort;
             const int threads = is_short ? 256 : long_threads(cols_, int(sizeof(T)));
-            const void* kernel = is_short ? short_kernel<T, VEC>(cols_)
+            const void* kernel = is_short ? reinterpret_cast<const void*>(&dense_fused_short<T, VEC>)
                                           : reinterpret_cast<const void*>(&dense_fused_long<T, VEC>);
             size_t shared = size_t(threads) * 8;
             if (!is_short) {
@@ -189,7 +180,8 @@ void Dense::fused(int loss, double parameter, double scale, const void* w, const
                                               int(device_.shared_per_block)));
             }
             BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared));
-            const int blocks = std::max(1, std::min(resident, is_short ? 4 : 2)) * device_.multiprocessors;
+            const int blocks =
+                std::clamp(resident, 1, is_short ? 4 : std::max(2, 512 / threads)) * device_.multiprocessors;
             reserve(int64_t(blocks) * (cols_ + 1));
             double* sums = sums_.data();
             uint32_t* ticket = ticket_.data();

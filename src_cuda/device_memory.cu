@@ -78,6 +78,11 @@ Memory::Memory(int device) : device(device) {
     stream = own_;
 }
 
+void Memory::settle() noexcept {
+    cudaDeviceSynchronize();
+    stream = own_;
+}
+
 Memory::~Memory() {
     int before = 0;
     cudaGetDevice(&before);

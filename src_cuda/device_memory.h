@@ -42,6 +42,9 @@ class Memory {
     void set_limit(int64_t limit) { limit_ = limit; }
     // Gives back to the device what the pool holds and nobody uses.
     void trim() noexcept;
+    // Waits for all work on the device and goes back to a stream of its own: a caller's may be gone by the
+    // time that arrays are freed.
+    void settle() noexcept;
     int64_t used() const { return used_; }
     int64_t peak() const { return peak_; }
 

@@ -116,9 +116,7 @@ double bb_matrix::try_plan(bb_operator op, const bb_plan& plan, const Array<uint
         std::swap(product, state[op].product);
     };
     try {
-        // Few of a long product, more of a short one: a graph's start must not count.
-        candidate.measured =
-            time(op, 1, candidate.predicted < 3e-5 ? 4 * tuning::kTimedProducts : tuning::kTimedProducts);
+        candidate.measured = time(op, 1, tuning::kTimedProducts);
     } catch (...) {
         restore();
         throw;

@@ -6,6 +6,8 @@
 // where `steps` is what threads take one after another when there is too little work to hide it.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <numeric>
 
 #include "select.h"
 #include "shapes.h"
@@ -33,15 +35,9 @@ struct Case {
 };
 
 // Costs that hide each other, all but a share.
-double together(double stream, double gathers, double steps) {
-    const double most = std::max({stream, gathers, steps});
-    return most + kOverlap * (stream + gathers + steps - most);
-}
-
-// Seconds for `items` in rounds of as many as there are warps.
-double item_rounds(const Case& c, double items, double warps) {
-    const double rounds = std::ceil(items / (c.device.multiprocessors * warps));
-    return rounds * (kItemLatency + item_target(c.plan) / 4.0 * kQuadLatency);
+double together(std::initializer_list<double> costs) {
+    const double most = std::max(costs), all = std::accumulate(costs.begin(), costs.end(), 0.0);
+    return most + kOverlap * (all - most);
 }
 
 Prediction impossible() {
@@ -51,21 +47,26 @@ Prediction impossible() {
 }
 
 // Seconds for the gathers from global memory, the `first` most popular columns being elsewhere.
-// `packed`: inputs lie in order of popularity.
-double gather_seconds(const Case& c, double first, bool packed) {
+// `packed`: inputs lie in order of popularity.  `level`: bytes of L1 that are left for them.
+double gather_seconds(const Case& c, double first, bool packed, double level) {
     const double all = double(c.stats.nnz) - top_nnz(c.stats, first);
-    if (all <= 0) return 0;
+    if (all < 1) return 0;
     const double vector = c.stats.vector_bytes, columns = double(c.stats.cols) - first;
     const auto beyond = [&](double more) { return top_nnz(c.stats, first + more) - top_nnz(c.stats, first); };
-    // A popular input that lies among unpopular ones takes a whole sector of L1.
-    const double near = beyond(kFirstLevelBytes / (packed ? vector : kSectorBytes));
     // Neighbours in a row share a sector; columns by popularity are no neighbours any more.
     const double shared = packed ? 1.0 : fragments_of(c.stats, kSectorBytes / vector) / double(c.stats.nnz);
-    const double far = (all - near) * shared;
-    const double room = kCacheShare * double(c.device.l2_bytes) / (columns * vector);
-    const double cached = room >= 1 ? 1.0 : beyond(room * columns) / all;
-    return near / (kFirstLevelRate * c.constants.gather_shared) + far * cached / c.constants.gather_l2 +
-           far * (1 - cached) / c.constants.gather_memory;
+    // L1 holds the whole vector, or what is popular: a popular input among unpopular ones takes a sector.
+    const double popular = beyond(level / (packed ? vector : kSectorBytes));
+    const double near = std::max(popular, all * std::min(1.0, level / (columns * vector)));
+    // What L1 holds costs nothing beside the rest, but each multiprocessor has to meet it once.
+    const double sectors =
+        std::min({level / kSectorBytes, std::ceil(columns * vector / kSectorBytes), used_columns(c.stats)});
+    const double room = sectors * c.device.multiprocessors;
+    const double met = room * -std::expm1(-near * shared / room);
+    const double far = (all - near) * shared + met;
+    const double cacheable = kCacheShare * double(c.device.l2_bytes) / (columns * vector);
+    const double cached = cacheable >= 1 ? 1.0 : beyond(cacheable * columns) / all;
+    return far * (cached / c.constants.gather_l2 + (1 - cached) / c.constants.gather_memory);
 }
 
 Prediction compressed_rows(const Case& c) {
@@ -79,21 +80,32 @@ Prediction compressed_rows(const Case& c) {
 Prediction predict_subwarp(const Case& c) {
     Prediction out = compressed_rows(c);
     out.launches = 1;
-    // A warp takes as many steps as the longest of its rows, which are as good as drawn at random.
-    const double lanes = c.plan.lanes, together_rows = 32 / lanes, rows = double(c.stats.rows);
-    double below = 0, steps = 0;
+    // A block stays until the longest of its rows, which are as good as drawn at random, is done.
+    const double lanes = c.plan.lanes, rows = std::max(1.0, double(c.stats.rows));
+    const double a_block = kPlainThreads / lanes;
+    double below = 0, steps = 0, fetched = 0;
     for_each_length(c.stats, [&](double count, double length) {
-        const double chance =
-            std::pow((below + count) / rows, together_rows) - std::pow(below / rows, together_rows);
+        const double chance = std::pow((below + count) / rows, a_block) - std::pow(below / rows, a_block);
         below += count;
-        steps += rows / together_rows * chance * std::ceil(length / lanes);
+        steps += rows / a_block * chance * std::ceil(length / (2 * lanes));
+        // Loads of few lanes fetch more of their sectors than they use, and L1 does not keep the rest.  Short
+        // rows share sectors.
+        for (const double bytes : {4.0, double(c.stats.value_bytes)})
+            if (bytes > 0)
+                fetched += count * std::ceil(length / lanes) *
+                           std::min(lanes * bytes + kSectorBytes - bytes, length * bytes);
     });
     const double moved = out.bytes + c.vectors();
-    const double stream = moved / (kSubwarpShare * c.bandwidth(moved));
-    const double warps = double(c.device.multiprocessors) * kPlainWarps;
-    const double waits = kRowLatency * std::max(steps / warps, double(c.stats.longest) / lanes);
-    const double work = 32 * steps / (kStepRate * c.constants.gather_shared);
-    out.seconds = c.start(1) + together(stream, gather_seconds(c, 0, false), std::max(work, waits));
+    const double stream =
+        std::max(moved / (kSubwarpShare * c.bandwidth(moved)), fetched / (kSectorSpeed * c.constants.read));
+    const double warps_a_block = kPlainThreads / 32.0;
+    const double lives = warps_a_block * (rows / a_block * kWarpLife + steps * kWarpStep);
+    const double turns = lives / (double(c.device.multiprocessors) * kPlainWarps);
+    const double step =
+        (c.stats.value_bytes ? kRowLatency : kOnesLatency) * (c.stats.vector_bytes == 8 ? kWideLatency : 1);
+    const double longest = std::ceil(double(c.stats.longest) / (2 * lanes)) * step;
+    const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
+    out.seconds = c.start(1) + together({stream, gathers, turns, longest});
     return out;
 }
 
@@ -102,23 +114,46 @@ Prediction predict_split(const Case& c) {
     out.launches = 2;
     const double moved = out.bytes + c.vectors();
     const double stream = moved / (kSplitShare * c.bandwidth(moved));
-    const double work = 2 * (out.elements + out.chunks) / (kStepRate * c.constants.gather_shared);
+    const double longest = double(c.stats.longest), rows = double(c.stats.rows);
+    const double shares = std::max(1.0, std::ceil(out.elements / kSplitNonzeros));
+    const double turns = std::ceil(shares / (double(c.device.multiprocessors) * kSplitBlocks));
+    // A share goes through its rows, empty ones too.  The longest gap between others is likely to be longer
+    // than the mean by a logarithm.
+    const double filled = rows - double(c.stats.empty_rows);
+    const double gap = filled < rows ? std::min(rows, rows / (filled + 1) * std::log(filled + 2)) : 0;
+    const double a_share = rows / shares, most = std::max(a_share, gap);
+    // The more rows a share has, the fewer threads add up each, also the long one among them.
+    const double threads =
+        std::clamp(kPlainThreads / std::exp2(std::ceil(std::log2(std::max(1.0, most)))), 1.0, 32.0);
+    const double adding = std::min(longest, kSplitNonzeros) / threads * kAddLatency;
+    const double passing = (turns * a_share + most) / kPlainThreads * kPassLatency;
     // The second kernel adds up what the shares of a row have carried, one after another.
-    const double carries = double(c.stats.longest) / kSplitNonzeros * kCarryLatency;
-    out.seconds = c.start(2) + together(stream, gather_seconds(c, 0, false), work) + carries;
+    const double carries = longest / kSplitNonzeros * kCarryLatency;
+    const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
+    out.seconds = c.start(2) + kSplitStart + together({stream, gathers, adding + passing}) + carries;
     return out;
 }
 
-// Shapes of the chunks that a sliced plan makes.
-void cut_rows(const Case& c, const Cut& cut, Shapes& shapes) {
+// Shapes of the chunks that a sliced plan makes.  Returns how many are alone in their row, whose sum they
+// are.
+double cut_rows(const Case& c, const Cut& cut, Shapes& shapes) {
     const int tiles = cut.shared + cut.gathered;
-    if (tiles <= 1)
-        return for_each_length(c.stats, [&](double rows, double length) { shapes.add(rows, length); });
+    double alone = 0;
+    if (tiles <= 1) {
+        for_each_length(c.stats, [&](double rows, double length) {
+            shapes.add(rows, length);
+            if (chunks_of(int64_t(std::ceil(length - 1e-9)), c.plan.cap) == 1) alone += rows;
+        });
+        return alone;
+    }
     if (c.plan.kernel == BB_TILED) {
         const double urns = effective_tiles(c.stats, tiles, fragments_of(c.stats, double(cut.tile)));
-        return for_each_length(c.stats, [&](double rows, double length) {
-            if (length > 0) add_scattered(shapes, rows * urns, length, 1 / urns);
+        for_each_length(c.stats, [&](double rows, double length) {
+            if (length <= 0) return;
+            add_scattered(shapes, rows * urns, length, 1 / urns);
+            alone += rows * std::pow(urns, 1 - length);
         });
+        return alone;
     }
     const double nnz = std::max(1.0, double(c.stats.nnz));
     double before = 0;
@@ -127,9 +162,12 @@ void cut_rows(const Case& c, const Cut& cut, Shapes& shapes) {
         const double share = (until - before) / nnz;
         before = until;
         for_each_length(c.stats, [&](double rows, double length) {
-            if (length > 0) add_scattered(shapes, rows, length, share);
+            if (length <= 0) return;
+            add_scattered(shapes, rows, length, share);
+            alone += rows * std::pow(share, length);
         });
     }
+    return alone;
 }
 
 Prediction predict_sliced(const Case& c) {
@@ -139,13 +177,14 @@ Prediction predict_sliced(const Case& c) {
     const int blocks = cut.shared ? resident_blocks(c.device, tile_bytes(stats, cut.tile)) : kBlocksResident;
     if (blocks == 0) return impossible();
     const int tiles = cut.shared + cut.gathered;
-    const bool direct = tiles <= 1 && chunks_of(stats.longest, c.plan.cap) == 1;
-    Shapes shapes(c.plan.cap, item_target(c.plan));
-    cut_rows(c, cut, shapes);
+    Shapes shapes(c.plan.cap, item_target(c.plan), stats.vector_bytes, cut.shared == 0);
+    const double alone = cut_rows(c, cut, shapes);
     Prediction out{};
     const double windows = double((stats.rows >> kWindowBits) + 1);
     shapes.total(windows * tiles, double(stats.nnz), out);
-    out.partials = direct ? 0 : shapes.chunks();
+    out.partials = std::max(0.0, shapes.chunks() - alone);
+    const bool direct = out.partials < 1;
+    if (tiles > 1) out.writes = shapes.chunks();
     out.launches = 1 + (direct ? 0 : 1) + (cut.by_count ? 1 : 0);
 
     const double hot = cut.by_count ? double(cut.tile) * cut.shared : cut.shared ? double(stats.cols) : 0;
@@ -153,22 +192,23 @@ Prediction predict_sliced(const Case& c) {
     const double index = cut.index_bytes * share + 4 * (1 - share);
     out.bytes = 16 * out.items + 4 * out.chunks + out.elements * (index + stats.value_bytes);
 
-    const double grid = double(c.device.multiprocessors) * blocks;
-    const double moved = out.bytes + c.vectors();
-    const double stream = moved / (kStreamShare * (blocks > 1 ? 1.0 : kOneBlock) * c.bandwidth(moved));
-    const double waits = item_rounds(c, out.items, kBlockThreads / 32);
-    const double gathers =
-        out.elements * share / c.constants.gather_shared + gather_seconds(c, hot, cut.by_count != 0);
-    out.seconds = c.start(out.launches) + together(stream, gathers, waits);
-    if (cut.shared) {
-        // Shares of the blocks begin and end within tiles, so that most blocks meet one tile more than they
-        // need.
-        const double fills = cut.shared > 1 ? 1 + std::ceil(cut.shared / grid) : 1;
-        out.seconds += fills * grid * double(tile_bytes(stats, cut.tile)) / c.constants.fill_shared;
-    }
     const double permuted = cut.by_count ? double(stats.cols) * (4 + 2 * stats.vector_bytes) : 0;
-    const double added = direct ? 0 : out.partials * 2 * stats.vector_bytes + double(stats.rows) * 4;
-    out.seconds += (permuted + added) / c.bandwidth(permuted + added);
+    const double moved = out.bytes + c.vectors() + out.partials * 2 * stats.vector_bytes + permuted;
+    const double stream = moved / (kStreamShare * c.bandwidth(moved));
+    const double grid = double(c.device.multiprocessors) * blocks;
+    const double warps = double(c.device.multiprocessors) * (kBlockThreads / 32);
+    const double waits = out.items / warps * kItemLatency + out.slowest;
+    const double level = cut.shared ? kTiledLevelBytes : kFirstLevelBytes;
+    const double gathers = out.elements * share / c.constants.gather_shared +
+                           gather_seconds(c, hot, cut.by_count != 0, level) +
+                           out.writes / (kWriteShare * c.constants.gather_l2);
+    out.seconds = c.start(out.launches) + kSlicedStart + together({stream, gathers, waits});
+    if (cut.shared) {
+        // Shares of some blocks begin and end in different tiles.
+        const double filled = std::min(grid, out.items + tiles) * double(tile_bytes(stats, cut.tile));
+        const double fill = filled / (kFillSpeed * c.constants.fill_shared);
+        out.seconds += cut.shared > 1 ? 1.5 * fill + kNextTile : fill;
+    }
     return out;
 }
 
@@ -178,41 +218,50 @@ Prediction predict_narrow_transposed(const Case& c) {
     const int64_t sums = narrow_sum_bytes(stats, stats.rows);
     const int64_t room =
         std::min(c.device.shared_per_block, c.device.shared_per_multiprocessor - kReservedShared);
-    const double warps = double(std::min<int64_t>(kBlockThreads / 32, room / sums));
+    const int64_t most = stats.vector_bytes == 4 ? kNarrowWarps : kNarrowWarps * 2 / 3;
+    const double warps = double(std::min(most, room / sums));
     if (warps < 1) return impossible();
     Prediction out{};
     out.launches = 1;
     out.chunks = double(stats.cols);
     out.elements = (1 + kNarrowPadding) * double(stats.nnz);
-    out.items = std::ceil(out.elements / (32.0 * kNarrowItem));
+    out.items = std::ceil(out.chunks / 32);
     const double index = stats.rows <= kByteTile ? 1 : 2;
     out.bytes = 16 * out.items + 4 * out.chunks + out.elements * (index + stats.value_bytes);
     out.partials = double(stats.rows) * c.device.multiprocessors;
     const double moved = out.bytes + c.vectors() + out.partials * 2 * double(sizeof(double));
-    const double stream = moved / (kStreamShare * c.bandwidth(moved));
-    const double rate = kNarrowRate * c.constants.gather_shared * std::min(1.0, warps / kNarrowWarps);
-    const double waits = item_rounds(c, out.items, warps);
-    const double clearing = 2 * warps * double(sums) * c.device.multiprocessors / c.constants.fill_shared;
-    out.seconds = c.start(1) + kBodyLatency + together(stream, out.elements / rate, waits) + clearing;
+    const double stream = moved / (kNarrowShare * c.bandwidth(moved));
+    // A warp has a slice at a time; what is longer than a batch follows without looking ahead.
+    const double turns = std::ceil(out.items / (c.device.multiprocessors * warps));
+    const double wide = stats.vector_bytes / 4.0;
+    const double more = std::max(0.0, out.elements / (4 * out.chunks + 1) - (wide > 1 ? 4 : 6));
+    const double waits = turns * (kNarrowItemLatency + more * kNarrowQuadLatency);
+    const double sums_up = double(stats.rows) * wide * kNarrowColumnLatency;
+    out.seconds = c.start(1) + kSlicedStart + std::max(stream, waits) + sums_up;
     return out;
 }
 
 // Both halves stream: a nonzero's value and index in, its product out and in again, its second index in.
 Prediction predict_binned(const Case& c) {
     const bb_stats& stats = c.stats;
+    const double vector = stats.vector_bytes, tile = double(c.plan.tile);
+    const double tiles = std::ceil(double(stats.cols) / tile), region = tile / 2 - 3 * tiles;
+    if (region < 1) return impossible();
     Prediction out{};
     out.launches = 3;
     out.chunks = double(stats.rows - stats.empty_rows);
-    out.elements = double(stats.nnz);
+    // Bins of a tile and a region are whole quads.
+    const double bins = std::min(tiles * std::ceil(double(stats.nnz) / region), double(stats.nnz));
+    out.elements = double(stats.nnz) + 1.5 * bins;
     out.items = std::ceil(out.elements / (32.0 * c.plan.cap));
-    out.partials = out.chunks;
-    out.bytes =
-        out.elements * (stats.value_bytes + 2 + 2 * stats.vector_bytes + 2) + 16 * out.items + 4 * out.chunks;
-    const double moved = out.bytes + c.vectors() + out.partials * (4 + 2 * stats.vector_bytes);
+    out.writes = out.chunks;
+    out.bytes = out.elements * (stats.value_bytes + 2 + 1 + 2 * vector + 2) + 16 * out.items + 4 * out.chunks;
+    const double moved = out.bytes + c.vectors();
     const double stream = moved / (kBinnedShare * c.bandwidth(moved));
-    const double fills =
-        double(c.device.multiprocessors) * tile_bytes(stats, c.plan.tile) / c.constants.fill_shared;
-    out.seconds = c.start(out.launches) + stream + fills;
+    const double fills = 2 * double(c.device.multiprocessors) * tile_bytes(stats, c.plan.tile) /
+                         (kFillSpeed * c.constants.fill_shared);
+    const double writes = out.writes / (kWriteShare * c.constants.gather_l2);
+    out.seconds = c.start(out.launches) + kBinnedStart + stream + writes + fills;
     return out;
 }
 

@@ -61,7 +61,8 @@ class Narrow {
 
     Memory* memory_ = nullptr;
     const void* kernel_[2] = {};
-    int threads_[2] = {};
+    int threads_[2] = {}, blocks_[2] = {};
+    bool in_place_[2] = {};  // the last block adds up, in the same launch
     int64_t shared_[2] = {};
     Array<double> block_sums_;
     Array<uint32_t> ticket_;

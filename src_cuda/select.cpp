@@ -2,6 +2,7 @@
 #include "select.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "tuning.h"
@@ -138,15 +139,28 @@ std::vector<int32_t> worth_timing(const bb_constants& constants, const bb_stats&
     std::vector<int32_t> chosen;
     if (order.empty()) return chosen;
     const double best = predicted[order[0]];
-    const double build = kBuildPasses * double(stats.nnz) * 2 * (4 + stats.value_bytes) / constants.copy;
-    double budget = kTuningBudget * best;
-    for (int32_t i : order) {
-        if (int(chosen.size()) == kMostTimed || predicted[i] > kWorthTiming * best) break;
-        const double cost = kTimedProducts * predicted[i] + (needs_a_build(plans[i]) ? build : 0);
-        if (!chosen.empty() && cost > budget) continue;
-        budget -= cost;
-        chosen.push_back(i);
-    }
+    const double a_build = kBuildPasses * double(stats.nnz) * 2 * (4 + stats.value_bytes) / constants.copy;
+    double products = kTuningBudget, building = kMostBuilding;
+    // X w of a narrow X is timed in any case, as its format serves the fused pass too.
+    const auto always = [&](int32_t i) { return plans[i].kernel == BB_NARROW && is_narrow(stats); };
+    for (int32_t i : order) products -= always(i) ? kTrialProducts : 0;
+    // First the best of each kernel, then more of them.
+    int of_kernel[BB_KERNELS] = {};
+    std::vector<char> taken(order.size(), 0);
+    for (const int most : {1, kMostOfAKernel})
+        for (int32_t i : order) {
+            const double cost = kTrialProducts * predicted[i] / best,
+                         build = needs_a_build(plans[i]) ? a_build : 0;
+            const double worth = most == 1 ? kWorthAnother : kWorthTiming;
+            const bool fits = predicted[i] <= worth * best && cost <= products && build <= building &&
+                              of_kernel[plans[i].kernel] < most;
+            if (taken[i] || !(fits || i == order[0] || always(i))) continue;
+            if (!always(i)) products -= cost;
+            building -= build;
+            of_kernel[plans[i].kernel]++;
+            taken[i] = 1;
+        }
+    std::copy_if(order.begin(), order.end(), std::back_inserter(chosen), [&](int32_t i) { return taken[i]; });
     return chosen;
 }
 

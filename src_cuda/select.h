@@ -21,6 +21,8 @@ struct Prediction {
     double elements;  // stored elements with padding
     double items;     // what warps take at a time; 0 where that is not how the kernel works
     double partials;  // sums that a second kernel adds up
+    double writes;    // sectors of memory that the sums of sliced plans are written to
+    double slowest;   // seconds that the slowest item takes a warp
     double launches;
 };
 
@@ -57,8 +59,8 @@ Prediction predict(const bb_device& device, const bb_constants& constants, const
                    const bb_plan& plan);
 
 // Positions of the candidates to build and time, most promising first, for `predicted` seconds of each: those
-// not far behind the best prediction, as long as building and timing them stays within the budget of
-// products.
+// not far behind the best prediction, some of each kernel, as long as timing them stays within the budget of
+// products and building them within that of seconds.
 std::vector<int32_t> worth_timing(const bb_constants& constants, const bb_stats& stats, const bb_plan* plans,
                                   const double* predicted, int32_t count);
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "select.h"
+#include "tuning.h"
 
 namespace bmrm {
 
@@ -44,6 +45,13 @@ inline double fragments_of(const bb_stats& stats, double width) {
     return between(double(stats.fragments[k]), double(stats.fragments[k + 1]), place - k);
 }
 
+// Columns that have a nonzero, rounded up to a power of two.
+inline double used_columns(const bb_stats& stats) {
+    for (int k = 0; k < BB_TOPS; k++)
+        if (stats.top_nnz[k] == stats.nnz) return std::min(std::exp2(k), double(stats.cols));
+    return double(stats.cols);
+}
+
 // First length of the bin after the exact ones.
 inline double bin_start(int bin) {
     const int above = bin - 65;
@@ -72,7 +80,8 @@ void for_each_length(const bb_stats& stats, Body&& body) {
 class Shapes {
   public:
     // `target`: nonzeros a thread that items aim at.
-    Shapes(int cap, int target) : cap_(cap), target_(target) {}
+    Shapes(int cap, int target, int vector_bytes, bool gathered)
+        : cap_(cap), target_(target), vector_bytes_(vector_bytes), gathered_(gathered) {}
 
     // `count` fragments of `length` nonzeros; a length that is no integer is the mean of a spread.
     void add(double count, double length) {
@@ -85,7 +94,8 @@ class Shapes {
 
     // What the shapes take when cut into `groups` of windows and tiles, each with runs of its own.
     void total(double groups, double nnz, Prediction& out) const {
-        const int grain = width_grain(chunks(), nnz, groups, cap_);
+        const double all = chunks(), a_sector = tuning::kSectorBytes / vector_bytes_;
+        const int grain = width_grain(all, nnz, groups, cap_);
         double rounded[6][kWidths] = {};
         for (int log2 = 0; log2 < 6; log2++)
             for (int width = 0; width < kWidths; width++)
@@ -101,7 +111,12 @@ class Shapes {
                 const double an_item = item_slices(uint32_t(width), target_);
                 out.chunks += slices * a_slice;
                 out.elements += slices * 32 * width;
-                out.items += runs * filled(slices / runs, an_item, groups == 1);
+                const double items = runs * filled(slices / runs, an_item, groups == 1);
+                out.items += items;
+                out.slowest = std::max(out.slowest, item_seconds(width, std::min(an_item, slices / items)));
+                // Rows of a shape lie among those of others: of a sector's, with what chance is one of this?
+                out.writes +=
+                    all / a_sector * -std::expm1(a_sector * std::log1p(-std::min(chunks / all, 1 - 1e-9)));
             }
         }
     }
@@ -114,6 +129,18 @@ class Shapes {
     }
 
   private:
+    // Seconds from the first load of an item to its last sum: batches follow one another
+    // (kernels/sliced.cuh).
+    double item_seconds(int width, double slices) const {
+        const double wide = vector_bytes_ / 4;
+        if (width >= 4) {
+            const double quads = kBatchQuads / wide / (gathered_ ? 2 : 1);
+            return slices * std::ceil(width / 4 / quads) * tuning::kBatchLatency;
+        }
+        const double at_once = (width <= 1 ? 8 : 4) / wide;
+        return std::ceil(slices / at_once) * (width ? tuning::kThinLatency : tuning::kEmptyLatency);
+    }
+
     // Groups of `size` that `count` things need; the mean over runs of different counts unless exact.
     static double filled(double count, double size, bool exact) {
         return exact ? std::ceil(count / size - 1e-9) : std::max(1.0, count / size + (size - 1) / (2 * size));
@@ -133,7 +160,10 @@ class Shapes {
         chunks_[log2][std::min<int64_t>(width, kWidths - 1)] += count;
     }
 
-    int cap_, target_;
+    static constexpr double kBatchQuads = 4;
+
+    int cap_, target_, vector_bytes_;
+    bool gathered_;
     double chunks_[6][kWidths] = {};
 };
 

@@ -1,7 +1,7 @@
 // Every limit of the blackbox and every constant of the prediction, in one table.  What differs from device
 // to device is in bb_device (its data sheet) and bb_constants (measured); what is here holds for all of them.
-// The constants of the prediction are estimates from how the kernels work; benchmarks/choice_gpu.py measures
-// how well they choose, and its --refit tells what a change to them does.
+// The terms of the prediction are how the kernels work, its constants a fit to the times of
+// benchmarks/choice_gpu.py on an H200; its --refit tells what a change does.
 #pragma once
 #include <cstdint>
 
@@ -26,44 +26,64 @@ constexpr int kMostTiles = 255;
 // --- candidates
 constexpr int kHotTiles[] = {1, 2, 4};
 constexpr int kSharedCaps[] = {8, 16, 32, 64};
-constexpr int kBinnedCaps[] = {16, 64};
+constexpr int kBinnedCaps[] = {16};
 constexpr int kHotCaps[] = {8, 32};     // the prediction tells caps apart worse than it tells kernels apart
 constexpr double kMostFragments = 0.7;  // fragments a nonzero beyond which tiles are not worth a trial
 constexpr double kLeastHot = 0.1;       // share of the nonzeros that hot tiles must hold
 
 // --- what is timed.  One product is the unit of the budget: the best prediction.
-constexpr double kWorthTiming = 1.8;  // times the best prediction; what is predicted slower is not timed
-constexpr int kMostTimed = 8;         // candidates
-constexpr double kTuningBudget = 50;  // products that building formats and timing them may cost
-constexpr double kFusedWorth =
-    0.8;                           // what the narrow form's time counts for X w, as it has the fused pass too
-constexpr int kTimedProducts = 3;  // products a candidate is timed by, one to warm up included
-constexpr double kBuildPasses = 10;  // times a build reads and writes all indices and values
+constexpr double kWorthTiming = 1.8;    // times the best prediction; what is predicted slower is not timed
+constexpr double kWorthAnother = 1.25;  // ... before second candidates of a kernel
+constexpr int kMostOfAKernel = 3;     // candidates of a kernel: the prediction may have a whole kernel wrong
+constexpr double kTuningBudget = 50;  // products that timing may cost
+constexpr int kTimedProducts = 3;     // products of a graph; it is replayed twice, after one to warm up
+constexpr int kTrialProducts = 1 + 2 * kTimedProducts;
+constexpr double kMostBuilding = 0.10;  // seconds that building formats for trial may take
+constexpr double kBuildPasses = 50;     // times a build as good as reads and writes all indices and values
+constexpr double kFusedWorth = 0.85;    // what the narrow form's time counts for X w: it fuses passes too
 
 // --- prediction: memory
-constexpr double kCacheShare = 0.6;             // of L2 that a working set may fill and still be read from it
-constexpr double kCacheSpeed = 1.5;             // bandwidth of L2 over that of memory
-constexpr double kSectorBytes = 32;             // least that a gather moves
+constexpr double kCacheShare = 0.6;    // of L2 that a working set may fill and still be read from it
+constexpr double kCacheSpeed = 1.53;   // bandwidth of L2 over that of memory
+constexpr double kSectorBytes = 32;    // least that a gather moves
+constexpr double kSectorSpeed = 1.60;  // bytes of sectors a second from L2 over the bandwidth of memory
 constexpr double kFirstLevelBytes = 128 << 10;  // L1 of a multiprocessor that is left for gathers
-constexpr double kFirstLevelRate = 0.5;         // gathers from L1 over those from shared memory
-constexpr double kOverlap = 0.25;  // share of the lesser of two costs (stream, gathers) that is not hidden
+constexpr double kTiledLevelBytes = 16 << 10;   // ... beside a shared tile
+constexpr double kWriteShare = 0.52;            // scattered writes a second over gathers from L2
+constexpr double kFillSpeed = 2.21;  // bytes a second of one asynchronous fill over those of many plain ones
+constexpr double kOverlap = 0.56;    // share of all but the greatest of costs that is not hidden
 
 // --- prediction: kernels
-constexpr double kBodyLatency = 1.5e-6;   // seconds from the start of a kernel to the end of its first items
-constexpr double kItemLatency = 1.0e-6;   // seconds an item takes a warp, when nothing else holds it up
-constexpr double kQuadLatency = 0.04e-6;  // and for each four nonzeros of a thread
-constexpr double kRowLatency = 0.12e-6;   // and a step of BB_SUBWARP, which holds few loads in flight
-constexpr double kOneBlock = 0.95;        // bandwidth with one block a multiprocessor over that with two
-constexpr double kStreamShare = 0.93;     // bandwidth of the sliced kernels over that of a plain read
-constexpr double kSubwarpShare = 0.85;    // ... of BB_SUBWARP
-constexpr double kSplitShare = 0.75;      // ... of BB_SPLIT, whose products pass through shared memory
-constexpr double kStepRate = 1.0;         // nonzeros a second through a thread's loop, over gather_shared
-constexpr double kNarrowRate = 0.9;  // additions to lane-private sums over gather_shared, with warps enough
-constexpr double kNarrowWarps = 16;  // warps a multiprocessor that reach that rate
-constexpr double kNarrowPadding = 0.02;   // share of padding among the elements of a narrow matrix
+constexpr double kBodyLatency = 1.3e-6;   // seconds from the start of a kernel to its end, with nothing to do
+constexpr int kPlainThreads = 256;        // of a block of BB_SUBWARP or BB_SPLIT
+constexpr int kPlainWarps = 64;           // warps a multiprocessor of the kernels without a shared tile
+constexpr double kSubwarpShare = 1.00;    // bandwidth of BB_SUBWARP over that of a plain read
+constexpr double kWarpLife = 0.62e-6;     // seconds a warp of it lives
+constexpr double kWarpStep = 0.16e-6;     // and for each two nonzeros of a thread, among many warps
+constexpr double kRowLatency = 0.18e-6;   // ... waiting for them alone, in a long row
+constexpr double kOnesLatency = 83e-9;    // ... with no values to load
+constexpr double kWideLatency = 1.61;     // times that for float64
+constexpr double kSplitShare = 0.64;      // bandwidth of BB_SPLIT, whose products pass through shared memory
 constexpr double kSplitNonzeros = 2048;   // nonzeros of a share of BB_SPLIT
-constexpr double kCarryLatency = 0.3e-6;  // seconds to add one carry of a row that goes on for many shares
-constexpr double kBinnedShare = 0.75;  // bandwidth of the two halves of BB_BINNED over that of a plain read
-constexpr int kPlainWarps = 64;        // warps a multiprocessor of the kernels without a shared tile
+constexpr double kSplitBlocks = 8;        // shares a multiprocessor has at a time
+constexpr double kSplitStart = 1e-6;      // seconds of a share beside its rows
+constexpr double kAddLatency = 17e-9;     // seconds to add a product from shared memory to a sum
+constexpr double kPassLatency = 0.19e-6;  // seconds for a row of each thread
+constexpr double kCarryLatency = 0.13e-6;  // seconds to add one carry of a row that goes on for many shares
+constexpr double kStreamShare = 1.0;       // bandwidth of the sliced kernels over that of a plain read
+constexpr double kSlicedStart = 0.76e-6;   // seconds from the start of a sliced kernel to its first loads
+constexpr double kItemLatency = 0.72e-6;   // seconds an item takes a warp among others
+constexpr double kBatchLatency = 0.37e-6;  // seconds of a batch of quads of a warp's last item
+constexpr double kThinLatency = 0.56e-6;   // ... of some slices narrower than a quad
+constexpr double kEmptyLatency = 0.42e-6;  // ... of some slices of empty rows
+constexpr double kNextTile = 1.6e-6;       // seconds to change from one tile to the next
+constexpr double kBinnedShare = 0.67;      // bandwidth of BB_BINNED over that of a plain read
+constexpr double kBinnedStart = 7.6e-6;    // seconds of its two halves beside their bytes
+constexpr int64_t kNarrowWarps = 12;       // of X' r of a narrow X; float64: two thirds
+constexpr double kNarrowShare = 0.76;      // bandwidth of that over that of a plain read
+constexpr double kNarrowPadding = 0.02;    // share of padding among its elements
+constexpr double kNarrowItemLatency = 1.2e-6;     // seconds of a slice
+constexpr double kNarrowQuadLatency = 0.42e-6;    // and of a quad beyond those held in registers
+constexpr double kNarrowColumnLatency = 0.15e-6;  // seconds to add up the sums of a column
 
 }  // namespace bmrm::tuning

@@ -10,6 +10,7 @@
 
 #include "finish.cuh"
 #include "loss.cuh"
+#include "parts.cuh"
 
 namespace bmrm {
 
@@ -107,30 +108,6 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
         }
 }
 
-// Adds `parts` rows of sums, `stride` apart, in fixed order: `groups` threads a column, each with its share.
-template <class S, class T>
-__global__ void __launch_bounds__(kDenseThreads)
-    add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
-              T* __restrict__ y, double* __restrict__ risk) {
-    __shared__ double of_thread[kDenseThreads];
-    const int across = kDenseThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
-    const int64_t col = int64_t(blockIdx.x) * across + tx;
-    double sum = 0;
-    if (col < stride) {
-#pragma unroll 8
-        for (int64_t p = ty; p < parts; p += groups) sum += double(sums[p * stride + col]);
-    }
-    of_thread[threadIdx.x] = sum;
-    __syncthreads();
-    if (ty == 0 && col < stride) {
-        for (int k = 1; k < groups; k++) sum += of_thread[k * across + tx];
-        if (col < count)
-            y[col] = T(sum);
-        else if (risk)
-            *risk = sum;
-    }
-}
-
 // The block's share of the risk, behind its sums of columns.
 __device__ __forceinline__ void leave_risk(double loss_sum, double* scratch, double* sums, int cols) {
     for (int apart = 16; apart; apart /= 2) loss_sum += __shfl_xor_sync(0xFFFFFFFFu, loss_sum, apart);
@@ -144,15 +121,17 @@ __device__ __forceinline__ void leave_risk(double loss_sum, double* scratch, dou
     }
 }
 
-// Rows of up to 32 EACH entries, a warp's each, several of them at a time; the gradient stays in registers.
-template <class T, int VEC, int EACH>
+constexpr int kShortEach = 4;  // entries a thread has of a short row
+
+// Short rows, a warp's each, several of them at a time; the gradient stays in registers.
+template <class T, int VEC>
 __global__ void __launch_bounds__(256)
     dense_fused_short(const T* __restrict__ a, int64_t rows, int cols, const FusedInput fused,
                       const T* __restrict__ w, T* __restrict__ margins, T* __restrict__ gradient,
                       double* __restrict__ risk, double* __restrict__ block_sums, uint32_t* ticket) {
     extern __shared__ __align__(16) unsigned char raw[];
     double* scratch = reinterpret_cast<double*>(raw);  // a double a thread
-    constexpr int PACKS = EACH / VEC, AT_ONCE = EACH >= 32 ? 1 : 32 / EACH;
+    constexpr int EACH = kShortEach, PACKS = EACH / VEC, AT_ONCE = 32 / EACH;
     const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
     T weight[EACH], sum[EACH];
 #pragma unroll

@@ -28,7 +28,7 @@ __device__ void finish_columns(const double* block_sums, int columns, uint32_t* 
         const int entry = first + int(threadIdx.x) / groups, group = int(threadIdx.x) % groups;
         double sum = 0;
         if (entry < entries) {
-#pragma unroll 8
+#pragma unroll 16
             for (int b = group; b < int(gridDim.x); b += groups)
                 sum += __ldcg(block_sums + int64_t(b) * entries + entry);
         }

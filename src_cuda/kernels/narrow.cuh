@@ -16,9 +16,10 @@ namespace bmrm {
 
 struct NarrowView {
     SlicedView slices;
+    uint32_t slice_count;
     int32_t columns;
     double* block_sums;  // blocks x (columns + 1): gradient, then risk
-    uint32_t* ticket;    // zero between launches
+    uint32_t* ticket;    // zero between launches; null where another kernel adds the blocks up
 };
 
 template <class T, class E, int MOST>
@@ -29,19 +30,19 @@ __device__ __forceinline__ T margin_of(const E& e, const Batch<E, MOST>& held, u
     for (int k = 0; k < MOST; k++)
         if (k < held.quads)
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[j] += e.value(held.v[k], j) * w[held.at[k][j]];
+            for (int j = 0; j < 4; j++) sum[j] += e.value(held.v[k], j) * w[held.at[k][j] * 32];
     for (uint32_t k = MOST; k < quads; k++) {
         const auto at = e.four_indices(k * 128 + lane * 4);
         const auto v = e.four_values(k * 128 + lane * 4);
 #pragma unroll
-        for (int j = 0; j < 4; j++) sum[j] += e.value(v, j) * w[at[j]];
+        for (int j = 0; j < 4; j++) sum[j] += e.value(v, j) * w[at[j] * 32];
     }
 #pragma unroll
     for (uint32_t j = 0; j < 3; j++)
-        if (j < held.rest) sum[j] += e.value(held.odd_v[j]) * w[held.odd_at[j]];
+        if (j < held.rest) sum[j] += e.value(held.odd_v[j]) * w[uint32_t(held.odd_at[j]) * 32];
     for (uint32_t j = held.rest; j < width % 4; j++) {
         const uint32_t i = quads * 128 + j * 32 + lane;
-        sum[0] += e.value(e.one_value(i)) * w[e.one_index(i)];
+        sum[0] += e.value(e.one_value(i)) * w[uint32_t(e.one_index(i)) * 32];
     }
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
@@ -97,15 +98,16 @@ __global__ void __launch_bounds__(narrow_threads(sizeof(T)))
     double* scratch = reinterpret_cast<double*>(raw);  // a double a thread
     T* table = reinterpret_cast<T*>(scratch + blockDim.x);
     T* w = table + (CODING == BB_DICTIONARY ? 256 : 0);
-    T* all = w + (FUSED ? columns + 1 : 0);
+    T* all = w + (FUSED ? (columns + 1) * 32 : 0);
     T* acc = all + int64_t(warp) * (columns + 1) * 32 + lane;
     if (CODING == BB_DICTIONARY)
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
             table[i] = static_cast<const T*>(view.slices.dictionary)[i];
-    if (FUSED) {
-        for (int i = int(threadIdx.x); i < columns; i += int(blockDim.x)) w[i] = in[i];
-        if (threadIdx.x == 0) w[columns] = T(0);
-    }
+    // The weights once for each bank too: a thread finds all of its own, without a conflict.
+    if (FUSED)
+        for (int i = int(threadIdx.x); i < (columns + 1) * 32; i += int(blockDim.x))
+            w[i] = i / 32 < columns ? in[i / 32] : T(0);
+    w += lane;
     for (int c = 0; c <= columns; c++) acc[c * 32] = T(0);
     __syncthreads();
 
@@ -113,7 +115,7 @@ __global__ void __launch_bounds__(narrow_threads(sizeof(T)))
     const uint32_t* __restrict__ dest = view.slices.dest;
     double loss_sum = 0;
     const uint4* items = reinterpret_cast<const uint4*>(view.slices.items);
-    const uint32_t stop = view.slices.block_item[blockIdx.x + 1], step = uint32_t(warps);
+    const uint32_t stop = view.slice_count, step = gridDim.x * uint32_t(warps);
     const auto item_at = [&](uint32_t i) { return i < stop ? __ldg(items + i) : uint4{}; };
     const auto row_at = [&](uint32_t i, const uint4& item) {
         return i < stop ? __ldg(dest + item.w + lane) : kNowhere;
@@ -121,7 +123,7 @@ __global__ void __launch_bounds__(narrow_threads(sizeof(T)))
     const auto elements = [&](const uint4& item) {
         return E(index, view.slices.values, uint64_t(item.x) * 32, uint64_t(item.x) * 32, table);
     };
-    uint32_t at = view.slices.block_item[blockIdx.x] + uint32_t(warp);
+    uint32_t at = blockIdx.x * uint32_t(warps) + uint32_t(warp);
     uint4 item = item_at(at), item1 = item_at(at + step), item2 = item_at(at + 2 * step);
     uint32_t row = row_at(at, item), row1 = row_at(at + step, item1);
     Batch<E, MOST> next;
@@ -201,7 +203,7 @@ __global__ void __launch_bounds__(narrow_threads(sizeof(T)))
         for (int k = 1; k < warps; k++) loss_sum += scratch[k];
         sums[columns] = loss_sum;
     }
-    finish_columns(view.block_sums, columns, view.ticket, scratch, gradient, risk);
+    if (view.ticket) finish_columns(view.block_sums, columns, view.ticket, scratch, gradient, risk);
 }
 
 }  // namespace bmrm

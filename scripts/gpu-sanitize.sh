@@ -1,0 +1,25 @@
+#!/bin/sh
+# On a machine with an NVIDIA GPU, after `make gpu-check`: the GPU tests under compute-sanitizer, for bad accesses,
+# races in shared memory and reads of memory that nothing wrote. The three run side by side; each log ends with its
+# verdict, and the exit status is 0 where all three are clean.
+set -eu
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+logs=${LOGS:-build/sanitizer}
+mkdir -p "$logs"
+export PYTHONPATH="$PWD"
+
+running=
+for tool in memcheck racecheck initcheck; do
+    compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
+        "$python" -m pytest -q -p no:cacheprovider tests/test_cuda.py >"$logs/$tool.log" 2>&1 &
+    running="$running $tool:$!"
+done
+failed=0
+for one in $running; do
+    if wait "${one#*:}"; then verdict=clean; else verdict="NOT clean"; failed=1; fi
+    echo "${one%%:*}: $verdict, $(grep -c "========= ERROR SUMMARY" "$logs/${one%%:*}.log") process(es), log in $logs"
+    grep -h "========= ERROR SUMMARY\|passed\|failed" "$logs/${one%%:*}.log" | sort | uniq -c | tail -4
+done
+exit "$failed"

@@ -1,0 +1,46 @@
+// Sums that blocks left side by side in global memory, added up by a launch of its own: where they are many,
+// that is faster than the last block alone (finish.cuh).
+#pragma once
+#include <stdint.h>
+
+#include "../device_memory.h"
+
+namespace bmrm {
+
+constexpr int kPartThreads = 256;
+
+// Adds `parts` rows of sums, `stride` apart, in fixed order: `groups` threads a column, each with its share.
+template <class S, class T>
+__global__ void __launch_bounds__(kPartThreads)
+    add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
+              T* __restrict__ y, double* __restrict__ risk) {
+    __shared__ double of_thread[kPartThreads];
+    const int across = kPartThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
+    const int64_t col = int64_t(blockIdx.x) * across + tx;
+    double sum = 0;
+    if (col < stride) {
+#pragma unroll 8
+        for (int64_t p = ty; p < parts; p += groups) sum += double(sums[p * stride + col]);
+    }
+    of_thread[threadIdx.x] = sum;
+    __syncthreads();
+    if (ty == 0 && col < stride) {
+        for (int k = 1; k < groups; k++) sum += of_thread[k * across + tx];
+        if (col < count)
+            y[col] = T(sum);
+        else if (risk)
+            *risk = sum;
+    }
+}
+
+template <class S, class T>
+void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, double* risk,
+            cudaStream_t stream) {
+    int groups = 1;
+    while (groups < 64 && 4 * groups < parts) groups *= 2;
+    add_parts<<<blocks_for(stride, kPartThreads / groups), kPartThreads, 0, stream>>>(sums, parts, stride,
+                                                                                      count, groups, y, risk);
+    BB_CHECK(cudaGetLastError());
+}
+
+}  // namespace bmrm
