@@ -1,6 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+def cholesky_solve(M: NDArray[np.float64], x: NDArray[np.float64]) -> bool: ...
 def solve(
     gram: NDArray[np.float64],
     offset: NDArray[np.float64],

@@ -117,6 +117,11 @@ class WithConstant:
         self.shape = (matrix.shape[0], matrix.shape[1] + 1)
         self.nnz = matrix.nnz + matrix.shape[0]
 
+    @property
+    def weighted_gram_work(self) -> float:
+        """Multiply-adds of `weighted_gram`; infinite where X has no such product."""
+        return self.matrix.weighted_gram_work + self.nnz
+
     def matvec(self, w: Vector, out: Vector) -> None:
         """``out = [X, value 1] w``."""
         self.matrix.matvec(w[:-1], out)
@@ -128,3 +133,10 @@ class WithConstant:
         self.matrix.rmatvec_blocks(r, starts, inner)
         out[:, :-1] = inner
         out[:, -1] = [self.value * r[i:j].sum() for i, j in pairwise(starts)]
+
+    def weighted_gram(self, s: Vector, out: Vector) -> None:
+        """``out = [X, value 1]' diag(s) [X, value 1]``."""
+        d = self.shape[1] - 1
+        out[:d, :d] = self.matrix.weighted_gram(s)
+        out[d, :d] = out[:d, d] = self.value * self.matrix.rmatvec(s)
+        out[d, d] = self.value**2 * s.sum()

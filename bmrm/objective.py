@@ -42,11 +42,18 @@ class Design(Protocol):
     def nnz(self) -> int:
         """Stored values."""
 
+    @property
+    def weighted_gram_work(self) -> float:
+        """Multiply-adds of `weighted_gram`; infinite where there is no such product."""
+
     def matvec(self, w: Vector, out: Vector) -> object:
         """``out = X w``."""
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> object:
         """``out[p] = X_p' r_p`` for each block of rows."""
+
+    def weighted_gram(self, s: Vector, out: Vector) -> object:
+        """``out = X' diag(s) X``."""
 
 
 class Iterate(NamedTuple):

@@ -1,8 +1,8 @@
 """Regularisers: what the solver and the bundle ask of ``lam * Omega(w)``.
 
 A regulariser knows nothing of losses.  It gives its value, its two coefficients on a line (so that a line
-search needs no vector work), and the minimiser of ``lam * Omega(w) + <a, w>``, which is where a bundle's
-dual lives.
+search needs no vector work), its derivatives, and the minimiser of ``lam * Omega(w) + <a, w>``, which is
+where a bundle's dual lives.
 """
 
 from typing import Protocol
@@ -28,6 +28,12 @@ class Regularizer(Protocol):
 
     def line(self, w: Vector, dw: Vector) -> tuple[float, float]:
         """``(p, q)`` with the derivative of ``lam * Omega(w + t dw)`` equal to ``p + q t``."""
+
+    def gradient(self, w: Vector) -> Vector:
+        """Gradient of ``lam * Omega`` at ``w``."""
+
+    def curvature(self, w: Vector) -> float:
+        """Second derivative of ``lam * Omega`` at ``w``, the same in every coordinate."""
 
     def minimiser(self, a: Vector) -> Vector:
         """Return the w that minimises ``lam * Omega(w) + <a, w>``."""
@@ -61,6 +67,14 @@ class L2:
     def line(self, w: Vector, dw: Vector) -> tuple[float, float]:
         """Coefficients of the derivative along ``w + t dw``."""
         return self.lam * dot(w, dw), self.lam * dot(dw, dw)
+
+    def gradient(self, w: Vector) -> Vector:
+        """``lam w``."""
+        return self.lam * w
+
+    def curvature(self, w: Vector) -> float:
+        """Return ``lam``."""
+        return self.lam
 
     def minimiser(self, a: Vector) -> Vector:
         """Return ``-a / lam``."""

@@ -108,7 +108,7 @@ class Result:
         One entry an iteration: iteration, objective, lower_bound, gap, cuts, step, seconds (by part),
         elapsed.
     timings : dict
-        Seconds by part: products, loss, search, bundle, qp, and total.
+        Seconds by part: products, loss, search, bundle, qp, newton (where there were such steps), and total.
     bundle : Bundle
         The cuts, for a warm start at another lam.
     loss : Loss

@@ -7,6 +7,10 @@ a little beyond the new best point.  How little follows the step t of the search
 While the model is poor its minimiser is far away and t is tiny; a fixed share of that distance would put the
 cut where it says nothing about the optimum.  Where J hardly moves, as on a kink, a cut so close would only
 repeat what is known: the shift then grows tenfold a pass.
+
+Where the loss is smooth and X narrow, the line goes to Newton's point instead (``newton.py``), and the cut is
+taken at the new best point itself: its gradient is what the next such step needs, and near the optimum that
+one cut closes the gap.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, ParameterError
+from bmrm.newton import newton_point
 from bmrm.objective import Iterate, Objective
 from bmrm.result import Clock, Progress, Status
 
@@ -92,8 +97,10 @@ class Settings:
 class BundleMethod:
     """One run of the outer loop: the best iterate, the bound, and their history."""
 
-    def __init__(self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector) -> None:
-        self.objective, self.bundle, self.settings = objective, bundle, settings
+    def __init__(
+        self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector, *, newton: bool = False
+    ) -> None:
+        self.objective, self.bundle, self.settings, self.newton = objective, bundle, settings, newton
         self.clock = Clock()
         self.history: list[dict[str, Any]] = []
         self.bound = -np.inf
@@ -124,6 +131,8 @@ class BundleMethod:
                 self.status = "converged" if self.gap <= wanted else "precision"
                 self._observe()
                 return
+            if self.newton:
+                w = self._newton_point(w)
             with self.clock("products"):
                 z = self.objective.margins(w)
             advance(w, z)
@@ -144,17 +153,27 @@ class BundleMethod:
             )
         return w
 
+    def _newton_point(self, minimiser: Vector) -> Vector:
+        """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
+        with self.clock("newton"):
+            w = newton_point(self.objective, self.best, self._gradient)
+        self.newton = w is not None
+        return minimiser if w is None else w
+
     def _search_and_cut(self, w: Vector, z: Vector) -> None:
-        """Search the line from the best point to the model's minimiser; cut a little beyond the new best."""
+        """Search the line from the best point to ``w``; cut beyond the new best, or (Newton) right at it."""
         best, accuracy = self.best, self._accuracy()
         dw, dz = w - best.w, z - best.margins
+        first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
         with self.clock("search"):
-            self.step = self.objective.search(best, dw, dz, max(2.0 * self.step, 1e-12), accuracy)
+            self.step = self.objective.search(best, dw, dz, first, accuracy)
         self._improve(best.w + self.step * dw, best.margins + self.step * dz)
         stuck = best.objective - self.best.objective < STUCK * min(self.gap, abs(best.objective))
         reach = 10.0 * max(self.shift, self.step) if stuck else 2.0 * self.step
-        self.shift = min(FARTHEST, reach)
+        self.shift = 0.0 if self.newton else min(FARTHEST, reach)
         self._cut_on_line(best, dw, dz, self.step, self.shift)
+        # The next Newton step needs the gradient at the best point, and that this one was of use.
+        self.newton = self.newton and not stuck
 
     def _cut_at_minimiser(self, w: Vector, z: Vector) -> None:
         """Cut at the model's minimiser itself."""
@@ -180,6 +199,7 @@ class BundleMethod:
             return False
         with self.clock("bundle"):
             self.bundle.add(cut.gradients, cut.offsets)
+        self._gradient = cut.gradients.sum(axis=0)
         return True
 
     def _improve(self, w: Vector, z: Vector) -> None:

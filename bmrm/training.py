@@ -13,6 +13,7 @@ from bmrm.dataset import Dataset, WithConstant
 from bmrm.errors import DataError, ParameterError
 from bmrm.labels import encode
 from bmrm.losses import Loss
+from bmrm.newton import newton_pays
 from bmrm.objective import Design, Objective
 from bmrm.result import Progress, Result
 from bmrm.solver import BundleMethod, Callback, Settings
@@ -144,6 +145,7 @@ def solve(
     scaling = intercept_scaling if penalize_intercept else None
     design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
     profile = fit_intercept and not penalize_intercept
+    newton = solver == "ocas" and newton_pays(design, chosen)
     objective = Objective(
         design,
         chosen,
@@ -151,7 +153,7 @@ def solve(
         labels,
         data.weights,
         profile=profile,
-        blocks=_blocks(cuts_per_pass, design, solver, profile),
+        blocks=_blocks(cuts_per_pass, design, several_pay=solver == "ocas" and not newton, profile=profile),
         threads=data.threads,
     )
     bundle = Bundle(
@@ -162,7 +164,7 @@ def solve(
         origin=_origin(data, chosen, profile, scaling),
     )
     w, bundle = _start(warm_start, bundle, scaling)
-    run = BundleMethod(objective, bundle, settings, w)
+    run = BundleMethod(objective, bundle, settings, w, newton=newton)
     run.minimise()
     return _result(run, data, classes)
 
@@ -216,14 +218,14 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, design: Design, solver: str, profile: bool) -> int:
+def _blocks(cuts_per_pass: int | str, design: Design, *, several_pay: bool, profile: bool) -> int:
     m, d = design.shape
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
         # that.
         cheap = design.nnz > max(1000 * d, 4_000_000) and m >= 64 * BLOCKS
-        return BLOCKS if cheap and solver == "ocas" and not profile else 1
+        return BLOCKS if cheap and several_pay and not profile else 1
     if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= m:
         raise ParameterError(
             f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {m}"

@@ -23,6 +23,8 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
         void matvec(const double*, double*) except +
         void rmatvec_blocks(const double*, const int64_t*, int64_t, double*) except +
         void rmatmat(const double*, int64_t, double*) except +
+        void weighted_gram(const double*, double*) except +
+        double weighted_gram_work()
         void build_transpose() except +
         int64_t bytes()
         cbool has_transpose()
@@ -428,6 +430,46 @@ cdef class Matrix:
         with nogil:
             X.rmatmat(source, K, target)
         return out
+
+    def weighted_gram(self, s, out=None):
+        """Product ``X^T diag(s) X``, the Hessian of a risk whose rows have the second derivatives s.
+
+        Parameters
+        ----------
+        s : ndarray of float64, shape (m,)
+            Other dtypes and layouts are copied. Rows with 0 are left out.
+        out : ndarray of float64, shape (d, d), optional
+            Where to write, C-contiguous; a new array by default.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, d)
+            Symmetric bit for bit.
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs or `out` cannot be written in place.
+
+        Examples
+        --------
+        >>> Matrix([0, 2, 3], [0, 1, 1], [1.0, 2.0, 3.0], (2, 2)).weighted_gram([1.0, 10.0])
+        array([[ 1.,  2.],
+               [ 2., 94.]])
+        """
+        cdef CMatrix* X = self._get()
+        s = _input(s, (self._m,), "s")
+        out = _output(out, (self._d, self._d))
+        cdef const double* source = <const double*>_address(s)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.weighted_gram(source, target)
+        return out
+
+    @property
+    def weighted_gram_work(self):
+        """What `weighted_gram` costs, in scalar multiply-adds."""
+        return self._get().weighted_gram_work()
 
     def build_transpose(self):
         """Build X^T now rather than at the first product that reads it; no effect when dense.

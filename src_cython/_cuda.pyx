@@ -515,6 +515,15 @@ cdef class Matrix:
             out[:, start : start + MOST_COLUMNS] = product
         return out
 
+    @property
+    def weighted_gram_work(self):
+        """Infinite: no kernel makes X^T diag(s) X, so that the solver takes no Newton steps with a GPU."""
+        return float("inf")
+
+    def weighted_gram(self, s, out=None):
+        """Raise; `weighted_gram_work` says never to ask."""
+        raise NotImplementedError("there is no weighted_gram on a GPU")
+
     def build_transpose(self):
         """Do nothing: X^T is built with the matrix."""
 

@@ -1,6 +1,7 @@
 """Binding of the risk kernels; see ``losses.h`` for the formulas and ``risk.h`` for the passes."""
 
 from libc.stdint cimport int64_t
+from libcpp cimport bool as cbool
 
 import numpy as np
 
@@ -24,6 +25,7 @@ cdef extern from "risk.h" namespace "bmrm" nogil:
     void risk_cut(
         int loss, const Rows& rows, const int64_t* starts, int64_t blocks, int threads, double* sums
     ) except +
+    void risk_bend(int loss, const Rows& rows, int64_t m, int threads, double* sums) except +
 
 
 cdef extern from *:
@@ -31,8 +33,11 @@ cdef extern from *:
     #include "losses.h"
     #define BMRM_NAME(name, Loss) #name ,
     static const char* const loss_names[] = {BMRM_LOSSES(BMRM_NAME) nullptr};
+    #define BMRM_SMOOTH(name, Loss) bmrm::Loss::smooth,
+    static const bool loss_is_smooth[] = {BMRM_LOSSES(BMRM_SMOOTH)};
     """
     const char* const* loss_names
+    const cbool* loss_is_smooth
 
 
 def names() -> tuple[str, ...]:
@@ -43,6 +48,13 @@ def names() -> tuple[str, ...]:
         found.append(loss_names[k].decode())
         k += 1
     return tuple(found)
+
+
+def smooth(int loss) -> bool:
+    """Whether the loss of this number has a second derivative."""
+    if not 0 <= loss < len(names()):
+        raise ValueError(f"no loss has number {loss}")
+    return loss_is_smooth[loss]
 
 
 cdef class Risk:
@@ -104,3 +116,15 @@ cdef class Risk:
         with nogil:
             risk_cut(self.loss, rows, &starts[0], blocks, self.threads, &view[0, 0])
         return sums[:, 0], sums[:, 1]
+
+    def curvature(self, const double[::1] z, double b, double[::1] r):
+        """Fill ``r`` with the second derivatives at ``z + b``, zeros for a loss with kinks; return their sum."""
+        cdef Rows rows = self.rows(z, z, 0.0, b)
+        cdef double sums[2]
+        cdef int64_t m = z.shape[0]
+        if r.shape[0] != m:
+            raise ValueError("derivatives and margins disagree in length")
+        rows.r = &r[0]
+        with nogil:
+            risk_bend(self.loss, rows, m, self.threads, sums)
+        return sums[0]

@@ -1,4 +1,4 @@
-"""Binding of the inner QP; see ``qp.h`` for the problem and the method."""
+"""Binding of the inner QP (``qp.h`` has the problem and the method) and of Cholesky (``dense.h``)."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -23,6 +23,21 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
     cdef cppclass QpSolver:
         QpSolver(QpProblem& problem) except +
         QpResult run(double best, double rel_tol, double abs_tol, int64_t max_changes) except +
+
+
+cdef extern from "dense.h" namespace "bmrm" nogil:
+    bint c_cholesky_solve "bmrm::cholesky_solve"(size_t n, double* M, double* x)
+
+
+def cholesky_solve(double[:, ::1] M, double[::1] x):
+    """Solve ``M x' = x`` in place, M symmetric; False where M, which is overwritten, is not positive definite."""
+    cdef size_t n = x.shape[0]
+    if n == 0 or M.shape[0] != x.shape[0] or M.shape[1] != x.shape[0]:
+        raise ValueError("matrix and right-hand side disagree in size")
+    cdef bint done
+    with nogil:
+        done = c_cholesky_solve(n, &M[0, 0], &x[0])
+    return done
 
 
 def solve(

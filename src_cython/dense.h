@@ -1,6 +1,8 @@
-// Two vector kernels for the small dense algebra of the inner QP.  Sums run over eight fixed lanes, so a
-// compiler may use SIMD without reordering: the result does not depend on the instruction set's width.
+// The small dense algebra of the inner QP and of Newton's step: two vector kernels, and Cholesky on them.
+// Sums run over eight fixed lanes, so a compiler may use SIMD without reordering: the result does not depend
+// on the instruction set's width.
 #pragma once
+#include <cmath>
 #include <cstddef>
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
@@ -23,6 +25,24 @@ BMRM_CLONES static double dot(const size_t n, const double* x, const double* y) 
 // y += c x
 BMRM_CLONES static void axpy(const size_t n, const double c, const double* x, double* y) {
     for (size_t i = 0; i < n; ++i) y[i] += c * x[i];
+}
+
+// x <- M^{-1} x for a positive definite M of n rows of n, whose lower triangle becomes its Cholesky factor.
+// False where a pivot is not positive: M and x are then of no use.
+static inline bool cholesky_solve(const size_t n, double* M, double* x) {
+    for (size_t i = 0; i < n; ++i) {
+        double* row = M + i * n;
+        for (size_t j = 0; j < i; ++j) row[j] = (row[j] - dot(j, row, M + j * n)) / M[j * n + j];
+        const double pivot = row[i] - dot(i, row, row);
+        if (!(pivot > 0.0)) return false;
+        row[i] = std::sqrt(pivot);
+        x[i] = (x[i] - dot(i, row, x)) / row[i];
+    }
+    for (size_t i = n; i-- > 0;) {
+        x[i] /= M[i * n + i];
+        axpy(i, -x[i], M + i * n, x);
+    }
+    return true;
 }
 
 }  // namespace bmrm

@@ -93,7 +93,8 @@ class FaceFactor {
             for (size_t p = 0; p < groups_; ++p)
                 if (yi[p] != 0.0) axpy(groups_, yi[p], yi, &schur_[p * groups_]);
         }
-        solve_schur();
+        // Every group has a cut, so Y has full rank and Y'Y is positive definite.
+        cholesky_solve(groups_, schur_.data(), multiplier_.data());
         for (size_t i = 0; i < s; ++i) delta[i] -= dot(groups_, y(i), multiplier_.data());
         back_substitute(delta);
     }
@@ -119,22 +120,6 @@ class FaceFactor {
             capacity_ = wider;
         }
         if (y_.size() < capacity_ * groups_) y_.resize(capacity_ * groups_);
-    }
-
-    // multiplier <- (Y'Y)^{-1} multiplier by Cholesky in place; every group has a cut, so Y has full rank.
-    void solve_schur() {
-        const size_t n = groups_;
-        double* m = schur_.data();
-        for (size_t i = 0; i < n; ++i) {
-            for (size_t j = 0; j < i; ++j)
-                m[i * n + j] = (m[i * n + j] - dot(j, m + i * n, m + j * n)) / m[j * n + j];
-            m[i * n + i] = std::sqrt(m[i * n + i] - dot(i, m + i * n, m + i * n));
-            multiplier_[i] = (multiplier_[i] - dot(i, m + i * n, multiplier_.data())) / m[i * n + i];
-        }
-        for (size_t i = n; i-- > 0;) {
-            multiplier_[i] /= m[i * n + i];
-            axpy(i, -multiplier_[i], m + i * n, multiplier_.data());
-        }
     }
 
     size_t groups_, size_ = 0, capacity_ = 0;

@@ -1,9 +1,10 @@
-// The scalar losses, each written once: value and derivative in the margin u = x.w + b for a label y.
+// The scalar losses, each written once: value and derivative in the margin u = x.w + b for a label y, and for
+// smooth ones the second derivative.
 //
 // Both compilers read this file: the CPU kernels (risk_kernels.inl) and, where there are any, device kernels.
 // Conventions: binary labels are -1 and +1; at a kink the derivative is the one of smaller size, so that a
-// margin exactly on the edge counts as satisfied.  A new loss is a struct here, a line in BMRM_LOSSES and a
-// class of a few lines in bmrm/losses.
+// margin exactly on the edge counts as satisfied; a second derivative that jumps may take either side there.
+// A new loss is a struct here, a line in BMRM_LOSSES and a class of a few lines in bmrm/losses.
 //
 // Sources: Teo, Vishwanathan, Smola, Le, JMLR 11 (2010), table 5 (hinge, squared hinge, logistic,
 // exponential, squared, absolute, quantile, epsilon-insensitive, Huber, Poisson, novelty); Chapelle, Neural
@@ -85,14 +86,23 @@ struct LossParameter {
     double value;
 };
 
+// The derivative of a smooth loss is continuous, so that its second derivative says how the risk bends.
+struct Smooth {
+    static constexpr bool smooth = true;
+};
+struct Kinked {
+    static constexpr bool smooth = false;
+    static BMRM_HD double curvature(double, double, LossParameter) { return 0.0; }
+};
+
 // max(0, 1 - y u)
-struct Hinge {
+struct Hinge : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter) { return positive(1.0 - y * u); }
     static BMRM_HD double slope(double u, double y, LossParameter) { return y * u < 1.0 ? -y : 0.0; }
 };
 
 // max(0, 1 - y u)^2
-struct SquaredHinge {
+struct SquaredHinge : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) {
         const double v = positive(1.0 - y * u);
         return v * v;
@@ -100,10 +110,11 @@ struct SquaredHinge {
     static BMRM_HD double slope(double u, double y, LossParameter) {
         return -2.0 * y * positive(1.0 - y * u);
     }
+    static BMRM_HD double curvature(double u, double y, LossParameter) { return y * u < 1.0 ? 2.0 : 0.0; }
 };
 
 // Quadratic for |1 - y u| <= h between zero and the line 1 - y u.
-struct HuberHinge {
+struct HuberHinge : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter h) {
         const double v = 1.0 - y * u, inner = v + h.value;
         return v > h.value ? v : (inner < 0.0 ? 0.0 : inner * inner / (4.0 * h.value));
@@ -112,10 +123,13 @@ struct HuberHinge {
         const double v = 1.0 - y * u, inner = positive(v + h.value);
         return v > h.value ? -y : -y * inner / (2.0 * h.value);
     }
+    static BMRM_HD double curvature(double u, double y, LossParameter h) {
+        return magnitude(1.0 - y * u) <= h.value ? 0.5 / h.value : 0.0;
+    }
 };
 
 // log(1 + exp(-y u))
-struct Logistic {
+struct Logistic : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) {
         const double v = y * u;
         return positive(-v) + log1p_unit(exp_branchless(-magnitude(v)));
@@ -124,22 +138,30 @@ struct Logistic {
         const double v = y * u, e = exp_branchless(-magnitude(v));
         return -y * (v > 0.0 ? e : 1.0) / (1.0 + e);
     }
+    static BMRM_HD double curvature(double u, double y, LossParameter) {
+        const double e = exp_branchless(-magnitude(y * u));
+        return e / ((1.0 + e) * (1.0 + e));
+    }
 };
 
 // exp(-y u)
-struct Exponential {
+struct Exponential : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) { return exp_branchless(-y * u); }
     static BMRM_HD double slope(double u, double y, LossParameter) { return -y * exp_branchless(-y * u); }
+    static BMRM_HD double curvature(double u, double y, LossParameter) {
+        return y * y * exp_branchless(-y * u);
+    }
 };
 
 // (u - y)^2 / 2
-struct Squared {
+struct Squared : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) { return 0.5 * (u - y) * (u - y); }
     static BMRM_HD double slope(double u, double y, LossParameter) { return u - y; }
+    static BMRM_HD double curvature(double, double, LossParameter) { return 1.0; }
 };
 
 // |u - y|
-struct Absolute {
+struct Absolute : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter) { return magnitude(u - y); }
     static BMRM_HD double slope(double u, double y, LossParameter) {
         return u > y ? 1.0 : (u < y ? -1.0 : 0.0);
@@ -147,7 +169,7 @@ struct Absolute {
 };
 
 // max(tau (y - u), (1 - tau)(u - y)): its minimiser is the tau quantile of y given x.
-struct Quantile {
+struct Quantile : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter tau) {
         const double e = y - u;
         return e > 0.0 ? tau.value * e : (tau.value - 1.0) * e;
@@ -158,7 +180,7 @@ struct Quantile {
 };
 
 // max(0, |u - y| - epsilon)
-struct EpsilonInsensitive {
+struct EpsilonInsensitive : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter eps) {
         return positive(magnitude(u - y) - eps.value);
     }
@@ -169,7 +191,7 @@ struct EpsilonInsensitive {
 };
 
 // max(0, |u - y| - epsilon)^2
-struct SquaredEpsilonInsensitive {
+struct SquaredEpsilonInsensitive : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter eps) {
         const double v = positive(magnitude(u - y) - eps.value);
         return v * v;
@@ -178,10 +200,13 @@ struct SquaredEpsilonInsensitive {
         const double e = u - y, v = positive(magnitude(e) - eps.value);
         return e > 0.0 ? 2.0 * v : -2.0 * v;
     }
+    static BMRM_HD double curvature(double u, double y, LossParameter eps) {
+        return magnitude(u - y) > eps.value ? 2.0 : 0.0;
+    }
 };
 
 // e^2 / 2 for |e| <= delta, else delta (|e| - delta / 2), e = u - y
-struct Huber {
+struct Huber : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter delta) {
         const double e = magnitude(u - y);
         return e <= delta.value ? 0.5 * e * e : delta.value * (e - 0.5 * delta.value);
@@ -190,16 +215,20 @@ struct Huber {
         const double e = u - y;
         return e > delta.value ? delta.value : (e < -delta.value ? -delta.value : e);
     }
+    static BMRM_HD double curvature(double u, double y, LossParameter delta) {
+        return magnitude(u - y) <= delta.value ? 1.0 : 0.0;
+    }
 };
 
 // exp(u) - y u: the negative log-likelihood of a count y with mean exp(u), without its constant
-struct Poisson {
+struct Poisson : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) { return exp_branchless(u) - y * u; }
     static BMRM_HD double slope(double u, double y, LossParameter) { return exp_branchless(u) - y; }
+    static BMRM_HD double curvature(double u, double, LossParameter) { return exp_branchless(u); }
 };
 
 // max(0, -u) / nu, u = x.w - rho; the risk adds -rho, see bmrm/losses/novelty.py
-struct Novelty {
+struct Novelty : Kinked {
     static BMRM_HD double value(double u, double, LossParameter nu) { return positive(-u) / nu.value; }
     static BMRM_HD double slope(double u, double, LossParameter nu) {
         return u < 0.0 ? -1.0 / nu.value : 0.0;

@@ -1,9 +1,10 @@
 // The empirical risk and its derivatives over all rows, on the CPU.
 //
-// Margins are taken on a line: u_i = z_i + t dz_i + b, which is all that the solver ever asks for.  Two
+// Margins are taken on a line: u_i = z_i + t dz_i + b, which is all that the solver ever asks for.  Three
 // passes:
 //   slope: sum s_i l'(u_i) dz_i and sum s_i l'(u_i), what a search along the line needs;
-//   cut:   r_i = s_i l'(u_i), and for each block of rows sum s_i l(u_i) and sum r_i.
+//   cut:   r_i = s_i l'(u_i), and for each block of rows sum s_i l(u_i) and sum r_i;
+//   bend:  r_i = s_i l''(u_i), and their sum.
 // Rows are cut into chunks that never cross a block and never depend on the number of threads; chunk sums are
 // added in order, so results are bit-identical for any thread count.
 #pragma once
@@ -21,7 +22,7 @@ struct Rows {
     const double* dz;
     const double* y;
     const double* s;  // weights, or null for equal ones
-    double* r;        // cut only: the derivatives
+    double* r;        // cut and bend only: the derivatives
     double t, b;
     double scale;  // 1 / sum of weights
     LossParameter parameter;
@@ -32,6 +33,7 @@ using ChunkKernel = void (*)(const Rows&, int64_t, int64_t, double*);
 struct Kernels {
     ChunkKernel slope[2];  // without and with weights
     ChunkKernel cut[2];
+    ChunkKernel bend[2];
 };
 
 constexpr int64_t chunk_rows = 2048, tile_rows = 128;
@@ -104,6 +106,12 @@ inline void risk_slope(const int loss, const Rows& rows, const int64_t m, const 
 inline void risk_cut(const int loss, const Rows& rows, const int64_t* starts, const int64_t blocks,
                      const int threads, double* sums) {
     for_blocks(kernels_for(loss).cut[rows.s != nullptr], rows, starts, blocks, threads, sums);
+}
+
+// The sum of the second derivatives goes to sums[0].
+inline void risk_bend(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
+    const int64_t starts[2] = {0, m};
+    for_blocks(kernels_for(loss).bend[rows.s != nullptr], rows, starts, 1, threads, sums);
 }
 
 }  // namespace bmrm

@@ -54,7 +54,23 @@ static void cut_chunk(const Rows& rows, const int64_t from, const int64_t to, do
     sums[1] = fold(total);
 }
 
-#define BMRM_KERNELS(name, Loss) \
-    {{slope_chunk<Loss, false>, slope_chunk<Loss, true>}, {cut_chunk<Loss, false>, cut_chunk<Loss, true>}},
+template <class Loss, bool Weighted>
+static void bend_chunk(const Rows& rows, const int64_t from, const int64_t to, double* sums) {
+    const double *z = rows.z, *dz = rows.dz, *y = rows.y, t = rows.t, b = rows.b, scale = rows.scale;
+    const LossParameter parameter = rows.parameter;
+    double total[8] = {0.0}, *r = rows.r;
+#pragma omp simd
+    for (int64_t k = from; k < to; ++k)
+        r[k] =
+            (Weighted ? rows.s[k] * scale : scale) * Loss::curvature(z[k] + t * dz[k] + b, y[k], parameter);
+    add_lanes(r + from, to - from, total);
+    sums[0] = fold(total);
+    sums[1] = 0.0;
+}
+
+#define BMRM_KERNELS(name, Loss)                          \
+    {{slope_chunk<Loss, false>, slope_chunk<Loss, true>}, \
+     {cut_chunk<Loss, false>, cut_chunk<Loss, true>},     \
+     {bend_chunk<Loss, false>, bend_chunk<Loss, true>}},
 static const Kernels kernels[] = {BMRM_LOSSES(BMRM_KERNELS)};
 #undef BMRM_KERNELS

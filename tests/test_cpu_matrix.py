@@ -355,6 +355,61 @@ def test_dense_of_other_layouts_and_types():
             Matrix.from_dense(bad)
 
 
+def assert_weighted_gram(make, A, s, threads=THREADS):
+    """`make(threads)` against NumPy: the same bits on any number of threads, and symmetric."""
+    want, scale = A.T @ (s[:, None] * A), abs(A).T @ (abs(s)[:, None] * abs(A))
+    first = make(threads[0]).weighted_gram(s)
+    assert_close([first], [want], [scale])
+    np.testing.assert_array_equal(first, first.T)
+    for n in threads[1:]:
+        np.testing.assert_array_equal(make(n).weighted_gram(s), first)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    m=st.integers(0, 70),
+    d=st.integers(0, 40),
+    dtype=st.sampled_from(VALUES),
+    dense=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_weighted_gram_of_small_matrices(m, d, dtype, dense, seed):
+    rng = np.random.default_rng(seed)
+    A, triple = random_csr(rng, m, d, 3 * m, dtype)
+    s = rng.standard_normal(m) * rng.integers(0, 2, m)
+    full = A.toarray()
+
+    def make(n):
+        return Matrix.from_dense(full, threads=n) if dense else Matrix(*triple, A.shape, threads=n)
+
+    assert_weighted_gram(make, full, s, threads=(1,))
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+def test_weighted_gram_gives_the_same_bits_on_any_number_of_threads(dtype):
+    rng = np.random.default_rng(21)
+    A, triple = random_csr(rng, 20_000, 40, 200_000, dtype)
+    s = rng.random(20_000)
+    assert_weighted_gram(lambda n: Matrix(*triple, A.shape, threads=n), A.toarray(), s)
+    if dtype is not None:
+        values = rng.standard_normal((20_000, 33)).astype(dtype)
+        assert_weighted_gram(lambda n: Matrix.from_dense(values, threads=n), values.astype(float), s)
+
+
+def test_weighted_gram_of_repeated_and_unsorted_columns():
+    X = Matrix([0, 4, 5], [2, 0, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0], (2, 3))
+    A = np.array([[2.0, 4.0, 4.0], [5.0, 0.0, 0.0]])
+    np.testing.assert_allclose(X.weighted_gram([0.5, 2.0]), A.T @ np.diag([0.5, 2.0]) @ A, rtol=1e-15)
+
+
+def test_weighted_gram_tells_its_work_and_checks_shapes():
+    X = Matrix([0, 2, 3], [0, 1, 1], None, (2, 2))
+    assert X.weighted_gram_work == 3 + 1
+    for call in (lambda: X.weighted_gram(np.ones(3)), lambda: X.weighted_gram(np.ones(2), np.empty((2, 3)))):
+        with pytest.raises(ParameterError):
+            call()
+
+
 @settings(max_examples=40, deadline=None)
 @given(n=st.integers(0, 40), P=st.integers(0, 20), d=st.integers(0, 50), seed=st.integers(0, 2**32 - 1))
 def test_gram_and_combine(n, P, d, seed):
@@ -412,7 +467,7 @@ X = Matrix(np.searchsorted(rows, np.arange(201)), columns, A[rows, columns], A.s
 D = Matrix.from_dense(A.astype(np.float32))
 w, R = rng.standard_normal(301), rng.standard_normal((200, 5))
 out = [M.matvec(w) for M in (X, D)] + [M.rmatmat(R).ravel() for M in (X, D)]
-out += [gram(A, A).ravel(), combine(A, R[:, 0])]
+out += [gram(A, A).ravel(), combine(A, R[:, 0])] + [M.weighted_gram(R[:, 1]).ravel() for M in (X, D)]
 print(instruction_set(), *(x.hex() for x in np.concatenate(out).tolist()))
 """
     run = [

@@ -644,6 +644,21 @@ print(hashlib.sha256(bits).hexdigest(), len(matrix.report()["normal"]["candidate
 
 
 @gpu
+def test_newton_steps_are_for_the_cpu():
+    rng = np.random.default_rng(27)
+    A, y = rng.standard_normal((400, 10)), rng.choice([-1.0, 1.0], 400)
+    data = bmrm.Dataset(A, y, device="cuda")
+    assert data.matrix.weighted_gram_work == np.inf
+    with pytest.raises(NotImplementedError, match="no weighted_gram on a GPU"):
+        data.matrix.weighted_gram(np.ones(400))
+    there = bmrm.solve(data, loss="logistic", lam=1e-2, tol=1e-6)
+    here = bmrm.solve(A, y, "logistic", lam=1e-2, tol=1e-6, device="cpu")
+    assert there.status == "converged"
+    assert ("newton" in there.timings, "newton" in here.timings) == (False, True)
+    assert there.objective == pytest.approx(here.objective, rel=2e-6)
+
+
+@gpu
 def test_a_tolerance_that_float32_cannot_resolve():
     rng = np.random.default_rng(24)
     A = reference(*random_csr(rng, 2000, 300, 40_000))

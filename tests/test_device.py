@@ -36,6 +36,7 @@ class Rounded:
     Timing picks kernels as the noise has it: here, others each time.
     """
 
+    weighted_gram_work = float("inf")
     room = 10**6  # stored values
     caps = itertools.count(1)
 
@@ -213,6 +214,18 @@ def test_solve_claims_what_the_products_can_show(gpu, loss):
     assert coarse.objective >= best.lower_bound - slack
     assert bmrm.solve(X, y, loss, lam=1e-2, tol=1e-3).status == "converged"
     assert [r.status for r in bmrm.path(X, y, [1e-1, 1e-2], loss=loss, tol=1e-7)] == ["converged"] * 2
+
+
+@pytest.mark.parametrize("intercept", [{}, {"fit_intercept": True, "penalize_intercept": True}])
+def test_newton_steps_are_for_the_cpu(gpu, intercept):
+    X, y = problem()
+    there, here = (
+        bmrm.solve(X, y, "logistic", lam=1e-2, tol=1e-7, device=place, **intercept)
+        for place in ("cuda", "cpu")
+    )
+    assert there.status == here.status == "converged"
+    assert ("newton" in there.timings, "newton" in here.timings) == (False, True)
+    assert there.objective == pytest.approx(here.objective, rel=2e-7)
 
 
 def test_an_unknown_device():

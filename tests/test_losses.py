@@ -68,6 +68,36 @@ def test_derivative_is_a_difference_away_from_kinks(loss):
 
 
 @pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_curvature_is_a_difference_of_derivatives(loss, weighted):
+    rng = np.random.default_rng(4)
+    m, b, step = 70_001, 0.2, 1e-6
+    z, y = 3 * rng.normal(size=m), labels_for(loss, rng, m)
+    s = rng.random(m) if weighted else None
+    scale = 1 / (m if s is None else s.sum())
+    results = []
+    for threads in (1, 3):
+        r = np.empty(m)
+        total = loss.risk(y, s, scale, threads).curvature(z, b, r)
+        results.append((total, *r))
+    assert results[0] == results[1], "sums depend on the number of threads"
+    assert total == pytest.approx(r.sum(), rel=1e-12)
+    if not loss.smooth:
+        return np.testing.assert_array_equal(r, 0.0)
+    u = z + b
+    difference = (loss.derivative(u + step, y) - loss.derivative(u - step, y)) / (2 * step)
+    wanted = scale * difference * (1.0 if s is None else s)
+    # The second derivative jumps inside the step for a few in a million rows.
+    assert np.sum(np.abs(r - wanted) > 1e-6 * scale * (1 + np.abs(difference))) <= 2
+
+
+def test_smooth_losses_are_those_without_kinks():
+    kinked = {"hinge", "absolute", "quantile", "epsilon_insensitive", "novelty"}
+    assert {loss.name for loss in CASES if not loss.smooth} == kinked
+    assert not losses.CallableLoss(lambda u, y: ((u - y) ** 2, 2 * (u - y))).smooth
+
+
+@pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_subgradient_inequality(loss, data):

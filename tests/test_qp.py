@@ -112,7 +112,24 @@ def test_loose_tolerance_follows_the_outer_gap():
     assert gap <= 0.5 * (tight + 10.0 - loose)
 
 
+@pytest.mark.parametrize("n", [1, 7, 8, 60, 123])
+def test_cholesky_solves(n):
+    rng = np.random.default_rng(n)
+    A, x = rng.normal(size=(n, n)), rng.normal(size=n)
+    M = A @ A.T + np.eye(n)
+    found = M @ x
+    assert _qp.cholesky_solve(M.copy(), found)
+    np.testing.assert_allclose(found, x, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan])
+def test_cholesky_refuses_what_is_not_positive_definite(value):
+    assert not _qp.cholesky_solve(np.diag([1.0, value, 1.0]), np.ones(3))
+
+
 def test_sizes_are_checked():
+    with pytest.raises(ValueError, match="disagree"):
+        _qp.cholesky_solve(np.eye(3), np.ones(2))
     with pytest.raises(ValueError, match="disagree"):
         _qp.solve(np.eye(2), np.ones(3), np.zeros(3, np.int32), 1, 1.0, np.ones(3), np.ones(3),
                   best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip

@@ -13,7 +13,7 @@ from oracles import objective, piecewise_linear_optimum, smooth_optimum
 from test_losses import CASES, formula, labels_for
 
 import bmrm
-from bmrm import losses
+from bmrm import losses, newton, solver
 from bmrm.errors import BmrmError, DataError, ParameterError
 
 SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
@@ -89,6 +89,46 @@ def test_every_variant_finds_the_same(name, options):
     result = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-2, tol=1e-7, **options)
     assert result.status == "converged"
     assert result.objective == pytest.approx(optimum(loss, X, y, 1e-2, None, False), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(SMOOTH))
+@pytest.mark.parametrize("intercept", ["none", "free", "penalised"])
+def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeypatch):
+    loss = BY_NAME[name]
+    X, y = problem(loss, seed=20, m=300, d=12)
+    options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
+    stepped = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
+    monkeypatch.setattr(newton, "WORK", 0.0)
+    plain = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
+    assert stepped.status == plain.status == "converged"
+    assert "newton" in stepped.timings
+    assert "newton" not in plain.timings
+    assert stepped.n_iter <= 12
+    assert stepped.n_iter < plain.n_iter
+    for a, b in ((stepped, plain), (plain, stepped)):
+        assert a.lower_bound <= b.objective + 1e-12 * abs(b.objective)
+
+
+@pytest.mark.parametrize("point", [None, np.zeros(5), np.full(5, 1e12)])
+def test_a_newton_point_of_no_use_leaves_the_model(point, monkeypatch):
+    X, y = problem(BY_NAME["logistic"], seed=21)
+    monkeypatch.setattr(solver, "newton_point", lambda *_: point)
+    result = bmrm.solve(X, y, "logistic", lam=1e-3, tol=1e-7)
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(optimum(BY_NAME["logistic"], X, y, 1e-3, None, False), rel=1e-6)
+
+
+def test_newton_steps_are_for_narrow_data_and_smooth_losses():
+    rng = np.random.default_rng(22)
+    narrow, wide = rng.normal(size=(400, 10)), sp.random_array((400, 300), density=0.02, rng=rng).tocsr()
+    y = rng.choice([-1.0, 1.0], 400)
+    for X, options, used in (
+        (narrow, {"loss": "logistic"}, True),
+        (narrow, {"loss": "hinge"}, False),
+        (narrow, {"loss": "logistic", "solver": "bmrm"}, False),
+        (wide, {"loss": "logistic"}, False),
+    ):
+        assert ("newton" in bmrm.solve(X, y, lam=1e-2, **options).timings) == used
 
 
 @settings(max_examples=40, deadline=None)
@@ -421,6 +461,7 @@ def test_known_optima_of_real_data(real_data):
         ("logistic", 1e-5): 0.3229331,
     }
     data = bmrm.Dataset(X, y)
+    assert bmrm.solve(data, loss="logistic", lam=1e-5, tol=1e-4, tol_kind="abs").n_iter <= 8
     for (loss, lam), value in wanted.items():
         result = bmrm.solve(data, loss=loss, lam=lam, tol=1e-7)
         assert result.status == "converged"

@@ -4,7 +4,7 @@ A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``
 the solver, of the regulariser or of where the data lives.  Two kinds exist: `ScalarLoss`, whose formula is
 compiled (``src_cython/losses.h``), and `CallableLoss`, a user's Python function.  Both answer the same two
 questions about a line of margins ``z + t dz + b``: the slope of the risk along it, and a cut of the risk at
-a point of it.
+a point of it.  A smooth one also tells its second derivatives.
 """
 
 from __future__ import annotations
@@ -66,6 +66,12 @@ class RowRisk(Protocol):
     ) -> tuple[Vector, Vector]:
         """Fill ``r`` with the weighted derivatives; return risk and sum of ``r`` for each block of rows."""
 
+    def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        """Fill ``r`` with the weighted second derivatives at ``z + b``; return their sum.
+
+        Asked only where `Loss.smooth`.
+        """
+
 
 class Loss(ABC):
     """A convex loss in one margin.
@@ -77,12 +83,19 @@ class Loss(ABC):
         What the labels are: two classes coded -1 and +1, reals, counts, or nothing.
     intercept_slope : float
         The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
+    smooth : bool
+        The derivative is continuous, and the loss tells the second one.
     """
 
     name: str
     task: Task
     intercept_slope: float = 0.0
     needs_intercept: bool = False
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the loss tells a second derivative."""
+        return False
 
     @property
     def params(self) -> dict[str, float]:
@@ -141,6 +154,11 @@ class ScalarLoss(Loss):
             wanted = f">= {spec.low:g}" if spec.from_low else f"> {spec.low:g}"
             wanted += "" if spec.high == np.inf else f" and < {spec.high:g}"
             raise ParameterError(f"{self.parameter}: found {self._value:g}, expected {wanted}")
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the formula has a second derivative."""
+        return _losses.smooth(_losses.names().index(self.name))
 
     @property
     def params(self) -> dict[str, float]:
@@ -216,3 +234,6 @@ class _CallableRisk:
             np.array([weighted[i:j].sum() for i, j in blocks]),
             np.array([r[i:j].sum() for i, j in blocks]),
         )
+
+    def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        raise NotImplementedError("a loss in Python has no second derivative")

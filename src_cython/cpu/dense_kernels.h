@@ -31,6 +31,32 @@ struct Dense {
         for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
     }
 
+    /// out (d, d), its lower triangle at least, += sum over the n rows k of X of s[k] x_k x_k^T. `scratch`
+    /// has room for 2 n rows of `ld` doubles, `ld` being d rounded up to kOuterColumns; so has a row of
+    /// `out`.
+    BMRM_TARGET static void add_outer(const V* X, i64 d, const double* s, i64 n, i64 ld, double* scratch,
+                                      double* out) {
+        double *plain = scratch, *scaled = scratch + n * ld;
+        for (i64 k = 0; k < n; ++k)
+            for (i64 j = 0; j < ld; ++j) {
+                plain[k * ld + j] = j < d ? X[k * d + j] : 0;
+                scaled[k * ld + j] = s[k] * plain[k * ld + j];
+            }
+        for (i64 i = 0; i < ld; i += kOuterRows)
+            for (i64 j = 0; j < i + kOuterRows; j += kOuterColumns) {
+                Pack<8> sum[kOuterRows][2], x[2];
+                for (int r = 0; r < kOuterRows; ++r)
+                    for (int c = 0; c < 2; ++c) sum[r][c].read(out + (i + r) * ld + j + 8 * c);
+                for (i64 k = 0; k < n; ++k) {
+                    for (int c = 0; c < 2; ++c) x[c].read(plain + k * ld + j + 8 * c);
+                    for (int r = 0; r < kOuterRows; ++r)
+                        for (int c = 0; c < 2; ++c) sum[r][c].add_product(scaled[k * ld + i + r], x[c]);
+                }
+                for (int r = 0; r < kOuterRows; ++r)
+                    for (int c = 0; c < 2; ++c) sum[r][c].write(out + (i + r) * ld + j + 8 * c);
+            }
+    }
+
   private:
     template <int R>
     BMRM_INLINE static void gram_rows(const V* A, const double* B, i64 P, i64 d, i64 lo, i64 hi,

@@ -90,6 +90,7 @@ struct SparseKernels {
     decltype(&Model::span) span;
     decltype(&Model::rows_split) rows_split;
     decltype(&Model::scatter) scatter;
+    decltype(&Model::add_pairs) add_pairs;
     decltype(&Model::cut_row) cut_row;
     decltype(&Model::template rows_many<8>) rows_many[6];  // 2, 4, 8, 16, 24, 32 columns
 
@@ -99,6 +100,7 @@ struct SparseKernels {
                 K::span,
                 K::rows_split,
                 K::scatter,
+                K::add_pairs,
                 K::cut_row,
                 {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
                  K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>}};
@@ -122,10 +124,11 @@ struct DenseKernels {
     decltype(&Model::rows) rows;
     decltype(&Model::add_rows) add_rows;
     decltype(&Model::gram) gram;
+    decltype(&Model::add_outer) add_outer;
 
     template <class K>
     static DenseKernels of() {
-        return {K::rows, K::add_rows, K::gram};
+        return {K::rows, K::add_rows, K::gram, K::add_outer};
     }
 
     static const DenseKernels& get() {

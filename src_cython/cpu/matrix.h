@@ -21,6 +21,10 @@ class Matrix {
     virtual void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) = 0;
     /// out (d, K) = X^T R, R (m, K).
     virtual void rmatmat(const double* R, i64 K, double* out) = 0;
+    /// out (d, d) = X^T diag(s) X, both triangles; rows with s[i] == 0 are left out.
+    virtual void weighted_gram(const double* s, double* out) const = 0;
+    /// Multiply-adds that weighted_gram takes.
+    virtual double weighted_gram_work() const = 0;
     /// Build X^T now, where products use it.
     virtual void build_transpose() {}
     /// Bytes held or referred to.

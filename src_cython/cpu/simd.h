@@ -31,6 +31,9 @@ constexpr i64 kShortRow = 32;
 /// Index arrays end in this many valid (zero) entries: tails read eight at once, short rows up to kShortRow.
 constexpr i64 kIndexPad = 64;
 
+/// Rows and columns of a tile of X^T diag(s) X that is held in registers, X dense.
+constexpr i64 kOuterRows = 4, kOuterColumns = 16;
+
 /// Vectors of L doubles, floats or integers.
 template <int L>
 struct Lanes;

@@ -95,6 +95,27 @@ struct Sparse {
         }
     }
 
+    /// Sums over the rows i in [begin, end) with s[i] != 0: pairs[a*d + b] += s_i x_ia x_ib for each pair of
+    /// different entries of a row, the one of column a stored after the one of column b, and
+    /// squares[a] += s_i x_ia^2 for each entry.
+    BMRM_TARGET static void add_pairs(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
+                                      const double* s, i64 d, double* pairs, double* squares) {
+        for (i64 i = begin; i < end; ++i) {
+            if (s[i] == 0) continue;
+            const I* row = idx + ptr[i];
+            const V* value = val + (std::is_same_v<V, One> ? 0 : ptr[i]);
+            i64 n = ptr[i + 1] - ptr[i];
+            for (i64 k = 0; k < n; ++k) {
+                double c = scaled(value, k, s[i]), *to = pairs + row[k] * d;
+                squares[row[k]] += scaled(value, k, c);
+                i64 l = 0;
+                for (; l + 4 <= k; l += 4)
+                    for (int u = 0; u < 4; ++u) to[row[l + u]] += scaled(value, l + u, c);
+                for (; l < k; ++l) to[row[l]] += scaled(value, l, c);
+            }
+        }
+    }
+
     /// cut[s] = first entry of the row [lo, hi) whose index is bound[s] or more, s < strips; indices ascend.
     BMRM_TARGET static void cut_row(const I* idx, i64 lo, i64 hi, const i64* bound, i64 strips, i64* cut) {
         for (i64 s = 0; s < strips; ++s) cut[s] = lo = lo + count_below(idx + lo, hi - lo, bound[s]);

@@ -81,6 +81,42 @@ class SparseMatrix final : public Matrix {
         }
     }
 
+    void weighted_gram(const double* s, double* out) const override {
+        i64 size = d_ * (d_ + 1);
+        i64 groups = std::clamp<i64>(static_cast<i64>(weighted_gram_work()) / (kEntriesPerSum * size + 1), 1,
+                                     kMostGroups);
+        std::vector<Range> rows = split_evenly(0, m_, groups, [&](i64 k) { return ptr_[k]; });
+        Buffer<double> sums(groups * size);
+        int threads = threads_for(nnz_ + groups * size, threads_);
+        const auto& kernels = SparseKernels<I, V>::get();
+        for_each_task(groups, threads, [&](i64 g) {
+            double* pairs = sums.get() + g * size;
+            std::fill_n(pairs, size, 0.0);
+            kernels.add_pairs(ptr_, idx_.get(), val_, rows[g].begin, rows[g].end, s, d_, pairs,
+                              pairs + d_ * d_);
+        });
+        // Each pair lies in one triangle; a column stored twice in a row makes a pair with itself.
+        for_each_task(d_, threads, [&](i64 a) {
+            for (i64 b = 0; b < d_; ++b) {
+                double total = 0;
+                for (i64 g = 0; g < groups; ++g) {
+                    const double* pairs = sums.get() + g * size;
+                    total += pairs[a * d_ + b] + pairs[b * d_ + a] + (a == b ? pairs[d_ * d_ + a] : 0.0);
+                }
+                out[a * d_ + b] = total;
+            }
+        });
+    }
+
+    double weighted_gram_work() const override {
+        double work = 0;
+        for (i64 i = 0; i < m_; ++i) {
+            auto n = static_cast<double>(ptr_[i + 1] - ptr_[i]);
+            work += n * (n + 1) / 2;
+        }
+        return work;
+    }
+
     void build_transpose() override {
         std::lock_guard<std::mutex> hold(building_);
         if (narrow_ || wide_) return;
