@@ -274,9 +274,9 @@ cdef class Matrix:
         Examples
         --------
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=False)
-        58072
+        58328
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=True)
-        119808
+        120576
         """
         m, d = _shape((m, d))
         if value_bytes not in (0, 4, 8) or not 0 <= nnz < 2**58:

@@ -326,6 +326,16 @@ def test_large_dense_on_any_number_of_threads(shape, dtype):
     check_dense(*shape, dtype, 3, np.random.default_rng(12), THREADS)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_beyond_the_caches_takes_rows_in_the_same_order(dtype):
+    m = (36 << 20) // (501 * np.dtype(dtype).itemsize)
+    rng = np.random.default_rng(22)
+    check_dense(m, 501, dtype, 2, rng, THREADS)
+    values, w = rng.standard_normal((m, 501)).astype(dtype), rng.standard_normal(501)
+    parts = [Matrix.from_dense(half).matvec(w) for half in np.array_split(values, 2)]
+    np.testing.assert_array_equal(Matrix.from_dense(values).matvec(w), np.concatenate(parts))
+
+
 def check_dense(m, d, dtype, columns, rng, threads):
     values = rng.standard_normal((m, d)).astype(dtype)
     A = values.astype(np.float64)

@@ -6,19 +6,23 @@ namespace BMRM_ISA {
 
 template <class V>
 struct Dense {
-    /// out[i] = x_i . w for the rows [begin, end) of X, which has d columns.
-    BMRM_TARGET static void rows(const V* X, i64 d, i64 begin, i64 end, const double* w, double* out) {
-        i64 i = begin, ahead = d < kAhead ? 4 * d : kAhead;
-        for (; i + 4 <= end; i += 4) tile<4, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
+    /// out[i] = x_i . w for the rows [begin, end) of X, which has d columns. Row by row where X `streams`
+    /// from memory: one stream, fetched early, is faster there than four.
+    BMRM_TARGET static void rows(const V* X, i64 d, i64 begin, i64 end, const double* w, bool streams,
+                                 double* out) {
+        i64 i = begin, ahead = streams ? kStreamAhead / sizeof(V) : 0;
+        if (!streams)
+            for (; i + 4 <= end; i += 4) tile<4, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
         for (; i < end; ++i) tile<1, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
     }
 
-    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n; entries are
-    /// prefetched `ahead` places before their use.
-    BMRM_TARGET static void add_rows(const V* const* row, const double* c, i64 n, i64 width, i64 ahead,
-                                     double* acc) {
+    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n; eight rows at a time,
+    /// or one after the other, with the same result. Entries are prefetched `ahead` places before their use.
+    BMRM_TARGET static void add_rows(const V* const* row, const double* c, i64 n, i64 width, bool one_by_one,
+                                     i64 ahead, double* acc) {
         i64 i = 0;
-        for (; i + 8 <= n; i += 8) add_some<8>(row + i, c + i, width, ahead, acc);
+        if (!one_by_one)
+            for (; i + 8 <= n; i += 8) add_some<8>(row + i, c + i, width, ahead, acc);
         for (; i < n; ++i) add_some<1>(row + i, c + i, width, ahead, acc);
     }
 
@@ -81,7 +85,8 @@ struct Dense {
             for (int u = 0; u < U; ++u) {
                 for (int c = 0; c < C; ++c) b[c].read(B + c * ldb + k + 8 * u);
                 for (int r = 0; r < R; ++r) {
-                    if (u == 0 && ahead) __builtin_prefetch(A + r * lda + k + ahead);
+                    if (ahead && 8 * u * sizeof(V) % 64 == 0)
+                        __builtin_prefetch(A + r * lda + k + 8 * u + ahead);
                     a.read(A + r * lda + k + 8 * u);
                     for (int c = 0; c < C; ++c) sum[r][c][u].add_product(a, b[c]);
                 }
@@ -109,7 +114,7 @@ struct Dense {
         for (; j + 8 <= width; j += 8) {
             sum.read(acc + j);
             for (int n = 0; n < N; ++n) {
-                __builtin_prefetch(row[n] + j + ahead);
+                if (j * sizeof(V) % 64 == 0) __builtin_prefetch(row[n] + j + ahead);
                 x.read(row[n] + j);
                 sum.add_product(c[n], x);
             }

@@ -15,8 +15,9 @@ class DenseMatrix final : public Matrix {
 
     void matvec(const double* w, double* out) const override {
         const auto& kernels = DenseKernels<V>::get();
-        for_each_task(static_cast<i64>(tiles_.size()), threads_for(m_ * d_, threads_),
-                      [&](i64 t) { kernels.rows(X_, d_, tiles_[t].begin, tiles_[t].end, w, out); });
+        for_each_task(static_cast<i64>(tiles_.size()), threads_for(m_ * d_, threads_), [&](i64 t) {
+            kernels.rows(X_, d_, tiles_[t].begin, tiles_[t].end, w, streams(), out);
+        });
     }
 
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
@@ -67,6 +68,9 @@ class DenseMatrix final : public Matrix {
     i64 bytes() const override { return m_ * d_ * static_cast<i64>(sizeof(V)); }
 
   private:
+    /// Whether X is larger than the caches, by and large.
+    bool streams() const { return bytes() > i64{32} << 20; }
+
     /// out[b] (K, d) = sum over the rows i of block b of r_c[i] x_i, for the K vectors r_c = r + c*m; X is
     /// read once.
     void add_blocks(const double* r, i64 K, const i64* starts, i64 blocks, double* out) const {
@@ -84,7 +88,9 @@ class DenseMatrix final : public Matrix {
         double* sums = direct ? out : partial.get();
         int threads = threads_for(m_ * d_ * K, threads_);
         const auto& kernels = DenseKernels<V>::get();
-        i64 ahead = d_ <= kColumns ? kRows * d_ : kColumns;
+        i64 ahead = streams()        ? kStreamAhead / static_cast<i64>(sizeof(V))
+                    : d_ <= kColumns ? kRows * d_
+                                     : kColumns;
         for_each_task(static_cast<i64>(groups.size()), threads, [&](i64 g) {
             double* acc = sums + g * size;
             std::fill_n(acc, size, 0.0);
@@ -95,7 +101,7 @@ class DenseMatrix final : public Matrix {
                     const V* row[kRows];
                     for (i64 k = 0; k < n; ++k) row[k] = X_ + (i + k) * d_ + j;
                     for (i64 c = 0; c < K; ++c)
-                        kernels.add_rows(row, r + c * m_ + i, n, std::min(kColumns, d_ - j), ahead,
+                        kernels.add_rows(row, r + c * m_ + i, n, std::min(kColumns, d_ - j), streams(), ahead,
                                          acc + c * d_ + j);
                 }
             }

@@ -4,6 +4,13 @@
 namespace bmrm {
 namespace BMRM_ISA {
 
+/// Fetches the places x[idx[0]] to x[idx[n - 1]], to be read or written, where x is long.
+template <int Write, class I>
+BMRM_INLINE void fetch_places(const double* x, const I* idx, i64 n) {
+    if constexpr (sizeof(I) == 4)
+        for (i64 u = 0; u < n; ++u) __builtin_prefetch(x + idx[u], Write);
+}
+
 /// Sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val.
 template <class I, class V>
 BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, const double* w) {
@@ -13,6 +20,7 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
     i64 k = lo;
     for (; k + 8 <= hi; k += 8) {
         __builtin_prefetch(idx + k + kAhead);
+        fetch_places<0>(w, idx + k + kFetchAhead, 8);
         gathered.gather(w, idx + k);
         if constexpr (ones) {
             sum.add(gathered);
@@ -23,6 +31,7 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
         }
     }
     if (k < hi) {
+        fetch_places<0>(w, idx + k + kFetchAhead, hi - k);
         gathered.gather(w, idx + k);
         if constexpr (!ones) {
             values.read_tail(val + k, hi - k, nnz - k);
@@ -84,13 +93,13 @@ struct Sparse {
             }
             if (stride == 1 && count == last - first) {
                 for (i64 i = first; i < last; ++i)
-                    add_row(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], acc);
+                    add_row<true>(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], acc);
                 continue;
             }
             for (i64 q = 0; q < count; ++q) {
                 const i64* row = at + used[q] * stride;
                 i64 soon = at[used[q + ahead < count ? q + ahead : q] * stride];
-                add_row(idx, val, row[0], row[1], soon, r[used[q]], acc);
+                add_row<false>(idx, val, row[0], row[1], soon, r[used[q]], acc);
             }
         }
     }
@@ -169,6 +178,7 @@ struct Sparse {
         if (longest > kShortRow || longest * 8 > total + total / 4 + 8) return false;
         __builtin_prefetch(from[0] + kAhead);
         __builtin_prefetch(from[4] + kAhead);
+        fetch_places<0>(w, from[0] + kFetchAhead, total);
         Pack<8> sum, before;
         sum.clear();
         for (i64 k = 0; k < longest; ++k) sum.add_where(w, from, k, length);
@@ -180,15 +190,19 @@ struct Sparse {
         return true;
     }
 
-    /// Adds the entries [lo, hi), prefetching as many from entry `soon` on.
+    /// Adds the entries [lo, hi), prefetching as many from entry `soon` on; their places in acc too, where
+    /// the next rows `follow` in memory.
+    template <bool follow>
     BMRM_INLINE static void add_row(const I* idx, const V* val, i64 lo, i64 hi, i64 soon, double c,
                                     double* acc) {
         i64 k = lo;
         for (; k + 8 <= hi; k += 8) {
             __builtin_prefetch(idx + soon + (k - lo));
             if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + soon + (k - lo));
+            if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, 8);
             for (int u = 0; u < 8; ++u) acc[idx[k + u]] += scaled(val, k + u, c);
         }
+        if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, hi - k);
         for (; k < hi; ++k) acc[idx[k]] += scaled(val, k, c);
     }
 
