@@ -292,9 +292,17 @@ def commands() -> str:
 
 def page() -> str:
     """Make the page's text."""
-    gpu = gpu_products() if (report.RESULTS / "spmv_gpu.json").exists() else ""
     choice = gpu_choice() if (report.RESULTS / "choice_gpu.json").exists() else ""
-    return INTRO + loading() + products() + gpu + choice + convergence() + against_liblinear() + commands()
+    return (
+        INTRO
+        + loading()
+        + products()
+        + gpu_products()
+        + choice
+        + convergence()
+        + against_liblinear()
+        + commands()
+    )
 
 
 if __name__ == "__main__":
