@@ -71,6 +71,8 @@ define install
 	$(PIP) install -q $(1)
 endef
 
+# The demo is of the CPU: compiling for every GPU would take minutes that it has no use for.
+$(VENV)/demo.stamp: export BMRM_CUDA ?= off
 $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 	scripts/system-packages.sh build
 	$(call install,'.[sklearn]')

@@ -12,7 +12,8 @@ from bmrm import device_cache
 from bmrm.errors import BmrmError
 
 WORTH_A_GPU = 4_000_000
-"""Stored values from which a GPU pays for its upload and for the transfer of vectors at each product."""
+"""Stored values from which ``device="auto"`` takes a GPU: an estimate of what pays for the upload and for the
+transfer of vectors at each product, not yet a measurement of whole runs."""
 
 FLOAT32_RESOLUTION = 1e-5
 """Share of the objective below which products summed in float32 hide a gap."""
