@@ -27,12 +27,6 @@ def host_arrays(matrix: shapes.Csr, dtype: str) -> tuple[np.ndarray, np.ndarray,
     return pinned(matrix.indptr), pinned(matrix.indices), pinned(matrix.values.astype(dtype))
 
 
-def told(plan: dict[str, Any]) -> str:
-    """A plan in a few words."""
-    parameters = (f"{name} {value}" for name, value in plan.items() if name != "kernel" and value)
-    return " ".join([plan["kernel"], *parameters])
-
-
 class Resident:
     """Copies of a matrix, and what the first says of itself."""
 
@@ -73,6 +67,8 @@ class Resident:
 
     def row(self, product: str, copy: float) -> tuple[dict[str, Any], cp.ndarray, cp.ndarray]:
         """Measure the product: entries of its table row, an input, its output. `copy`: bytes per second."""
+        from bmrm.explain import plan_text
+
         seconds, x, y = self.measure(product)
         rate = self.moved_bytes(product) / seconds
         entries = {
@@ -80,7 +76,7 @@ class Resident:
             "bytes": self.moved_bytes(product),
             "gbs": rate / 1e9,
             "of_copy": rate / copy,
-            "plan": told(self.chosen[product]["plan"]),
+            "plan": plan_text(self.chosen[product]["plan"]),
         }
         return entries, x, y
 

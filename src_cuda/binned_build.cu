@@ -8,6 +8,7 @@
 #include "binned.h"
 #include "device_sort.cuh"
 #include "kernels/binned.cuh"
+#include "select.h"
 #include "tuning.h"
 
 namespace bmrm {
@@ -16,60 +17,43 @@ namespace {
 
 constexpr int kThreads = 256;
 
-#define BB_FOR(i, n)                                                                 \
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < int64_t(n); \
-         i += int64_t(gridDim.x) * blockDim.x)
-
 __global__ void column_tiles(const uint32_t* col, int64_t nnz, int64_t tile, uint16_t* key) {
-    BB_FOR(i, nnz) key[i] = uint16_t(col[i] / tile);
+    BB_FOR (i, nnz) key[i] = uint16_t(col[i] / tile);
 }
 
 __global__ void bin_heads(const uint16_t* tile, const uint32_t* position, int64_t nnz, int64_t region,
                           uint8_t* head) {
-    BB_FOR(i, nnz)
-    head[i] = i == 0 || tile[i] != tile[i - 1] || position[i] / region != position[i - 1] / region;
+    BB_FOR (i, nnz)
+        head[i] = i == 0 || tile[i] != tile[i - 1] || position[i] / region != position[i - 1] / region;
 }
 
 // Bins in order of (tile, region): their quads, and the region to sort by.
 __global__ void measure_bins(const uint32_t* start, int64_t bins, int64_t nnz, const uint32_t* position,
                              int64_t region, uint32_t* quads, uint32_t* of_region) {
-    BB_FOR(b, bins) {
+    BB_FOR (b, bins) {
         const int64_t end = b + 1 < bins ? start[b + 1] : nnz;
         quads[b] = uint32_t((end - start[b] + 3) / 4);
         of_region[b] = uint32_t(position[start[b]] / region);
     }
 }
 
-__global__ void quads_in_order(const uint32_t* quads, const uint32_t* order, int64_t bins, uint32_t* out) {
-    BB_FOR(b, bins) out[b] = quads[order[b]];
-}
-
 // `sums`: quads before a bin in order of (region, tile).  Regions lie `stride` quads apart.
 __global__ void place_bins(const uint32_t* order, const uint32_t* sorted_region, const uint32_t* sums,
                            const uint32_t* region_first, int64_t bins, uint32_t stride, uint32_t* dest) {
-    BB_FOR(b, bins) {
+    BB_FOR (b, bins) {
         const uint32_t region = sorted_region[b];
         dest[order[b]] = region * stride + (sums[b] - sums[region_first[region]]);
     }
 }
 
-__global__ void first_of_regions(const uint32_t* sorted_region, int64_t bins, int64_t regions,
-                                 uint32_t* first) {
-    BB_FOR(b, bins + 1) {
-        const int64_t from = b == 0 ? 0 : int64_t(sorted_region[b - 1]) + 1;
-        const int64_t to = b == bins ? regions : sorted_region[b];
-        for (int64_t r = from; r <= to; r++) first[r] = uint32_t(b);
-    }
-}
-
 __global__ void region_sizes(const uint32_t* first, const uint32_t* sums, int64_t regions, uint32_t* size) {
-    BB_FOR(r, regions) size[r] = (sums[first[r + 1]] - sums[first[r]]) * 4;
+    BB_FOR (r, regions) size[r] = (sums[first[r + 1]] - sums[first[r]]) * 4;
 }
 
 // First quad of each tile, bins being in order of tiles.
 __global__ void first_of_tiles(const uint32_t* start, const uint16_t* tile, const uint32_t* first_quad,
                                int64_t bins, int64_t tiles, uint32_t* tile_quad) {
-    BB_FOR(b, bins + 1) {
+    BB_FOR (b, bins + 1) {
         const int64_t from = b == 0 ? 0 : int64_t(tile[start[b - 1]]) + 1;
         const int64_t to = b == bins ? tiles : tile[start[b]];
         for (int64_t t = from; t <= to; t++) tile_quad[t] = first_quad[b];
@@ -143,13 +127,8 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
     BB_CHECK(cudaGetLastError());
     const Array<uint32_t> first_quad = offsets_of(memory, quads);
     const Array<uint32_t> order = sort_with_positions(memory, of_region, uint64_t(regions));
-    Array<uint32_t> ordered(memory, count), region_first(memory, regions + 1);
-    quads_in_order<<<launch_size(count), kThreads, 0, stream>>>(quads.data(), order.data(), count,
-                                                                ordered.data());
-    first_of_regions<<<launch_size(count + 1), kThreads, 0, stream>>>(of_region.data(), count, regions,
-                                                                      region_first.data());
-    BB_CHECK(cudaGetLastError());
-    const Array<uint32_t> sums = offsets_of(memory, ordered);
+    const Array<uint32_t> region_first = firsts_of<uint32_t>(memory, of_region, regions);
+    const Array<uint32_t> sums = offsets_of(memory, picked(memory, quads, order));
     place_bins<<<launch_size(count), kThreads, 0, stream>>>(order.data(), of_region.data(), sums.data(),
                                                             region_first.data(), count, uint32_t(stride),
                                                             dest.data());
@@ -184,18 +163,12 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
             out.local.data(), values, out.dest.data(), second.col.data());
         BB_CHECK(cudaGetLastError());
     };
-    if (coding.value_bytes() == 8)
-        fill(reinterpret_cast<double*>(out.values.data()));
-    else if (coding.value_bytes() == 4)
-        fill(reinterpret_cast<float*>(out.values.data()));
-    else if (coding.value_bytes() == 1)
-        fill(out.values.data());
-    else
-        fill(static_cast<unsigned char*>(nullptr));
+    with_stored(coding.value_bytes(), out.values.data(), fill);
 
     out.shared_bytes = (plan.tile + 1 + (coding.coding == BB_DICTIONARY ? 256 : 0)) * coding.vector_bytes();
-    const int resident =
-        out.shared_bytes * 2 + 2 * tuning::kReservedShared <= device.shared_per_multiprocessor ? 2 : 1;
+    const int resident = resident_blocks(device, out.shared_bytes);
+    if (resident == 0)
+        throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
     out.threads = tuning::kBinnedThreads / resident;
     out.blocks = device.multiprocessors * resident;
     out.products = Array<unsigned char>(memory, regions * stride * 4 * coding.vector_bytes());

@@ -233,14 +233,6 @@ bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, in
     });
 }
 
-bb_status bb_apply_blocks(bb_matrix* matrix, const void* r, const int64_t* starts, int32_t blocks, void* y) {
-    return on(matrix, [&] {
-        expect_ready(matrix);
-        expect(blocks >= 1, "blocks: expected at least 1");
-        matrix->apply_blocks(r, starts, blocks, y);
-    });
-}
-
 bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
                    const double* labels, const double* weights, void* margins, void* gradient, double* risk) {
     return on(matrix, [&] {
@@ -287,21 +279,6 @@ bb_status bb_apply_blocks_host(bb_matrix* matrix, const double* r, const int64_t
         matrix->bridge.apply(
             matrix->memory, matrix->coding.type, r, matrix->rows(), y, matrix->cols() * blocks, times,
             [&](const void* from, void* to) { matrix->apply_blocks(from, starts, blocks, to); });
-    });
-}
-
-bb_status bb_alloc(int32_t device, int64_t bytes, void** out) {
-    return guarded([&] {
-        usable(device);
-        const OnDevice scope(device);
-        BB_CHECK(cudaMalloc(out, size_t(bytes)));
-    });
-}
-
-bb_status bb_free(int32_t device, void* pointer) {
-    return guarded([&] {
-        const OnDevice scope(device);
-        BB_CHECK(cudaFree(pointer));
     });
 }
 

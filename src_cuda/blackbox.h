@@ -107,7 +107,6 @@ typedef struct {
     int32_t forced;          // 1: use plan[op] and nothing else
     bb_plan plan[2];         // forced plans
     bb_constants constants;  // of bb_measure
-    int64_t memory_limit;    // most bytes of device memory to take; 0: what is free
 } bb_options;
 
 // Milliseconds of one bridged product (thesis Fig. 5.2).
@@ -157,9 +156,6 @@ BB_API bb_status bb_get_info(bb_matrix* matrix, int64_t* device_bytes, int32_t* 
 // --- products with vectors on the device, in the matrix's type; asynchronous on its stream
 // columns > 1: x is (cols, columns) and y (rows, columns), row-major.
 BB_API bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, int32_t columns);
-// Blocks of rows of X: y is (blocks, cols of X), y[p] = X_p' r_p; starts: blocks + 1 rows, on the host.
-BB_API bb_status bb_apply_blocks(bb_matrix* matrix, const void* r, const int64_t* starts, int32_t blocks,
-                                 void* y);
 // One read of X (narrow sparse or dense): margins = X w, derivative and risk of the loss, gradient = X'
 // derivative. loss: position in BMRM_LOSSES; weights may be NULL; y, weights float64 of rows; risk: one
 // double on the device.
@@ -179,9 +175,7 @@ BB_API bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* 
 BB_API bb_status bb_apply_blocks_host(bb_matrix* matrix, const double* r, const int64_t* starts,
                                       int32_t blocks, double* y, bb_times* times);
 
-// --- device memory for callers without a CUDA library of their own, and timing
-BB_API bb_status bb_alloc(int32_t device, int64_t bytes, void** out);
-BB_API bb_status bb_free(int32_t device, void* pointer);
+// --- copies, and timing
 BB_API bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes);
 // Seconds a product, from the replay of a graph of `repeats` products between two events.
 BB_API bb_status bb_time(bb_matrix* matrix, bb_operator op, int32_t columns, int32_t repeats,

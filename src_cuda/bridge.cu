@@ -13,9 +13,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 template <class From, class To>
 __global__ void convert(const From* from, int64_t n, To* to) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += int64_t(gridDim.x) * blockDim.x)
-        to[i] = To(from[i]);
+    BB_FOR (i, n) to[i] = To(from[i]);
 }
 
 }  // namespace

@@ -46,4 +46,23 @@ void with_values(bb_type type, bb_coding coding, F&& f) {
     return f(Kind<double, BB_DICTIONARY>());
 }
 
+// Calls f with a zero of the type found at run time; launches of f are checked.
+template <class F>
+void by_type(bb_type type, F&& f) {
+    if (type == BB_FLOAT32)
+        f(float());
+    else
+        f(double());
+    BB_CHECK(cudaGetLastError());
+}
+
+// Calls f with where values of so many bytes are stored, as a pointer to their type; null where there are
+// none.
+template <class F>
+void with_stored(int value_bytes, unsigned char* data, F&& f) {
+    if (value_bytes == 8) return f(reinterpret_cast<double*>(data));
+    if (value_bytes == 4) return f(reinterpret_cast<float*>(data));
+    f(value_bytes == 1 ? data : nullptr);
+}
+
 }  // namespace bmrm

@@ -35,14 +35,6 @@ void with_pack(int64_t cols, F&& f) {
     BB_CHECK(cudaGetLastError());
 }
 
-template <class F>
-void with_type(bb_type type, F&& f) {
-    if (type == BB_FLOAT32)
-        f(float());
-    else
-        f(double());
-}
-
 // Threads of a block over so many packs of columns: many, but not so that the last strip is mostly empty.
 int threads_across(int64_t packs) {
     int across = power_of_two(packs, kColumnThreads);
@@ -100,7 +92,7 @@ void Dense::reserve(int64_t doubles) {
 }
 
 void Dense::normal(const void* x, void* y) {
-    with_type(type_, [&](auto t) {
+    by_type(type_, [&](auto t) {
         using T = decltype(t);
         with_pack<T>(cols_, [&](auto v) {
             constexpr int VEC = decltype(v)::value;
@@ -125,7 +117,7 @@ void Dense::normal(const void* x, void* y) {
 }
 
 void Dense::transposed(const void* r, void* y) {
-    with_type(type_, [&](auto t) {
+    by_type(type_, [&](auto t) {
         using T = decltype(t);
         with_pack<T>(cols_, [&](auto v) {
             constexpr int VEC = decltype(v)::value;
@@ -159,7 +151,7 @@ void Dense::fused(int loss, double parameter, double scale, const void* w, const
                   const double* weights, void* margins, void* gradient, double* risk) {
     if (!can_fuse()) throw Failure(BB_INVALID, "the matrix has too many columns for the fused pass");
     FusedInput input = {loss, parameter, scale, labels, weights};
-    with_type(type_, [&](auto t) {
+    by_type(type_, [&](auto t) {
         using T = decltype(t);
         with_pack<T>(cols_, [&](auto v) {
             constexpr int VEC = decltype(v)::value;

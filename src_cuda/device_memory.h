@@ -46,7 +46,6 @@ class Memory {
     // time that arrays are freed.
     void settle() noexcept;
     int64_t used() const { return used_; }
-    int64_t peak() const { return peak_; }
 
     const int device;
     cudaStream_t stream = nullptr;  // work is ordered by it; a caller may put its own here
@@ -54,7 +53,7 @@ class Memory {
   private:
     cudaMemPool_t pool_ = nullptr;
     cudaStream_t own_ = nullptr;
-    int64_t used_ = 0, peak_ = 0, limit_ = 0;
+    int64_t used_ = 0, limit_ = 0;
 };
 
 // `size` elements on the device.
@@ -119,6 +118,11 @@ Array<T> on_device(Memory& memory, const std::vector<T>& source) {
     BB_CHECK(cudaStreamSynchronize(memory.stream));
     return out;
 }
+
+// A kernel's loop over [0, n): each thread takes every so many-th.
+#define BB_FOR(i, n)                                                                 \
+    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < int64_t(n); \
+         i += int64_t(gridDim.x) * blockDim.x)
 
 // Blocks of `threads` that cover `count`, at most what one dimension of a grid holds; kernels stride over the
 // rest.

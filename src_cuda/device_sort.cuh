@@ -38,9 +38,40 @@ inline Array<uint32_t> positions_of(Memory& memory, const Array<uint8_t>& flags)
 }
 
 static __global__ void number(uint32_t* out, int64_t n) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += int64_t(gridDim.x) * blockDim.x)
-        out[i] = uint32_t(i);
+    BB_FOR (i, n) out[i] = uint32_t(i);
+}
+
+template <class T>
+__global__ void pick(const T* from, const uint32_t* position, int64_t n, T* to) {
+    BB_FOR (i, n) to[i] = from[position[i]];
+}
+
+// What lies at `position`.
+template <class T>
+Array<T> picked(Memory& memory, const Array<T>& from, const Array<uint32_t>& position) {
+    Array<T> to(memory, position.size());
+    pick<<<blocks_for(to.size()), 256, 0, memory.stream>>>(from.data(), position.data(), to.size(),
+                                                           to.data());
+    BB_CHECK(cudaGetLastError());
+    return to;
+}
+
+// Of sorted keys below `values`: where each value begins, and where all end.
+template <class Key, class Place>
+__global__ void first_of_each(const Key* sorted, int64_t n, int64_t values, Place* first) {
+    BB_FOR (i, n + 1) {
+        const int64_t from = i == 0 ? 0 : int64_t(sorted[i - 1]) + 1, to = i == n ? values : sorted[i];
+        for (int64_t v = from; v <= to; v++) first[v] = Place(i);
+    }
+}
+
+template <class Place, class Key>
+Array<Place> firsts_of(Memory& memory, const Array<Key>& sorted, int64_t values) {
+    Array<Place> first(memory, values + 1);
+    first_of_each<<<blocks_for(sorted.size() + 1), 256, 0, memory.stream>>>(sorted.data(), sorted.size(),
+                                                                            values, first.data());
+    BB_CHECK(cudaGetLastError());
+    return first;
 }
 
 template <class Key>

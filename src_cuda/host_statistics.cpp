@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "failure.h"
+#include "length_bin.h"
 
 namespace {
 
 using bmrm::Failure;
 
 constexpr int kBits = 32;
-constexpr int64_t kExactLengths = 64;
 
 int highest_bit(uint32_t value) { return 31 - __builtin_clz(value); }
 
@@ -86,13 +86,7 @@ void count_rows(const int64_t* indptr, const int32_t* indices, int64_t rows, bb_
 
 }  // namespace
 
-extern "C" int32_t bb_length_bin(int64_t length) {
-    if (length <= kExactLengths) return length < 0 ? 0 : int32_t(length);
-    const int octave = 63 - __builtin_clzll(uint64_t(length));  // at least 6
-    const int quarter = int(length >> (octave - 2)) & 3;
-    const int bin = int(kExactLengths) + 1 + 4 * (octave - 6) + quarter;
-    return std::min<int32_t>(bin, BB_LENGTH_BINS - 1);
-}
+extern "C" int32_t bb_length_bin(int64_t length) { return bmrm::length_bin(length); }
 
 extern "C" bb_status bb_statistics_host(const int64_t* indptr, const int32_t* indices, int64_t rows,
                                         int64_t cols, int32_t value_bytes, int32_t vector_bytes,

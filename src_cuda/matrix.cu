@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 
 #include "kernels/blocks.cuh"
 #include "matrix.h"
@@ -62,7 +63,6 @@ void bb_matrix::finish(const bb_options& options) {
         throw Failure(BB_INVALID, "rows: found " + std::to_string(filled_rows) + " with " +
                                       std::to_string(filled) + " nonzeros, expected " +
                                       std::to_string(csr[0].rows) + " with " + std::to_string(csr[0].nnz));
-    memory.set_limit(options.memory_limit);
     const int given = coding.value_bytes();
     validate(memory, csr[0], given);
     if (options.coding) encode(memory, csr[0], coding);
@@ -88,6 +88,14 @@ void bb_matrix::finish(const bb_options& options) {
     prepare_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+template <class Launch>
+double bb_matrix::time_of(bb_operator op, int columns, int repeats, Launch&& launch) {
+    Array<unsigned char> x(memory, inputs(op) * columns * coding.vector_bytes());
+    Array<unsigned char> y(memory, outputs(op) * columns * coding.vector_bytes());
+    fill_random(memory, coding.type, x.data(), inputs(op) * columns);
+    return graph_seconds(memory.stream, repeats, [&] { launch(x.data(), y.data()); });
+}
+
 double bb_matrix::try_plan(bb_operator op, const bb_plan& plan, const Array<uint32_t>* order, bool timed,
                            bb_candidate& candidate, Product& product) {
     if (plan.kernel == BB_NARROW) {
@@ -103,25 +111,8 @@ double bb_matrix::try_plan(bb_operator op, const bb_plan& plan, const Array<uint
         candidate.bytes = product.format_bytes(csr[op], coding);
     }
     if (!timed) return candidate.predicted;
-    Array<unsigned char> x(memory, inputs(op) * coding.vector_bytes()),
-        y(memory, outputs(op) * coding.vector_bytes());
-    fill_random(memory, coding.type, x.data(), inputs(op));
-    std::swap(product, state[op].product);
-    const int chosen = state[op].chosen;
-    state[op].candidates.push_back(candidate);  // what apply() looks at
-    state[op].chosen = int(state[op].candidates.size()) - 1;
-    const auto restore = [&] {
-        state[op].candidates.pop_back();
-        state[op].chosen = chosen;
-        std::swap(product, state[op].product);
-    };
-    try {
-        candidate.measured = time(op, 1, tuning::kTimedProducts);
-    } catch (...) {
-        restore();
-        throw;
-    }
-    restore();
+    candidate.measured = time_of(op, 1, tuning::kTimedProducts,
+                                 [&](const void* x, void* y) { apply_by(op, plan, product, x, y); });
     return candidate.measured;
 }
 
@@ -160,18 +151,16 @@ void bb_matrix::choose(bb_operator op, const bb_options& options) {
         if (std::find(trials.begin(), trials.end(), at) == trials.end()) trials.insert(trials.begin(), at);
     }
     double best = INFINITY;
-    std::string refused;
+    std::exception_ptr refused;
     for (const int32_t i : trials) {
         Product product;
         double seconds;
         try {
             seconds = try_plan(op, plans[size_t(i)], &columns_[op].order, timed, list[size_t(i)], product);
         } catch (const Failure& failure) {
-            // A plan that finds no room is no candidate, as long as another does.
-            if (failure.status != BB_MEMORY || i == trials.back()) {
-                if (best == INFINITY) throw;
-            }
-            refused = failure.what();
+            // A plan that does not suit, or finds no room, is no candidate, as long as another is.
+            if (failure.status != BB_MEMORY && failure.status != BB_INVALID) throw;
+            refused = std::current_exception();
             continue;
         }
         if (op == BB_NORMAL && plans[size_t(i)].kernel == BB_NARROW) seconds *= tuning::kFusedWorth;
@@ -181,23 +170,28 @@ void bb_matrix::choose(bb_operator op, const bb_options& options) {
             s.product = std::move(product);
         }
     }
-    if (best == INFINITY) throw Failure(BB_MEMORY, refused);
+    if (best == INFINITY) std::rethrow_exception(refused);
     s.candidates = std::move(list);
+}
+
+// By a plan: with its own storage, or with the narrow format, which both operators share.
+void bb_matrix::apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y) {
+    if (plan.kernel != BB_NARROW) return product.apply(x, y, 1, csr[op], coding);
+    if (op == BB_NORMAL) return narrow_rows.apply(x, y, 1, csr[0], coding);
+    narrow.transposed(narrow_rows.sliced(), coding, x, y);
 }
 
 void bb_matrix::apply_one(bb_operator op, const void* x, void* y) {
     if (dense) return op == BB_NORMAL ? dense.normal(x, y) : dense.transposed(x, y);
-    if (!is_narrow(op)) return state[op].product.apply(x, y, 1, csr[op], coding);
-    if (op == BB_NORMAL) return narrow_rows.apply(x, y, 1, csr[0], coding);
-    narrow.transposed(narrow_rows.sliced(), coding, x, y);
+    apply_by(op, state[op].plan(), state[op].product, x, y);
 }
 
 void bb_matrix::apply(bb_operator op, const void* x, void* y, int columns) {
     if (state[op].chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
     if (columns == 1) return apply_one(op, x, y);
-    if (!dense && is_narrow(op) && op == BB_NORMAL) return narrow_rows.apply(x, y, columns, csr[0], coding);
-    if (!dense && !is_narrow(op) && state[op].product.takes_columns())
-        return state[op].product.apply(x, y, columns, csr[op], coding);
+    Product* all = dense ? nullptr : &state[op].product;
+    if (all && state[op].plan().kernel == BB_NARROW) all = op == BB_NORMAL ? &narrow_rows : nullptr;
+    if (all && all->takes_columns()) return all->apply(x, y, columns, csr[op], coding);
     const int bytes = coding.vector_bytes();
     const int64_t in = inputs(op), out = outputs(op);
     if (block_input.size() < in * columns * bytes)
@@ -233,8 +227,5 @@ void bb_matrix::fused(int loss, double parameter, double scale, const void* w, c
 }
 
 double bb_matrix::time(bb_operator op, int columns, int repeats) {
-    Array<unsigned char> x(memory, inputs(op) * columns * coding.vector_bytes());
-    Array<unsigned char> y(memory, outputs(op) * columns * coding.vector_bytes());
-    fill_random(memory, coding.type, x.data(), inputs(op) * columns);
-    return graph_seconds(memory.stream, repeats, [&] { apply(op, x.data(), y.data(), columns); });
+    return time_of(op, columns, repeats, [&](const void* x, void* y) { apply(op, x, y, columns); });
 }

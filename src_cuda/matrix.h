@@ -17,6 +17,8 @@ struct bb_operator_state {
     std::vector<bb_candidate> candidates;
     int chosen = -1;
     bmrm::Product product;
+
+    const bb_plan& plan() const { return candidates[size_t(chosen)].plan; }
 };
 
 struct bb_matrix {
@@ -54,9 +56,9 @@ struct bb_matrix {
 
   private:
     void apply_one(bb_operator op, const void* x, void* y);
-    bool is_narrow(bb_operator op) const {
-        return state[op].candidates[size_t(state[op].chosen)].plan.kernel == BB_NARROW;
-    }
+    void apply_by(bb_operator op, const bb_plan& plan, bmrm::Product& product, const void* x, void* y);
+    template <class Launch>
+    double time_of(bb_operator op, int columns, int repeats, Launch&& launch);
     void choose(bb_operator op, const bb_options& options);
     double try_plan(bb_operator op, const bb_plan& plan, const bmrm::Array<uint32_t>* order, bool timed,
                     bb_candidate& candidate, bmrm::Product& product);

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "kernels/blocks.cuh"
 #include "kernels/narrow.cuh"
 #include "kernels/parts.cuh"
 #include "products.h"

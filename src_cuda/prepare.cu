@@ -12,28 +12,26 @@ namespace {
 
 constexpr int kThreads = 256;
 
-#define BB_FOR(i, n)                                                                 \
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < int64_t(n); \
-         i += int64_t(gridDim.x) * blockDim.x)
-
 enum Fault { BAD_POINTER, BAD_COLUMN, UNSORTED, REPEATED, FAULTS };
 
-__global__ void shift_pointers(int64_t* ptr, int64_t count, int64_t by) { BB_FOR(i, count) ptr[i] += by; }
+__global__ void shift_pointers(int64_t* ptr, int64_t count, int64_t by) {
+    BB_FOR (i, count) ptr[i] += by;
+}
 
 // A column past 32 bits becomes the largest one, which validation refuses.
 __global__ void narrow_indices(const int64_t* from, int64_t count, uint32_t* to) {
-    BB_FOR(i, count) to[i] = from[i] < 0 || from[i] > 0xFFFFFFFE ? 0xFFFFFFFFu : uint32_t(from[i]);
+    BB_FOR (i, count) to[i] = from[i] < 0 || from[i] > 0xFFFFFFFE ? 0xFFFFFFFFu : uint32_t(from[i]);
 }
 
 __global__ void check_pointers(const int64_t* ptr, int64_t rows, int64_t nnz, int* fault) {
-    BB_FOR(r, rows)
-    if (ptr[r + 1] < ptr[r] || (r == 0 && ptr[0] != 0) || (r == rows - 1 && ptr[rows] != nnz))
-        fault[BAD_POINTER] = 1;
+    BB_FOR (r, rows)
+        if (ptr[r + 1] < ptr[r] || (r == 0 && ptr[0] != 0) || (r == rows - 1 && ptr[rows] != nnz))
+            fault[BAD_POINTER] = 1;
 }
 
 __global__ void check_columns(const uint32_t* col, const uint32_t* row, int64_t nnz, int64_t cols,
                               int* fault) {
-    BB_FOR(i, nnz) {
+    BB_FOR (i, nnz) {
         if (col[i] >= cols) fault[BAD_COLUMN] = 1;
         if (i > 0 && row[i] == row[i - 1] && col[i] <= col[i - 1])
             fault[col[i] < col[i - 1] ? UNSORTED : REPEATED] = 1;
@@ -41,16 +39,11 @@ __global__ void check_columns(const uint32_t* col, const uint32_t* row, int64_t 
 }
 
 __global__ void sort_keys(const uint32_t* col, const uint32_t* row, int64_t nnz, uint64_t* key) {
-    BB_FOR(i, nnz) key[i] = uint64_t(row[i]) << 32 | col[i];
+    BB_FOR (i, nnz) key[i] = uint64_t(row[i]) << 32 | col[i];
 }
 
 __global__ void key_columns(const uint64_t* key, int64_t nnz, uint32_t* col) {
-    BB_FOR(i, nnz) col[i] = uint32_t(key[i]);
-}
-
-template <class V>
-__global__ void gather(const V* from, const uint32_t* position, int64_t n, V* to) {
-    BB_FOR(i, n) to[i] = from[position[i]];
+    BB_FOR (i, nnz) col[i] = uint32_t(key[i]);
 }
 
 Array<unsigned char> gathered(Memory& memory, const Array<unsigned char>& from,
@@ -59,31 +52,19 @@ Array<unsigned char> gathered(Memory& memory, const Array<unsigned char>& from,
     Array<unsigned char> to(memory, bytes * n);
     const auto launch = [&](auto* out) {
         using V = std::remove_pointer_t<decltype(out)>;
-        gather<<<blocks_for(n), kThreads, 0, memory.stream>>>(reinterpret_cast<const V*>(from.data()),
-                                                              position.data(), n, out);
+        pick<<<blocks_for(n), kThreads, 0, memory.stream>>>(reinterpret_cast<const V*>(from.data()),
+                                                            position.data(), n, out);
         BB_CHECK(cudaGetLastError());
     };
     if (n == 0 || bytes == 0) return to;
-    if (bytes == 8)
-        launch(reinterpret_cast<double*>(to.data()));
-    else if (bytes == 4)
-        launch(reinterpret_cast<float*>(to.data()));
-    else
-        launch(to.data());
+    with_stored(bytes, to.data(), launch);
     return to;
-}
-
-// Keys are sorted: where each one begins.
-__global__ void pointers_of(const uint32_t* key, int64_t n, int64_t rows, int64_t* ptr) {
-    BB_FOR(i, n + 1) {
-        const int64_t from = i == 0 ? 0 : int64_t(key[i - 1]) + 1, to = i == n ? rows : key[i];
-        for (int64_t r = from; r <= to; r++) ptr[r] = i;
-    }
 }
 
 template <class V>
 __global__ void not_one(const V* values, int64_t n, int* found) {
-    BB_FOR(i, n) if (values[i] != V(1))* found = 1;
+    BB_FOR (i, n)
+        if (values[i] != V(1)) *found = 1;
 }
 
 constexpr int kMissing = 1024;
@@ -95,7 +76,7 @@ __global__ void encode_values(const Bits* values, int64_t n, const Bits* diction
     __shared__ Bits table[256];
     for (int i = int(threadIdx.x); i < size; i += int(blockDim.x)) table[i] = dictionary[i];
     __syncthreads();
-    BB_FOR(i, n) {
+    BB_FOR (i, n) {
         const Bits v = values[i];
         int low = 0, high = size - 1;
         while (low < high) {
@@ -241,21 +222,12 @@ Csr transpose(Memory& memory, const Csr& a, int value_bytes) {
     out.cols = a.rows;
     out.nnz = a.nnz;
     out.repeated = a.repeated;
-    out.ptr = Array<int64_t>(memory, out.rows + 1);
     Array<uint32_t> key(memory, a.nnz);
     BB_CHECK(cudaMemcpyAsync(key.data(), a.col.data(), size_t(a.nnz) * 4, cudaMemcpyDefault, memory.stream));
     const Array<uint32_t> position = sort_with_positions(memory, key, uint64_t(a.cols));
-    pointers_of<<<blocks_for(a.nnz + 1), kThreads, 0, memory.stream>>>(key.data(), a.nnz, out.rows,
-                                                                       out.ptr.data());
-    BB_CHECK(cudaGetLastError());
+    out.ptr = firsts_of<int64_t>(memory, key, out.rows);
     key.reset();
-    const Array<uint32_t> row = expand_rows(memory, a);
-    out.col = Array<uint32_t>(memory, a.nnz);
-    if (a.nnz) {
-        gather<<<blocks_for(a.nnz), kThreads, 0, memory.stream>>>(row.data(), position.data(), a.nnz,
-                                                                  out.col.data());
-        BB_CHECK(cudaGetLastError());
-    }
+    out.col = picked(memory, expand_rows(memory, a), position);
     out.values = gathered(memory, a.values, position, value_bytes);
     return out;
 }

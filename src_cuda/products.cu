@@ -1,5 +1,4 @@
 #include "kernels/binned.cuh"
-#include "kernels/blocks.cuh"
 #include "kernels/columns.cuh"
 #include "kernels/partial.cuh"
 #include "kernels/rows.cuh"
@@ -92,8 +91,6 @@ Product::Product(Memory& memory, const Csr& a, const ValueArray& coding, const b
     if (plan.kernel == BB_NARROW && a.repeated)
         throw Failure(BB_INVALID, "plan: a matrix with repeated columns in a row has no narrow form");
     sliced_ = build_sliced(memory, a, coding, plan, device, order);
-    if (sliced_.shared_bytes > device.shared_per_block)
-        throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
     with_values(coding.type, coding.coding, [&](auto kind) {
         using T = typename decltype(kind)::T;
         constexpr int CODING = decltype(kind)::CODING;

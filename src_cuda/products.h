@@ -18,7 +18,6 @@ class Product {
     void apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding);
     bool takes_columns() const { return plan_.kernel != BB_BINNED; }
     bool needs_csr() const { return memory_ && (plan_.kernel == BB_SUBWARP || plan_.kernel == BB_SPLIT); }
-    const bb_plan& plan() const { return plan_; }
     const Sliced& sliced() const { return sliced_; }
     // Bytes of the format that a product reads.
     int64_t format_bytes(const Csr& a, const ValueArray& coding) const;

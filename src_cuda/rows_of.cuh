@@ -7,8 +7,7 @@
 namespace bmrm {
 
 static __global__ void mark_starts(const int64_t* ptr, int64_t rows, uint32_t* mark) {
-    for (int64_t r = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; r < rows;
-         r += int64_t(gridDim.x) * blockDim.x)
+    BB_FOR (r, rows)
         if (ptr[r + 1] > ptr[r]) mark[ptr[r]] = uint32_t(r);
 }
 

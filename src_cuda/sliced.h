@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "blackbox.h"
+#include "host_device.h"
 
 namespace bmrm {
 
@@ -34,7 +35,6 @@ struct Item {
 
 constexpr uint32_t kNowhere = 0xFFFFFFFFu;  // destination of a chunk that only fills a slice
 constexpr uint32_t kSlot = 0x80000000u;     // flag of a destination among the partial sums; else it is a row
-constexpr int kMaxTiles = 256;
 constexpr int kWindowBits =
     16;  // rows are sorted by length within windows of 2^16, so that outputs stay close
 
@@ -49,11 +49,6 @@ struct Cut {
 };
 
 // Tiles, windows, threads and width of a chunk as one sortable key: long and wide first within a window.
-#ifdef __CUDACC__
-#define BB_HD __host__ __device__ inline
-#else
-#define BB_HD inline
-#endif
 
 BB_HD int log2_threads(int64_t length, int cap) {
     int log2 = 0;

@@ -36,21 +36,16 @@ __device__ __forceinline__ int tile_of(uint32_t col, int64_t tile, int shared) {
 }
 
 __global__ void invert(const uint32_t* order, int64_t n, uint32_t* rank) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += int64_t(gridDim.x) * blockDim.x)
-        rank[order[i]] = uint32_t(i);
+    BB_FOR (i, n) rank[order[i]] = uint32_t(i);
 }
 
 __global__ void tile_keys(const uint32_t* col, const uint32_t* rank, int64_t nnz, Cut cut, uint16_t* key) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < nnz;
-         i += int64_t(gridDim.x) * blockDim.x)
-        key[i] = uint16_t(tile_of(rank[col[i]], cut.tile, cut.shared));
+    BB_FOR (i, nnz) key[i] = uint16_t(tile_of(rank[col[i]], cut.tile, cut.shared));
 }
 
 __global__ void regroup(const uint32_t* col, const uint32_t* rank, const uint32_t* row_of,
                         const uint32_t* position, int64_t nnz, uint32_t* new_col, uint32_t* new_row) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < nnz;
-         i += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (i, nnz) {
         new_col[i] = rank[col[position[i]]];
         new_row[i] = row_of[position[i]];
     }
@@ -58,8 +53,7 @@ __global__ void regroup(const uint32_t* col, const uint32_t* rank, const uint32_
 
 __global__ void fragment_heads(const uint32_t* col, const uint32_t* row, int64_t nnz, Cut cut,
                                uint8_t* head) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < nnz;
-         i += int64_t(gridDim.x) * blockDim.x)
+    BB_FOR (i, nnz)
         head[i] = i == 0 || row[i] != row[i - 1] ||
                   tile_of(col[i], cut.tile, cut.shared) != tile_of(col[i - 1], cut.tile, cut.shared);
 }
@@ -67,8 +61,7 @@ __global__ void fragment_heads(const uint32_t* col, const uint32_t* row, int64_t
 __global__ void describe_fragments(const uint32_t* start, int64_t count, int64_t nnz, const uint32_t* col,
                                    const uint32_t* row_of, Cut cut, uint32_t* length, uint32_t* row,
                                    uint16_t* tile) {
-    for (int64_t f = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; f < count;
-         f += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (f, count) {
         length[f] = uint32_t((f + 1 < count ? start[f + 1] : nnz) - start[f]);
         row[f] = row_of[start[f]];
         tile[f] = uint16_t(tile_of(col[start[f]], cut.tile, cut.shared));
@@ -77,8 +70,7 @@ __global__ void describe_fragments(const uint32_t* start, int64_t count, int64_t
 
 __global__ void rows_as_fragments(const int64_t* ptr, int64_t rows, uint32_t* start, uint32_t* length,
                                   uint32_t* row, uint16_t* tile) {
-    for (int64_t r = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; r < rows;
-         r += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (r, rows) {
         start[r] = uint32_t(ptr[r]);
         length[r] = uint32_t(ptr[r + 1] - ptr[r]);
         row[r] = uint32_t(r);
@@ -86,26 +78,8 @@ __global__ void rows_as_fragments(const int64_t* ptr, int64_t rows, uint32_t* st
     }
 }
 
-template <class T>
-__global__ void pick(const T* from, const uint32_t* position, int64_t n, T* to) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += int64_t(gridDim.x) * blockDim.x)
-        to[i] = from[position[i]];
-}
-
-template <class T>
-Array<T> picked(Memory& memory, const Array<T>& from, const Array<uint32_t>& position) {
-    Array<T> to(memory, from.size());
-    pick<<<blocks_for(from.size()), kThreads, 0, memory.stream>>>(from.data(), position.data(), from.size(),
-                                                                  to.data());
-    BB_CHECK(cudaGetLastError());
-    return to;
-}
-
 __global__ void count_chunks(const uint32_t* length, int64_t count, int cap, uint32_t* chunks) {
-    for (int64_t f = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; f < count;
-         f += int64_t(gridDim.x) * blockDim.x)
-        chunks[f] = uint32_t(chunks_of(length[f], cap));
+    BB_FOR (f, count) chunks[f] = uint32_t(chunks_of(length[f], cap));
 }
 
 struct Chunks {
@@ -117,8 +91,7 @@ struct Chunks {
 __global__ void chop(const uint32_t* start, const uint32_t* length, const uint32_t* row, const uint16_t* tile,
                      const uint32_t* first, int64_t count, int cap, int grain, uint64_t* key, uint32_t* begin,
                      uint32_t* chunk_len, uint32_t* chunk_row) {
-    for (int64_t f = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; f < count;
-         f += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (f, count) {
         const uint32_t many = first[f + 1] - first[f];
         for (uint32_t k = 0; k < many; k++) {
             const uint32_t c = first[f] + k;
@@ -131,27 +104,14 @@ __global__ void chop(const uint32_t* start, const uint32_t* length, const uint32
     }
 }
 
-// Chunks are in order of rows: the first of each row, and one past the last.
-__global__ void first_of_rows(const uint32_t* chunk_row, int64_t chunks, int64_t rows, uint32_t* row_slot) {
-    for (int64_t c = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; c <= chunks;
-         c += int64_t(gridDim.x) * blockDim.x) {
-        const int64_t from = c == 0 ? 0 : int64_t(chunk_row[c - 1]) + 1,
-                      to = c == chunks ? rows : chunk_row[c];
-        for (int64_t r = from; r <= to; r++) row_slot[r] = uint32_t(c);
-    }
-}
-
 // Rows that are not one chunk.
 __global__ void mark_parted(const uint32_t* row_first, int64_t rows, uint8_t* mark) {
-    for (int64_t r = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; r < rows;
-         r += int64_t(gridDim.x) * blockDim.x)
-        mark[r] = row_first[r + 1] - row_first[r] != 1;
+    BB_FOR (r, rows) mark[r] = row_first[r + 1] - row_first[r] != 1;
 }
 
 __global__ void count_slots(const uint32_t* row_first, const uint32_t* rows, int64_t count, uint32_t* slots,
                             uint32_t* place) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-         i += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (i, count) {
         slots[i] = row_first[rows[i] + 1] - row_first[rows[i]];
         place[rows[i]] = uint32_t(i);
     }
@@ -160,8 +120,7 @@ __global__ void count_slots(const uint32_t* row_first, const uint32_t* rows, int
 // Chunks are in order of rows.
 __global__ void destinations(const uint32_t* chunk_row, int64_t chunks, const uint32_t* row_first,
                              const uint32_t* place, const uint32_t* slot, uint32_t* dest) {
-    for (int64_t c = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; c < chunks;
-         c += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (c, chunks) {
         const uint32_t row = chunk_row[c];
         dest[c] = row_first[row + 1] - row_first[row] == 1
                       ? row
@@ -170,9 +129,7 @@ __global__ void destinations(const uint32_t* chunk_row, int64_t chunks, const ui
 }
 
 __global__ void mark_long(const uint32_t* slot, int64_t count, uint32_t many, uint8_t* mark) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-         i += int64_t(gridDim.x) * blockDim.x)
-        mark[i] = slot[i + 1] - slot[i] > many;
+    BB_FOR (i, count) mark[i] = slot[i + 1] - slot[i] > many;
 }
 
 // A run of equal slices and where its parts lie.
@@ -421,32 +378,32 @@ Array<uint32_t> place_sums(Memory& memory, const Chunks& chunks, const ValueArra
     const cudaStream_t stream = memory.stream;
     if (out.rows >= kSlot || chunks.count >= kSlot)
         throw Failure(BB_INVALID, "the matrix has too many rows for one device");
-    Array<uint32_t> row_first(memory, out.rows + 1), place(memory, out.rows), dest(memory, chunks.count);
-    first_of_rows<<<blocks_for(chunks.count + 1), kThreads, 0, stream>>>(chunks.row.data(), chunks.count,
-                                                                         out.rows, row_first.data());
+    // Chunks are in order of rows.
+    const Array<uint32_t> row_first = firsts_of<uint32_t>(memory, chunks.row, out.rows);
+    Array<uint32_t> place(memory, out.rows), dest(memory, chunks.count);
     Array<uint8_t> mark(memory, out.rows);
     mark_parted<<<blocks_for(out.rows), kThreads, 0, stream>>>(row_first.data(), out.rows, mark.data());
     BB_CHECK(cudaGetLastError());
     out.parted = positions_of(memory, mark);
     const int64_t count = out.parted.size();
-    Array<uint32_t> slots(memory, count);
+    Array<uint32_t> of_row(memory, count);
     count_slots<<<blocks_for(count), kThreads, 0, stream>>>(row_first.data(), out.parted.data(), count,
-                                                            slots.data(), place.data());
+                                                            of_row.data(), place.data());
     BB_CHECK(cudaGetLastError());
-    out.slot = offsets_of(memory, slots);
+    out.slot = offsets_of(memory, of_row);
     destinations<<<blocks_for(chunks.count), kThreads, 0, stream>>>(
         chunks.row.data(), chunks.count, row_first.data(), place.data(), out.slot.data(), dest.data());
     BB_CHECK(cudaGetLastError());
     if (count) {
-        out.slots = out.slot.at(count);
-        const double mean = double(out.slots) / double(count);
+        const int64_t slots = out.slot.at(count);
+        const double mean = double(slots) / double(count);
         while (out.log2_lanes < 5 && mean > double(2 << out.log2_lanes)) out.log2_lanes++;
         mark = Array<uint8_t>(memory, count);
         mark_long<<<blocks_for(count), kThreads, 0, stream>>>(out.slot.data(), count,
                                                               many_slots(out.log2_lanes), mark.data());
         BB_CHECK(cudaGetLastError());
         out.longest = positions_of(memory, mark);
-        out.partial = Array<unsigned char>(memory, out.slots * coding.vector_bytes());
+        out.partial = Array<unsigned char>(memory, slots * coding.vector_bytes());
     }
     return dest;
 }
@@ -512,10 +469,9 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
     out.tile_item = on_device(memory, layout.tile_item);
     out.shared_bytes = out.cut.shared ? (out.cut.tile + 1) * coding.vector_bytes() : 0;
     if (coding.coding == BB_DICTIONARY) out.shared_bytes += 256 * coding.vector_bytes();
-    const int resident = plan.kernel != BB_NARROW && out.shared_bytes * 2 + 2 * tuning::kReservedShared <=
-                                                         device.shared_per_multiprocessor
-                             ? 2
-                             : 1;
+    const int resident = plan.kernel == BB_NARROW ? 1 : resident_blocks(device, out.shared_bytes);
+    if (resident == 0)
+        throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
     out.threads = tuning::kBlockThreads / resident;
     share_out(memory, runs, layout, out.cut, coding.value_bytes(), device.multiprocessors * resident, out);
     if (layout.items) {
@@ -530,14 +486,7 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
                 arguments, out.items.data(), out.dest.data(), out.local.data(), out.far.data(), values);
             BB_CHECK(cudaGetLastError());
         };
-        if (coding.value_bytes() == 8)
-            run_fill(reinterpret_cast<double*>(out.values.data()));
-        else if (coding.value_bytes() == 4)
-            run_fill(reinterpret_cast<float*>(out.values.data()));
-        else if (coding.value_bytes() == 1)
-            run_fill(out.values.data());
-        else
-            run_fill(static_cast<unsigned char*>(nullptr));
+        with_stored(coding.value_bytes(), out.values.data(), run_fill);
         BB_CHECK(cudaStreamSynchronize(memory.stream));  // device_runs must outlive the kernel's start
     }
     return out;

@@ -26,7 +26,6 @@ struct Sliced {
     // Rows that are not one chunk, the first slot of each among the partial sums, and which of them have
     // many.
     Array<uint32_t> parted, slot, longest;
-    int64_t slots = 0;
     int log2_lanes = 0;
     Array<unsigned char> partial;
 

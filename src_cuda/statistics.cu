@@ -1,5 +1,6 @@
 // What the choice of a kernel looks at, counted on the device; the same numbers as bb_statistics_host.
 #include "device_sort.cuh"
+#include "length_bin.h"
 #include "prepare.h"
 #include "rows_of.cuh"
 
@@ -10,22 +11,13 @@ namespace {
 constexpr int kThreads = 256;
 using Count = unsigned long long;
 
-__device__ int length_bin(int64_t length) {
-    if (length <= 64) return int(length);
-    const int octave = 63 - __clzll(length);
-    return 64 + (octave - 6) * 4 + int(length >> (octave - 2) & 3) + 1 < BB_LENGTH_BINS
-               ? 64 + (octave - 6) * 4 + int(length >> (octave - 2) & 3) + 1
-               : BB_LENGTH_BINS - 1;
-}
-
 __global__ void count_lengths(const int64_t* ptr, int64_t rows, Count* of_rows, Count* of_nnz,
                               Count* longest) {
     __shared__ Count row_bins[BB_LENGTH_BINS], nnz_bins[BB_LENGTH_BINS];
     for (int b = int(threadIdx.x); b < BB_LENGTH_BINS; b += kThreads) row_bins[b] = nnz_bins[b] = 0;
     __syncthreads();
     Count most = 0;
-    for (int64_t r = int64_t(blockIdx.x) * kThreads + threadIdx.x; r < rows;
-         r += int64_t(gridDim.x) * kThreads) {
+    BB_FOR (r, rows) {
         const int64_t length = ptr[r + 1] - ptr[r];
         const int bin = length_bin(length);
         atomicAdd(row_bins + bin, Count(1));
@@ -46,8 +38,7 @@ __global__ void count_changes(const uint32_t* col, const uint32_t* row, int64_t 
     __shared__ unsigned bins[34];
     if (threadIdx.x < 34) bins[threadIdx.x] = 0;
     __syncthreads();
-    for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < nnz;
-         i += int64_t(gridDim.x) * kThreads) {
+    BB_FOR (i, nnz) {
         int bit = 33;
         if (i > 0 && row[i] == row[i - 1]) bit = 32 - __clz(int(col[i] ^ col[i - 1]));
         atomicAdd(bins + bit, 1u);
@@ -57,19 +48,15 @@ __global__ void count_changes(const uint32_t* col, const uint32_t* row, int64_t 
 }
 
 __global__ void count_columns(const uint32_t* col, int64_t nnz, unsigned* count) {
-    for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < nnz;
-         i += int64_t(gridDim.x) * kThreads)
-        atomicAdd(count + col[i], 1u);
+    BB_FOR (i, nnz) atomicAdd(count + col[i], 1u);
 }
 
 __global__ void complement(uint32_t* values, int64_t n) {
-    for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < n; i += int64_t(gridDim.x) * kThreads)
-        values[i] = ~values[i];
+    BB_FOR (i, n) values[i] = ~values[i];
 }
 
 __global__ void widen(const uint32_t* from, int64_t n, int64_t* to) {
-    for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < n; i += int64_t(gridDim.x) * kThreads)
-        to[i] = from[i];
+    BB_FOR (i, n) to[i] = from[i];
 }
 
 }  // namespace

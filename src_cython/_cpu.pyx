@@ -80,27 +80,7 @@ cdef TransposePolicy _policy(transpose) noexcept:
     return TransposePolicy.always if transpose else TransposePolicy.never
 
 
-cdef _input(value, tuple shape, str name):
-    """`value` as an aligned C-contiguous float64 array of that shape, copied only where it is not."""
-    array = np.require(value, dtype=np.float64, requirements=("C", "A"))
-    if array.shape != shape:
-        raise ParameterError(f"{name}: found shape {array.shape}, expected {shape}")
-    return array
-
-
-cdef _output(out, tuple shape):
-    """`out` when it can be written in place, a new array when it is None."""
-    if out is None:
-        return np.empty(shape)
-    if not isinstance(out, np.ndarray) or out.dtype != np.float64 or out.shape != shape:
-        raise ParameterError(f"out: expected a float64 array of shape {shape}")
-    if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
-        raise ParameterError("out: expected a writeable, aligned, C-contiguous array")
-    return out
-
-
-cdef inline void* _address(array) except? NULL:
-    return <void*><size_t>array.ctypes.data
+include "vectors.pxi"
 
 
 cdef _integers(value, str name, bint narrow):
@@ -420,9 +400,7 @@ cdef class Matrix:
                [3., 4.]])
         """
         cdef CMatrix* X = self._get()
-        R = np.require(R, dtype=np.float64, requirements=("C", "A"))
-        if R.ndim != 2 or R.shape[0] != self._m:
-            raise ParameterError(f"R: found shape {R.shape}, expected ({self._m}, K)")
+        R = _columns(R, self._m, "R")
         cdef int64_t K = R.shape[1]
         out = _output(out, (self._d, K))
         cdef const double* source = <const double*>_address(R)

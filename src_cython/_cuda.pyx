@@ -42,6 +42,7 @@ cdef int check(bb_status status, invalid=ParameterError) except -1:
     raise BmrmError(text)
 
 
+include "vectors.pxi"
 include "cuda/arguments.pxi"
 include "cuda/structures.pxi"
 include "cuda/choice.pxi"
@@ -145,7 +146,7 @@ cdef class Matrix:
         self._device = _device(device)
         self._m, self._d = _shape(shape)
         self._transpose = transpose is None or bool(transpose)
-        cdef bb_options options = self._options(plan, tune, coding, memory_limit)
+        cdef bb_options options = self._options(plan, tune, coding)
         idx = _vector(indices, "indices")
         idx_type = _stored_type(idx, None, (np.int32, np.int64), "indices", "integers", "iu")
         ptr = _row_pointers(indptr, self._device, self._m, idx.shape[0])
@@ -160,7 +161,7 @@ cdef class Matrix:
                 val, dtype, (np.float32, np.float64), "data", "real numbers", "fiub")
         self._dtype = np.dtype(self._dtype)
         self._nnz = idx.shape[0]
-        self._create(np.dtype(idx_type).itemsize, val is None, options.memory_limit)
+        self._create(np.dtype(idx_type).itemsize, val is None, _memory_limit(memory_limit))
         try:
             self._append_all(ptr, idx, idx_type, val)
             self._finish(options)
@@ -221,7 +222,7 @@ cdef class Matrix:
         check(status, DataError)
         return self
 
-    cdef bb_options _options(self, plan, tune, coding, memory_limit) except *:
+    cdef bb_options _options(self, plan, tune, coding) except *:
         cdef bb_options options
         memset(&options, 0, sizeof(options))
         options.tuning = _choice(tune, TUNINGS, "tune")
@@ -232,7 +233,6 @@ cdef class Matrix:
                 raise ParameterError(f"plan: found {len(both)} plans, expected one for X and one for X^T")
             options.forced = 1
             options.plan[0], options.plan[1] = _plan_from(both[0]), _plan_from(both[1])
-        options.memory_limit = _memory_limit(memory_limit)
         options.constants = _constants_from(constants(self._device))
         return options
 
@@ -432,9 +432,6 @@ cdef class Matrix:
         out = _output(out, (blocks, self._d))
         if blocks == 0:
             return out
-        if blocks == 1 and cuts_array[0] == 0 and cuts_array[1] == self._m:
-            self._apply(BB_TRANSPOSED, r, out, 1)
-            return out
         cdef const double* source = <const double*>_address(r)
         cdef const int64_t* cuts = <const int64_t*>_address(cuts_array)
         cdef double* target = <double*>_address(out)
@@ -470,7 +467,7 @@ cdef class Matrix:
         >>> Matrix([0, 1], [1], None, (1, 2)).matmat([[0.0, 0.0], [3.0, 4.0]])
         array([[3., 4.]])
         """
-        return self._columns(BB_NORMAL, W, "W", self._d, self._m, out)
+        return self._apply_columns(BB_NORMAL, W, "W", self._d, self._m, out)
 
     def rmatmat(self, R, out=None):
         """Product X^T R for several columns, reading X^T once for up to 32 of them.
@@ -497,12 +494,10 @@ cdef class Matrix:
         array([[0., 0.],
                [3., 4.]])
         """
-        return self._columns(BB_TRANSPOSED, R, "R", self._m, self._d, out)
+        return self._apply_columns(BB_TRANSPOSED, R, "R", self._m, self._d, out)
 
-    cdef _columns(self, bb_operator op, x, str name, int64_t rows_in, int64_t rows_out, out):
-        x = np.require(x, dtype=np.float64, requirements=("C", "A"))
-        if x.ndim != 2 or x.shape[0] != rows_in:
-            raise ParameterError(f"{name}: found shape {x.shape}, expected ({rows_in}, K)")
+    cdef _apply_columns(self, bb_operator op, x, str name, int64_t rows_in, int64_t rows_out, out):
+        x = _columns(x, rows_in, name)
         count = x.shape[1]
         out = _output(out, (rows_out, count))
         if 0 < count <= MOST_COLUMNS:

@@ -78,7 +78,6 @@ cdef extern from "blackbox.h" nogil:
         int32_t tuning, transpose, coding, forced
         bb_plan plan[2]
         bb_constants constants
-        int64_t memory_limit
 
     ctypedef struct bb_times:
         double convert_in, upload, product, download, convert_out
@@ -111,7 +110,6 @@ cdef extern from "blackbox.h" nogil:
     bb_status bb_get_info(bb_matrix *matrix, int64_t *device_bytes, int32_t *coding, double *prepare_seconds)
 
     bb_status bb_apply(bb_matrix *matrix, bb_operator op, const void *x, void *y, int32_t columns)
-    bb_status bb_apply_blocks(bb_matrix *matrix, const void *r, const int64_t *starts, int32_t blocks, void *y)
     bb_status bb_fused(bb_matrix *matrix, int32_t loss, double parameter, double scale, const void *w,
                        const double *labels, const double *weights, void *margins, void *gradient, double *risk)
     bb_status bb_can_fuse(bb_matrix *matrix, int32_t *yes)
@@ -124,7 +122,5 @@ cdef extern from "blackbox.h" nogil:
     bb_status bb_apply_blocks_host(bb_matrix *matrix, const double *r, const int64_t *starts, int32_t blocks,
                                    double *y, bb_times *times)
 
-    bb_status bb_alloc(int32_t device, int64_t bytes, void **out)
-    bb_status bb_free(int32_t device, void *pointer)
     bb_status bb_copy(int32_t device, void *to, const void *from_, int64_t bytes)
     bb_status bb_time(bb_matrix *matrix, bb_operator op, int32_t columns, int32_t repeats, double *seconds)

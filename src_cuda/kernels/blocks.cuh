@@ -1,13 +1,12 @@
 // Small kernels round the products of several columns, and the numbers that timings run on.
 #pragma once
-#include "../device_memory.h"
+#include "../csr.h"
 
 namespace bmrm {
 
 template <class T>
 __global__ void random_numbers(T* out, int64_t n) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (i, n) {
         uint64_t h = (uint64_t(i) + 1) * 0x9E3779B97F4A7C15ull;  // splitmix64
         h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9ull;
         h = (h ^ h >> 27) * 0x94D049BB133111EBull;
@@ -17,9 +16,7 @@ __global__ void random_numbers(T* out, int64_t n) {
 
 template <class T>
 __global__ void transpose_small(const T* from, int64_t rows, int64_t cols, T* to) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * cols;
-         i += int64_t(gridDim.x) * blockDim.x)
-        to[i % cols * rows + i / cols] = from[i];
+    BB_FOR (i, rows * cols) to[i % cols * rows + i / cols] = from[i];
 }
 
 struct BlockStarts {
@@ -29,20 +26,10 @@ struct BlockStarts {
 // r as a matrix with a column a block of rows, zero outside its block.
 template <class T>
 __global__ void spread(const T* r, int64_t rows, BlockStarts starts, int blocks, T* out) {
-    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * blocks;
-         i += int64_t(gridDim.x) * blockDim.x) {
+    BB_FOR (i, rows * blocks) {
         const int64_t row = i / blocks, block = i % blocks;
         out[i] = row >= starts.at[block] && row < starts.at[block + 1] ? r[row] : T(0);
     }
-}
-
-template <class F>
-void by_type(bb_type type, F&& f) {
-    if (type == BB_FLOAT32)
-        f(float());
-    else
-        f(double());
-    BB_CHECK(cudaGetLastError());
 }
 
 inline void fill_random(Memory& memory, bb_type type, void* out, int64_t n) {

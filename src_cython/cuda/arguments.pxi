@@ -38,29 +38,6 @@ cdef _threads(threads):
     return _integer(threads, "threads", 1, 4096)
 
 
-cdef _input(value, tuple shape, str name):
-    """`value` as an aligned C-contiguous float64 array of that shape, copied only where it is not."""
-    array = np.require(value, dtype=np.float64, requirements=("C", "A"))
-    if array.shape != shape:
-        raise ParameterError(f"{name}: found shape {array.shape}, expected {shape}")
-    return array
-
-
-cdef _output(out, tuple shape):
-    """`out` when it can be written in place, a new array when it is None."""
-    if out is None:
-        return np.empty(shape)
-    if not isinstance(out, np.ndarray) or out.dtype != np.float64 or out.shape != shape:
-        raise ParameterError(f"out: expected a float64 array of shape {shape}")
-    if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
-        raise ParameterError("out: expected a writeable, aligned, C-contiguous array")
-    return out
-
-
-cdef inline void* _address(array) except? NULL:
-    return <void*><size_t>array.ctypes.data
-
-
 class _DeviceArray:
     """What ``__cuda_array_interface__`` tells of a C-contiguous array on a device."""
 
