@@ -14,11 +14,16 @@ itself, not from the Gram matrix, so that rounding of the latter cannot leak int
 Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 """
 
+from __future__ import annotations
+
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _cpu, _qp
-from bmrm.errors import ParameterError
+from bmrm import _qp
+from bmrm.errors import DeviceMemoryError, ParameterError
+from bmrm.objective import Cut, Iterate, Planes, Weights
 from bmrm.regularizers import Regularizer
 from bmrm.vectors import dot
 
@@ -39,17 +44,47 @@ def default_max_cuts(n_features: int, groups: int) -> int:
     return max(4 * groups, min(MOST_CUTS, CUT_BYTES // (8 * max(1, n_features))))
 
 
+class Store(Protocol):
+    """Where the gradients of the cuts are kept, numbered from 0."""
+
+    width: int
+    size: int
+    """Cuts in use; new ones go behind them."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many cuts."""
+
+    def append(self, planes: Planes) -> Vector:
+        """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Any) -> tuple[Any, float]:
+        """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+
+    def move(self, to: int, source: int) -> None:
+        """Copy a cut over another."""
+
+    def merge(self, i: int, j: int, share: float) -> None:
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, shape (size, width)."""
+
+
 class Bundle:
     """Cutting planes of a risk that is a sum over ``groups`` blocks of rows.
 
     Parameters
     ----------
-    n_features : int
+    store : Store
     groups : int, default 1
         Number of blocks P; every call of `add` brings one cut for each.
     max_cuts : int, optional
         Most cuts kept; beyond it idle cuts go, then cuts of one block are merged into their aggregate.
-    threads : int, default 1
+        Fewer where memory ends earlier.
     origin : object, optional
         What the cuts bound, for whoever wants to use them again.
 
@@ -60,24 +95,19 @@ class Bundle:
     """
 
     def __init__(
-        self,
-        n_features: int,
-        groups: int = 1,
-        max_cuts: int | None = None,
-        threads: int = 1,
-        origin: object = None,
+        self, store: Store, groups: int = 1, max_cuts: int | None = None, origin: object = None
     ) -> None:
-        self.groups, self.threads, self.origin = groups, threads, origin
-        self.max_cuts = default_max_cuts(n_features, groups) if max_cuts is None else max_cuts
+        self.store, self.groups, self.origin = store, groups, origin
+        self.max_cuts = default_max_cuts(store.width, groups) if max_cuts is None else max_cuts
         if self.max_cuts < 3 * groups:
             raise ParameterError(
                 f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 a cut per pass"
             )
         self.size = 0
-        self._allocate(min(self.max_cuts, 32 * groups), n_features)
+        self._allocate(min(self.max_cuts, 32 * groups))
 
-    def _allocate(self, capacity: int, n_features: int) -> None:
-        self._cuts = np.empty((capacity, n_features))
+    def _allocate(self, capacity: int) -> None:
+        self.store.reserve(capacity)
         self._gram = np.zeros((capacity, capacity))
         self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
@@ -88,17 +118,18 @@ class Bundle:
     @property
     def n_features(self) -> int:
         """Length of a cut's gradient."""
-        return int(self._cuts.shape[1])
+        return self.store.width
 
     @property
     def nbytes(self) -> int:
         """Bytes held by the cuts and their Gram matrix."""
-        return int(self._cuts.nbytes + self._gram.nbytes)
+        return self.store.nbytes + int(self._gram.nbytes)
 
     @property
     def gradients(self) -> Vector:
-        """The cuts' gradients a, shape (cuts, n_features); a view."""
-        return self._cuts[: self.size]
+        """The cuts' gradients a, shape (cuts, n_features)."""
+        self.store.size = self.size
+        return self.store.get()
 
     @property
     def offsets(self) -> Vector:
@@ -115,43 +146,41 @@ class Bundle:
         """The dual solution of the last `minimise`, shape (cuts,); a view."""
         return self._alpha[: self.size]
 
-    def add(self, gradients: Vector, offsets: Vector) -> None:
-        """Add one cut for each block: ``R_p(w) >= <gradients[p], w> + offsets[p]``."""
-        self._make_room()
+    def add(self, cut: Cut) -> None:
+        """Add one cut for each block, ``R_p(w) >= <a_p, w> + b_p``, after `make_room`."""
         first, n = self.size, self.size + self.groups
         new = slice(first, n)
-        self._cuts[new], self._offset[new] = gradients, offsets
+        products = self.store.append(cut.planes)
+        self._offset[new] = cut.offsets
         self._group[new], self._idle[new] = np.arange(self.groups), 0
         # The first cuts hold all the mass; later ones get theirs from the QP.
         self._alpha[new] = 1.0 if first == 0 else 0.0
-        rows = np.empty((n, self.groups))
-        _cpu.gram(self._cuts[:n], self._cuts[new], rows, threads=self.threads)
-        self._gram[:n, new] = rows
-        self._gram[new, :n] = rows.T
+        self._gram[new, :n] = products
+        self._gram[:n, new] = products.T
         # Last, so that an interrupt leaves a bundle of whole cuts.
         self.size = n
 
-    def minimise(self, reg: Regularizer, best: float, rel_tol: float) -> tuple[Vector, float]:
+    def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
         """Minimise the model.
 
         Parameters
         ----------
         reg : Regularizer
-        best : float
-            The best objective known.
+        best : Iterate
+            The best point known.
         rel_tol : float
-            The QP may end with a gap of this share of ``best`` minus its dual value.
+            The QP may end with a gap of this share of its objective minus the dual value.
 
         Returns
         -------
-        w : ndarray of shape (n_features,)
+        w : Weights
             The model's minimiser.
         bound : float
             A lower bound on the optimum.
         """
         n = self.size
         gradient = np.empty(n)
-        tiny = 1e-15 * max(1.0, abs(best))
+        tiny = 1e-15 * max(1.0, abs(best.objective))
         _qp.solve(
             self._gram,
             self._offset[:n],
@@ -160,19 +189,17 @@ class Bundle:
             reg.lam,
             self._alpha[:n],
             gradient,
-            best=best,
+            best=best.objective,
             rel_tol=rel_tol,
             abs_tol=tiny,
             max_changes=MAX_CHANGES,
         )
         alpha = self._alpha[:n]
         self._idle[:n] = np.where(alpha > 0.0, 0, self._idle[:n] + 1)
-        a = np.empty(self.n_features)
-        _cpu.combine(self._cuts[:n], alpha, a, threads=self.threads)
-        w = reg.minimiser(a)
-        return w, reg.value(w) + dot(w, a) + dot(self._offset[:n], alpha)
+        w, least = self.store.minimise(reg, alpha, best.w)
+        return w, least + dot(self._offset[:n], alpha)
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Make place for one more cut a block."""
         idle = self._idle[: self.size] > PATIENCE
         if np.count_nonzero(idle) > self.size // 4:
@@ -180,24 +207,28 @@ class Bundle:
         wanted = self.size + self.groups
         if wanted > self.max_cuts:
             self._drop_idle(wanted - self.max_cuts)
+        if self.size + self.groups > len(self._offset) and len(self._offset) < self.max_cuts:
+            try:
+                self._grow(min(self.max_cuts, 2 * len(self._offset)))
+            except DeviceMemoryError:
+                self.max_cuts = len(self._offset)
         while self.size + self.groups > self.max_cuts:
             self._merge_lightest()
-        if self.size + self.groups > len(self._offset):
-            self._grow(min(self.max_cuts, 2 * len(self._offset)))
+        self.store.size = self.size
 
     def _grow(self, capacity: int) -> None:
-        n, cuts, gram = self.size, self._cuts, self._gram
+        n, gram = self.size, self._gram
         scalars = self._offset, self._alpha, self._group, self._idle
-        self._allocate(capacity, self.n_features)
-        self._cuts[:n], self._gram[:n, :n] = cuts[:n], gram[:n, :n]
+        self._allocate(capacity)
+        self._gram[:n, :n] = gram[:n, :n]
         self._offset[:n], self._alpha[:n], self._group[:n], self._idle[:n] = (x[:n] for x in scalars)
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
         n = len(kept)
-        # Row by row, without a copy of the cuts: kept increases, so a row is read before it is overwritten.
+        # One by one, without a copy of all: kept increases, so a cut is read before it is overwritten.
         for to, source in enumerate(kept):
             if to != source:
-                self._cuts[to] = self._cuts[source]
+                self.store.move(to, int(source))
         self._offset[:n], self._alpha[:n] = self._offset[kept], self._alpha[kept]
         self._group[:n], self._idle[:n] = self._group[kept], self._idle[kept]
         self._gram[:n, :n] = self._gram[np.ix_(kept, kept)]
@@ -220,8 +251,8 @@ class Bundle:
         mass = self._alpha[i] + self._alpha[j]
         share = self._alpha[i] / mass if mass > 0.0 else 0.5
         n = self.size
-        for array in (self._cuts, self._offset):
-            array[i] = share * array[i] + (1.0 - share) * array[j]
+        self.store.merge(int(i), int(j), float(share))
+        self._offset[i] = share * self._offset[i] + (1.0 - share) * self._offset[j]
         row = share * self._gram[i, :n] + (1.0 - share) * self._gram[j, :n]
         row[i] = share * row[i] + (1.0 - share) * row[j]
         self._gram[i, :n] = self._gram[:n, i] = row

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _qp
+from bmrm.host_steps import HostSteps
 from bmrm.losses import Loss
 from bmrm.objective import Design, Iterate, Objective
 
@@ -51,10 +52,11 @@ def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector 
     ndarray of shape (n_features,), or None
         None where rounding or overflow leave no positive definite Hessian.
     """
-    design, reg = objective.design, objective.reg
+    design, reg, steps = objective.design, objective.reg, objective.steps
+    assert isinstance(steps, HostSteps)
     m, d = design.shape
     s, hessian = np.empty(m), np.empty((d, d))
-    total = objective.risk.curvature(at.margins, at.intercept, s)
+    total = steps.rows.curvature(at.margins, at.intercept, s)
     design.weighted_gram(s, hessian)
     if objective.profile and total > 0.0:
         mixed = np.empty((1, d))
@@ -64,4 +66,5 @@ def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector 
     step = gradient + reg.gradient(at.w)
     if not _qp.cholesky_solve(hessian, step) or not np.isfinite(step).all():
         return None
-    return at.w - step
+    w: Vector = at.w - step
+    return w

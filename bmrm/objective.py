@@ -2,6 +2,11 @@
 
     J(w) = lam Omega(w) + R(w),    R(w) = sum_i s_i loss(x_i . w, y_i) / sum_i s_i
 
+The loop works on *lines*: from the best point to another the margins are known at both ends, so that to
+search the line, to move to a point of it and to take the derivatives there need no product with X.  Where
+weights and margins live, and how the passes over the rows are made, is the business of `Steps`:
+``host_steps.py`` has NumPy arrays and the loss's compiled sums, ``device_steps.py`` keeps all on a GPU.
+
 An unpenalised intercept is profiled out, ``R(w) = min_b R(w, b)``, which keeps the problem convex in w
 alone.  Its cuts stay exact without ever finding the minimising b exactly: if b_low and b_high bracket it,
 the joint cuts of R(w, b) at both have slopes g_low <= 0 <= g_high in b, and the mean of the two cuts whose
@@ -10,7 +15,7 @@ slope in b is zero bounds R(w, b) from below for every b, hence its minimum over
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +25,13 @@ from bmrm.errors import DataError
 from bmrm.linesearch import Bracket, bracket_minimum
 from bmrm.losses import Loss
 from bmrm.regularizers import Regularizer
-from bmrm.vectors import dot_rows
 
 Vector = NDArray[np.float64]
+Starts = NDArray[np.int64]
+Weights: TypeAlias = Any
+"""A point w where `Steps` keeps it: an array, or a handle of one on a device."""
+Margins: TypeAlias = Any
+"""Margins X w, likewise."""
 
 LONGEST_STEP = 100.0
 """The direction is known to rounding of w, and a longer step would make much of that."""
@@ -49,69 +58,150 @@ class Design(Protocol):
     def matvec(self, w: Vector, out: Vector) -> object:
         """``out = X w``."""
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> object:
+    def rmatvec_blocks(self, r: Vector, starts: Starts, out: Vector) -> object:
         """``out[p] = X_p' r_p`` for each block of rows."""
 
     def weighted_gram(self, s: Vector, out: Vector) -> object:
         """``out = X' diag(s) X``."""
 
 
+class Searched(NamedTuple):
+    """The end of a search along a line: the step, and the margins and the risk there."""
+
+    step: float
+    margins: Margins
+    risk: float
+
+
+class Planes(NamedTuple):
+    """Cutting planes at one point, one for each block of rows.
+
+    Attributes
+    ----------
+    gradients : ndarray of shape (blocks, width), or None
+        None where the store of the cuts has them already.
+    products : ndarray of shape (blocks, cuts + blocks), or None
+        Of the gradients with those of all cuts, where they are known.
+    at_point : ndarray of shape (blocks,)
+        Of the gradients with the point.
+    risk, slope : ndarray of shape (blocks,)
+        Risk of each block's rows, and sum of their derivatives.
+    """
+
+    gradients: Vector | None
+    products: Vector | None
+    at_point: Vector
+    risk: Vector
+    slope: Vector
+
+
+class Steps(Protocol):
+    """Weights, margins and derivatives where they live, and the passes over them."""
+
+    seconds: float
+    """Time of products that nobody waited for: what the next wait includes."""
+
+    def weights(self, w: Vector) -> Weights:
+        """Take weights in."""
+
+    def array(self, w: Weights) -> Vector:
+        """Give weights out."""
+
+    def margins(self, w: Weights) -> Margins:
+        """``X w``."""
+
+    def direction(self, z: Margins, end: Margins) -> Margins:
+        """``end - z``; the margins ``end`` may be used up."""
+
+    def between(self, w: Weights, end: Weights, t: float) -> Weights:
+        """``w + t (end - w)``."""
+
+    def penalty(self, reg: Regularizer, w: Weights) -> float:
+        """``lam Omega(w)``."""
+
+    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> tuple[float, float]:
+        """Coefficients of the derivative of ``lam Omega`` along ``w + t (end - w)``."""
+
+    def search(
+        self, z: Margins, end: Margins, penalty: tuple[float, float], first: float, accuracy: float
+    ) -> tuple[Margins, Searched]:
+        """Minimise J along a line; return the direction too."""
+
+    def slope(self, z: Margins, dz: Margins, t: float, b: float) -> tuple[float, float]:
+        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
+
+    def risk(self, z: Margins, dz: Margins | None, t: float, b: float) -> tuple[float, Margins]:
+        """Risk at ``z + t dz + b``, and the margins ``z + t dz``; without dz, t is 0."""
+
+    def derivatives(
+        self, z: Margins, dz: Margins | None, t: float, b: float, which: int
+    ) -> tuple[float, float]:
+        """Keep the derivatives of all rows, the first or second of two sets; return risk and their sum."""
+
+    def mix_derivatives(self, share: float) -> None:
+        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+
+    def planes(
+        self, z: Margins, dz: Margins | None, t: float, starts: Starts, w: Weights, end: Weights
+    ) -> Planes:
+        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+
+    def mixed_planes(self, starts: Starts, w: Weights, end: Weights, t: float) -> Planes:
+        """Cutting planes of the first derivatives as they are."""
+
+
 class Iterate(NamedTuple):
     """A point with all that is known of it."""
 
-    w: Vector
-    margins: Vector
+    w: Weights
+    margins: Margins
     intercept: float
     objective: float
 
 
 class Cut(NamedTuple):
-    """Cutting planes at one point, one for each block of rows, and the risk there."""
+    """Cutting planes as the bundle takes them, and the risk at their point."""
 
-    gradients: Vector
+    planes: Planes
     offsets: Vector
-    intercept: float
     risk: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether every entry of the gradients is a number."""
+        if self.planes.gradients is not None:
+            return bool(np.isfinite(self.planes.gradients).all())
+        assert self.planes.products is not None
+        return bool(np.isfinite(self.planes.products).all())
+
+    @property
+    def gradient(self) -> Vector:
+        """Gradient of the risk, where the gradients of its parts are on the host."""
+        assert self.planes.gradients is not None
+        return np.asarray(self.planes.gradients.sum(axis=0))
 
 
 class Objective:
-    """A regularised risk on resident data.
+    """J for one data set, loss and regulariser.
 
     Parameters
     ----------
     design : Design
-        X, with its constant column where the intercept is penalised.
+    steps : Steps
+        Bound to the design, the loss, the labels and the weights.
     loss : Loss
     reg : Regularizer
-    y : ndarray of shape (n_samples,)
-        Coded labels.
-    weights : ndarray of shape (n_samples,), or None
     profile : bool
         Minimise over an unpenalised intercept.
     blocks : int
         Number of blocks of rows, each with a cut of its own; 1 where ``profile``, since the blocks share b.
-    threads : int
     """
 
     def __init__(
-        self,
-        design: Design,
-        loss: Loss,
-        reg: Regularizer,
-        y: Vector,
-        weights: Vector | None,
-        *,
-        profile: bool,
-        blocks: int,
-        threads: int,
+        self, design: Design, steps: Steps, loss: Loss, reg: Regularizer, *, profile: bool, blocks: int
     ) -> None:
-        self.design, self.loss, self.reg, self.profile = design, loss, reg, profile
-        m = design.shape[0]
-        scale = 1.0 / (m if weights is None else float(weights.sum()))
-        self.risk = loss.risk(y, weights, scale, threads)
-        self.starts = np.linspace(0, m, blocks + 1).astype(np.int64)
-        self._everything = np.array([0, m], np.int64)
-        self._r = np.empty(m)
+        self.design, self.steps, self.loss, self.reg, self.profile = design, steps, loss, reg, profile
+        self.starts = np.linspace(0, design.shape[0], blocks + 1).astype(np.int64)
         self._bias = 0.0
 
     @property
@@ -121,94 +211,127 @@ class Objective:
 
     def model(self, point: Iterate) -> tuple[Vector, float]:
         """Weights and intercept as the user sees them; a penalised intercept is the design's last weight."""
+        w = self.steps.array(point.w)
         if isinstance(self.design, WithConstant):
-            return point.w[:-1], float(point.w[-1]) * self.design.value
-        return point.w, point.intercept
+            return w[:-1], float(w[-1]) * self.design.value
+        return w, point.intercept
 
-    def margins(self, w: Vector) -> Vector:
-        """``X w``."""
-        z = np.empty(self.design.shape[0])
-        self.design.matvec(w, z)
-        return z
+    def evaluate(self, w: Weights) -> Iterate:
+        """Evaluate J at ``w`` from a new product."""
+        return self._at(w, self.steps.margins(w), None, 0.0, 0.0)
 
-    def at(self, w: Vector, z: Vector, accuracy: float) -> Iterate:
-        """Evaluate J at ``w`` with margins ``z``; with a profiled intercept to within ``accuracy``."""
-        b = self._bracket_intercept(z, z, 0.0, accuracy).nearest if self.profile else 0.0
-        return Iterate(w, z, b, self.reg.value(w) + self._risk_at(z, b, self._everything)[0])
+    def line(self, best: Iterate, end: Weights) -> Line:
+        """Return the line from the best point to ``end``, by a product with X."""
+        return Line(self, best, end, self.steps.margins(end))
 
-    def _risk_at(self, z: Vector, b: float, starts: NDArray[np.int64]) -> tuple[float, Vector, float]:
-        """Risk, risk by block and slope in b; the rows' derivatives are left in ``_r``."""
-        values, slopes = self.risk.cut(z, z, 0.0, b, starts, self._r)
-        extra = self.loss.intercept_slope
-        return float(values.sum()) + extra * b, values, float(slopes.sum()) + extra
+    def _at(self, w: Weights, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Iterate:
+        """Evaluate J at ``w`` with margins ``z + t dz``; with a profiled intercept to within ``accuracy``."""
+        b = self._bracket_intercept(z, dz, t, accuracy).nearest if self.profile else 0.0
+        risk, moved = self.steps.risk(z, dz, t, b)
+        return Iterate(w, moved, b, self._whole(w, risk, b))
 
-    def _bracket_intercept(self, z: Vector, dz: Vector, t: float, accuracy: float) -> Bracket:
+    def _whole(self, w: Weights, risk: float, b: float) -> float:
+        return self.steps.penalty(self.reg, w) + risk + self.loss.intercept_slope * b
+
+    def _bracket_intercept(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Bracket:
         """Bracket the b that minimises R at margins ``z + t dz``, starting from the last one found."""
+        along = z if dz is None else dz
 
         def slope(b: float) -> float:
-            return self.risk.slope(z, dz, t, b)[1] + self.loss.intercept_slope
+            return self.steps.slope(z, along, t, b)[1] + self.loss.intercept_slope
 
         found = bracket_minimum(slope, self._bias, 0.1, accuracy)
         self._bias = found.nearest
         return found
 
-    def search(self, best: Iterate, dw: Vector, dz: Vector, first: float, accuracy: float) -> float:
-        """Minimise J along ``best + t dw``, 0 <= t <= 100, from stored margins alone: no product with X.
+    def _profiled_slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
+        """Slope along a line of the risk minimised over b."""
+        found = self._bracket_intercept(z, dz, t, 0.1 * accuracy)
+        low, high = (self.steps.slope(z, dz, t, b)[0] for b in (found.low, found.high))
+        return found.share_low * low + (1.0 - found.share_low) * high
+
+
+class Line:
+    """The points ``w + t (end - w)`` from the best one on, with their margins.
+
+    Parameters
+    ----------
+    objective : Objective
+    best : Iterate
+    end : Weights
+    margins : Margins or None
+        Of ``end``; None where it is the best point itself.
+    """
+
+    def __init__(self, objective: Objective, best: Iterate, end: Weights, margins: Margins | None) -> None:
+        self.objective, self.best, self.end = objective, best, end
+        self._margins, self._dz = margins, None
+        self._searched: Searched | None = None
+
+    def search(self, first: float, accuracy: float) -> float:
+        """Minimise J along the line, 0 <= t <= 100, from stored margins alone: no product with X.
 
         Parameters
         ----------
-        best : Iterate
-        dw, dz : ndarray
-            Direction and its margins ``X dw``.
         first : float
             First step to try.
         accuracy : float
             J at the step returned exceeds the minimum on the ray by no more than this.
         """
-        p, q = self.reg.line(best.w, dw)
+        objective, steps = self.objective, self.objective.steps
+        p, q = steps.penalty_line(objective.reg, self.best.w, self.end)
+        if not objective.profile:
+            self._dz, self._searched = steps.search(self.best.margins, self._margins, (p, q), first, accuracy)
+            return self._searched.step
+        z, dz = self.best.margins, self._direction()
 
         def slope(t: float) -> float:
-            return p + q * t + self._slope_along(best, dz, t, accuracy)
+            return p + q * t + objective._profiled_slope(z, dz, t, accuracy)
 
         start = slope(0.0)
         if not start < 0.0:
             return 0.0
         return min(bracket_minimum(slope, 0.0, first, accuracy, start).nearest, LONGEST_STEP)
 
-    def _slope_along(self, best: Iterate, dz: Vector, t: float, accuracy: float) -> float:
-        if not self.profile:
-            return self.risk.slope(best.margins, dz, t, 0.0)[0]
-        found = self._bracket_intercept(best.margins, dz, t, 0.1 * accuracy)
-        low, high = (self.risk.slope(best.margins, dz, t, b)[0] for b in (found.low, found.high))
-        return found.share_low * low + (1.0 - found.share_low) * high
+    def at(self, t: float, accuracy: float) -> Iterate:
+        """Evaluate J at a point of the line; with a profiled intercept to within ``accuracy``."""
+        objective = self.objective
+        w = objective.steps.between(self.best.w, self.end, t)
+        if self._searched is not None and self._searched.step == t:
+            _, moved, risk = self._searched
+            return Iterate(w, moved, 0.0, objective._whole(w, risk, 0.0))
+        return objective._at(w, self.best.margins, self._direction(), t, accuracy)
 
-    def cut(self, w: Vector, z: Vector, accuracy: float) -> Cut:
-        """Take the cutting planes of R at ``w``, whose margins are ``z``."""
-        if self.profile:
-            return self._profiled_cut(w, z, accuracy)
-        risk, by_block, _ = self._risk_at(z, 0.0, self.starts)
-        gradients = self._gradients(self.starts)
-        return Cut(gradients, by_block - dot_rows(gradients, w), 0.0, risk)
+    def cut(self, t: float, accuracy: float) -> Cut:
+        """Take the cutting planes of R at a point of the line."""
+        objective, steps = self.objective, self.objective.steps
+        z, dz = self.best.margins, self._direction()
+        if objective.profile:
+            return self._profiled_cut(z, dz, t, accuracy)
+        planes = steps.planes(z, dz, t, objective.starts, self.best.w, self.end)
+        return Cut(planes, planes.risk - planes.at_point, float(planes.risk.sum()))
 
-    def _gradients(self, starts: NDArray[np.int64]) -> Vector:
-        out = np.empty((len(starts) - 1, self.design.shape[1]))
-        self.design.rmatvec_blocks(self._r, starts, out)
-        return out
+    def _direction(self) -> Margins | None:
+        if self._dz is None and self._margins is not None:
+            self._dz = self.objective.steps.direction(self.best.margins, self._margins)
+        return self._dz
 
-    def _profiled_cut(self, w: Vector, z: Vector, accuracy: float) -> Cut:
-        found = self._bracket_intercept(z, z, 0.0, accuracy)
-        risk_low, _, slope_low = self._risk_at(z, found.low, self._everything)
-        r_low = self._r.copy()
-        risk_high, _, slope_high = self._risk_at(z, found.high, self._everything)
+    def _profiled_cut(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Cut:
+        objective, steps = self.objective, self.objective.steps
+        extra = objective.loss.intercept_slope
+        found = objective._bracket_intercept(z, dz, t, accuracy)
+        risk_low, slope_low = steps.derivatives(z, dz, t, found.low, 0)
+        risk_high, slope_high = steps.derivatives(z, dz, t, found.high, 1)
+        risk_low, slope_low = risk_low + extra * found.low, slope_low + extra
+        risk_high, slope_high = risk_high + extra * found.high, slope_high + extra
         # The slopes are taken again here: the mean's slope in b must vanish for these very derivatives.
         if max(slope_low, -slope_high) > ROUNDING:
-            raise DataError(f"loss {self.loss.name}: no intercept minimises the risk; fit without one")
+            raise DataError(f"loss {objective.loss.name}: no intercept minimises the risk; fit without one")
         width = slope_high - slope_low
         share = min(1.0, max(0.0, slope_high / width)) if width > ROUNDING else 1.0
-        self._r *= 1.0 - share
-        self._r += share * r_low
-        gradients = self._gradients(self._everything)
+        steps.mix_derivatives(share)
+        planes = steps.mixed_planes(objective.starts, self.best.w, self.end, t)
         level = share * (risk_low - slope_low * found.low) + (1.0 - share) * (
             risk_high - slope_high * found.high
         )
-        return Cut(gradients, level - dot_rows(gradients, w), found.nearest, min(risk_low, risk_high))
+        return Cut(planes, level - planes.at_point, min(risk_low, risk_high))

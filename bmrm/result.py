@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -41,6 +41,13 @@ class Clock:
         finally:
             self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - start
 
+    def move(self, part: str, to: str, seconds: float) -> None:
+        """Charge time to another part than it was measured in."""
+        if seconds:
+            seconds = min(seconds, self.parts[part])
+            self.parts[part] -= seconds
+            self.parts[to] = self.parts.get(to, 0.0) + seconds
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -59,8 +66,6 @@ class Progress:
     seconds : dict
         By part, since the start.
     elapsed : float
-    w, intercept
-        The best iterate so far.
     """
 
     iteration: int
@@ -72,12 +77,11 @@ class Progress:
     step: float
     seconds: dict[str, float]
     elapsed: float
-    w: Vector = field(repr=False)
-    intercept: float
+    model: Callable[[], tuple[Vector, float]] = field(repr=False)
 
     def best(self) -> tuple[Vector, float]:
-        """Weights and intercept of the best iterate so far."""
-        return self.w, self.intercept
+        """Weights and intercept of the best iterate so far, fetched from where it lives."""
+        return self.model()
 
     def row(self) -> dict[str, Any]:
         """As an entry of `Result.history`."""

@@ -15,7 +15,8 @@ one cut closes the gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.newton import newton_point
-from bmrm.objective import Iterate, Objective
+from bmrm.objective import Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
 
 Vector = NDArray[np.float64]
@@ -107,7 +108,7 @@ class BundleMethod:
         self.status: Status = "interrupted"
         self.iteration = 0
         self.step, self.shift = 1.0, FARTHEST
-        self.best = self._evaluate(w)
+        self.best = self._evaluate(objective.steps.weights(w))
         self._evaluated = True
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
@@ -122,7 +123,7 @@ class BundleMethod:
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
-        self._add_cut(self.best.w, self.best.margins)
+        self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
         while not self._ended():
             self.iteration += 1
             w = self._minimise_model()
@@ -134,14 +135,14 @@ class BundleMethod:
             if self.newton:
                 w = self._newton_point(w)
             with self.clock("products"):
-                z = self.objective.margins(w)
-            advance(w, z)
+                line = self.objective.line(self.best, w)
+            advance(line)
 
-    def _minimise_model(self) -> Vector:
+    def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
         with self.clock("qp"):
             share = QP_TOL[self.settings.solver]
-            w, bound = self.bundle.minimise(self.objective.reg, self.best.objective, share)
+            w, bound = self.bundle.minimise(self.objective.reg, self.best, share)
         if bound > self.bound:
             self._note_progress(bound - self.bound)
             self.bound = bound
@@ -153,69 +154,76 @@ class BundleMethod:
             )
         return w
 
-    def _newton_point(self, minimiser: Vector) -> Vector:
+    def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
         with self.clock("newton"):
             w = newton_point(self.objective, self.best, self._gradient)
         self.newton = w is not None
         return minimiser if w is None else w
 
-    def _search_and_cut(self, w: Vector, z: Vector) -> None:
-        """Search the line from the best point to ``w``; cut beyond the new best, or (Newton) right at it."""
-        best, accuracy = self.best, self._accuracy()
-        dw, dz = w - best.w, z - best.margins
+    def _search_and_cut(self, line: Line) -> None:
+        """Search the line from the best point; cut beyond the new best, or (Newton) right at it."""
+        before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
-        with self.clock("search"):
-            self.step = self.objective.search(best, dw, dz, first, accuracy)
-        self._improve(best.w + self.step * dw, best.margins + self.step * dz)
-        stuck = best.objective - self.best.objective < STUCK * min(self.gap, abs(best.objective))
+        with self._waiting("search"):
+            self.step = line.search(first, self._accuracy())
+        self._improve(line, self.step)
+        stuck = before - self.best.objective < STUCK * min(self.gap, abs(before))
         reach = 10.0 * max(self.shift, self.step) if stuck else 2.0 * self.step
         self.shift = 0.0 if self.newton else min(FARTHEST, reach)
-        self._cut_on_line(best, dw, dz, self.step, self.shift)
+        self._cut_on_line(line, self.step, self.shift)
         # The next Newton step needs the gradient at the best point, and that this one was of use.
         self.newton = self.newton and not stuck
 
-    def _cut_at_minimiser(self, w: Vector, z: Vector) -> None:
+    def _cut_at_minimiser(self, line: Line) -> None:
         """Cut at the model's minimiser itself."""
-        best = self.best
-        self._improve(w, z)
-        self._cut_on_line(best, w - best.w, z - best.margins, 0.0, 1.0)
+        self._improve(line, 1.0)
+        self._cut_on_line(line, 0.0, 1.0)
 
-    def _cut_on_line(self, start: Iterate, dw: Vector, dz: Vector, step: float, shift: float) -> None:
-        """Cut at ``start + (step + shift) d``, or closer to ``step`` where the loss overflows."""
+    def _cut_on_line(self, line: Line, step: float, shift: float) -> None:
+        """Cut at ``step + shift`` on the line, or closer to ``step`` where the loss overflows."""
         for _ in range(TRIES):
-            t = step + shift
-            if self._add_cut(start.w + t * dw, start.margins + t * dz):
+            if self._add_cut(line, step + shift):
                 return
             shift *= 0.1
         raise BmrmError("the risk is not finite anywhere near the best iterate")
 
-    def _add_cut(self, w: Vector, z: Vector) -> bool:
-        """Add the cut at ``w``; False where the risk there is too large for the cut to mean anything."""
-        with self.clock("products"):
-            cut = self.objective.cut(w, z, self._accuracy())
+    def _add_cut(self, line: Line, t: float) -> bool:
+        """Add the cut at a point of the line; False where the risk is too large for it to mean anything."""
+        with self.clock("bundle"):
+            self.bundle.make_room()
+        with self._waiting("products"):
+            cut = line.cut(t, self._accuracy())
         # Negated, so that NaN is refused as well.
-        if not (cut.risk <= USELESS * self._first_objective and np.isfinite(cut.gradients).all()):
+        if not (cut.risk <= USELESS * self._first_objective and cut.finite):
             return False
         with self.clock("bundle"):
-            self.bundle.add(cut.gradients, cut.offsets)
-        self._gradient = cut.gradients.sum(axis=0)
+            self.bundle.add(cut)
+        if self.newton:
+            self._gradient = cut.gradient
         return True
 
-    def _improve(self, w: Vector, z: Vector) -> None:
-        """Make ``w`` the best iterate if it is."""
-        with self.clock("loss"):
-            found = self.objective.at(w, z, self._accuracy())
+    def _improve(self, line: Line, t: float) -> None:
+        """Make a point of the line the best iterate if it is."""
+        with self._waiting("loss"):
+            found = line.at(t, self._accuracy())
         if found.objective < self.best.objective:
             self._note_progress(self.best.objective - found.objective)
             self.best, self._evaluated = found, False
 
-    def _evaluate(self, w: Vector) -> Iterate:
+    @contextmanager
+    def _waiting(self, part: str) -> Iterator[None]:
+        """Charge the block to ``part``, but what it waits for products on a device to them."""
+        steps = self.objective.steps
+        before = steps.seconds
+        with self.clock(part):
+            yield
+        self.clock.move(part, "products", steps.seconds - before)
+
+    def _evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product, free of what rounding added up along the way."""
         with self.clock("products"):
-            z = self.objective.margins(w)
-        with self.clock("loss"):
-            return self.objective.at(w, z, 0.0)
+            return self.objective.evaluate(w)
 
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""
@@ -259,7 +267,7 @@ class BundleMethod:
             self._last_progress = self.iteration
 
     def _observe(self) -> bool:
-        w, intercept = self.objective.model(self.best)
+        best = self.best
         state = Progress(
             iteration=self.iteration,
             objective=self.best.objective,
@@ -270,8 +278,7 @@ class BundleMethod:
             step=self.step,
             seconds=dict(self.clock.parts),
             elapsed=self.clock.elapsed,
-            w=w,
-            intercept=intercept,
+            model=lambda: self.objective.model(best),
         )
         self.history.append(state.row())
         return self.settings.callback is not None and bool(self.settings.callback(state))

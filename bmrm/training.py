@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
-from bmrm.bundle import Bundle
+from bmrm.bundle import Bundle, Store
 from bmrm.dataset import Dataset, WithConstant
+from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
+from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.labels import encode
 from bmrm.losses import Loss
 from bmrm.newton import newton_pays
-from bmrm.objective import Design, Objective
+from bmrm.objective import Design, Objective, Steps
+from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
 from bmrm.solver import BundleMethod, Callback, Settings
 from bmrm.weights import ClassWeight
@@ -146,24 +149,15 @@ def solve(
     design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
     profile = fit_intercept and not penalize_intercept
     newton = solver == "ocas" and newton_pays(design, chosen)
-    objective = Objective(
-        design,
-        chosen,
-        regularizers.get(reg, lam),
-        labels,
-        data.weights,
-        profile=profile,
-        blocks=_blocks(cuts_per_pass, design, several_pay=solver == "ocas" and not newton, profile=profile),
-        threads=data.threads,
-    )
-    bundle = Bundle(
-        design.shape[1],
-        objective.blocks,
-        max_cuts,
-        data.threads,
-        origin=_origin(data, chosen, profile, scaling),
-    )
-    w, bundle = _start(warm_start, bundle, scaling)
+    regularizer = regularizers.get(reg, lam)
+    several_pay = solver == "ocas" and not newton and data.device == "cpu"
+    blocks = _blocks(cuts_per_pass, design, several_pay=several_pay, profile=profile)
+    origin = _origin(data, chosen, profile, scaling)
+    known = _known_bundle(warm_start, origin, blocks)
+    steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
+    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
+    bundle = known or Bundle(store, blocks, max_cuts, origin)
+    w = _start(warm_start, design.shape[1], scaling)
     run = BundleMethod(objective, bundle, settings, w, newton=newton)
     run.minimise()
     return _result(run, data, classes)
@@ -223,7 +217,7 @@ def _blocks(cuts_per_pass: int | str, design: Design, *, several_pay: bool, prof
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
-        # that.
+        # that.  On a GPU no pass does.
         cheap = design.nnz > max(1000 * d, 4_000_000) and m >= 64 * BLOCKS
         return BLOCKS if cheap and several_pay and not profile else 1
     if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= m:
@@ -243,24 +237,47 @@ def _origin(data: Dataset, loss: Loss, profile: bool, scaling: float | None) -> 
     return data, function, profile, scaling
 
 
-def _start(
-    warm_start: Result | Vector | None, bundle: Bundle, scaling: float | None
-) -> tuple[Vector, Bundle]:
-    """Choose the first point, and the old bundle over the new one where its cuts still hold."""
-    d = bundle.n_features
+def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
+    """Return the bundle of an earlier result where its cuts still hold."""
+    if not isinstance(warm_start, Result):
+        return None
+    known = warm_start.bundle
+    return known if known.origin == origin and known.groups == blocks and len(known) else None
+
+
+def _place(
+    data: Dataset,
+    design: Design,
+    loss: Loss,
+    reg: Regularizer,
+    labels: Vector,
+    scaling: float | None,
+    known: Bundle | None,
+) -> tuple[Steps, Store]:
+    """Choose where weights, margins and cuts live: with the matrix where the loss is compiled, else here."""
+    scale = 1.0 / data.total_weight
+    on_device = hasattr(data.matrix, "problem")
+    if on_device and isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2):
+        steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
+        return steps, steps.cuts
+    risk = loss.risk(labels, data.weights, scale, data.threads)
+    store = HostCuts(design.shape[1], data.threads) if known is None else known.store
+    return HostSteps(design, risk), store
+
+
+def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) -> Vector:
+    """Choose the first point."""
     if warm_start is None:
-        return np.zeros(d), bundle
+        return np.zeros(d)
     if isinstance(warm_start, Result):
-        w, known = warm_start.w, warm_start.bundle
+        w = warm_start.w
         if scaling is not None:
             w = np.append(w, warm_start.intercept / scaling)
-        if known.origin == bundle.origin and known.groups == bundle.groups and len(known):
-            bundle = known
     else:
         w = np.asarray(warm_start, np.float64)
     if w.shape != (d,) or not np.isfinite(w).all():
         raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
-    return w.copy(), bundle
+    return w.copy()
 
 
 def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:

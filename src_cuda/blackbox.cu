@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "blackbox.h"
+#include "handle.h"
 #include "kernels/blocks.cuh"
-#include "matrix.h"
 
 using namespace bmrm;
 
@@ -16,12 +16,6 @@ std::atomic<pid_t> first_process{0};
 
 void expect(bool holds, const char* text) {
     if (!holds) throw Failure(BB_INVALID, text);
-}
-
-void forked() {
-    throw Failure(
-        BB_FORKED,
-        "the process was forked after its first use of the device; start workers by spawn, or before");
 }
 
 void touch_device() {
@@ -62,18 +56,6 @@ bb_device usable(int id) {
                                         std::to_string(device.major) + "." + std::to_string(device.minor) +
                                         "; 7.5 is the least");
     return device;
-}
-
-// A call on a handle: the lock, the device, the check for a fork.
-template <class Body>
-bb_status on(bb_matrix* matrix, Body&& body) noexcept {
-    return guarded([&] {
-        expect(matrix != nullptr, "no matrix");
-        if (getpid() != matrix->process) forked();
-        const std::lock_guard<std::recursive_mutex> hold(matrix->lock);
-        const OnDevice scope(matrix->device.id);
-        body();
-    });
 }
 
 // Statistics of an operator whose every row has every column.
@@ -142,7 +124,7 @@ bb_status bb_create(int32_t device, int64_t rows, int64_t cols, int64_t nnz, int
 
 bb_status bb_append(bb_matrix* matrix, int64_t rows, const int64_t* indptr, const void* indices,
                     const void* values) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect(!matrix->finished, "the matrix is finished");
         Csr& a = matrix->csr[0];
         expect(rows >= 0 && matrix->filled_rows + rows <= a.rows, "more rows than were announced");
@@ -162,7 +144,7 @@ bb_status bb_append(bb_matrix* matrix, int64_t rows, const int64_t* indptr, cons
 }
 
 bb_status bb_finish(bb_matrix* matrix, const bb_options* options) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect(!matrix->finished, "the matrix is finished");
         matrix->finish(*options);
     });
@@ -204,12 +186,12 @@ void bb_destroy(bb_matrix* matrix) {
 }
 
 bb_status bb_get_stats(bb_matrix* matrix, bb_operator op, bb_stats* stats) {
-    return on(matrix, [&] { *stats = matrix->state[op].stats; });
+    return on_matrix(matrix, [&] { *stats = matrix->state[op].stats; });
 }
 
 bb_status bb_get_candidates(bb_matrix* matrix, bb_operator op, bb_candidate* list, int32_t capacity,
                             int32_t* count, int32_t* chosen) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         const bb_operator_state& s = matrix->state[op];
         *count = int32_t(s.candidates.size());
         *chosen = s.chosen;
@@ -218,7 +200,7 @@ bb_status bb_get_candidates(bb_matrix* matrix, bb_operator op, bb_candidate* lis
 }
 
 bb_status bb_get_info(bb_matrix* matrix, int64_t* device_bytes, int32_t* coding, double* prepare_seconds) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         *device_bytes = matrix->memory.used();
         *coding = matrix->coding.coding;
         *prepare_seconds = matrix->prepare_seconds;
@@ -226,7 +208,7 @@ bb_status bb_get_info(bb_matrix* matrix, int64_t* device_bytes, int32_t* coding,
 }
 
 bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, int32_t columns) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(columns >= 1, "columns: expected at least 1");
         matrix->apply(op, x, y, columns);
@@ -235,26 +217,26 @@ bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, in
 
 bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
                    const double* labels, const double* weights, void* margins, void* gradient, double* risk) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect_ready(matrix);
         matrix->fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
     });
 }
 
 bb_status bb_can_fuse(bb_matrix* matrix, int32_t* yes) {
-    return on(matrix, [&] { *yes = matrix->can_fuse(); });
+    return on_matrix(matrix, [&] { *yes = matrix->can_fuse(); });
 }
 
 bb_status bb_synchronize(bb_matrix* matrix) {
-    return on(matrix, [&] { BB_CHECK(cudaStreamSynchronize(matrix->memory.stream)); });
+    return on_matrix(matrix, [&] { BB_CHECK(cudaStreamSynchronize(matrix->memory.stream)); });
 }
 
 bb_status bb_get_stream(bb_matrix* matrix, void** stream) {
-    return on(matrix, [&] { *stream = matrix->memory.stream; });
+    return on_matrix(matrix, [&] { *stream = matrix->memory.stream; });
 }
 
 bb_status bb_set_stream(bb_matrix* matrix, void* stream) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         BB_CHECK(cudaStreamSynchronize(matrix->memory.stream));
         matrix->memory.stream = static_cast<cudaStream_t>(stream);
     });
@@ -262,7 +244,7 @@ bb_status bb_set_stream(bb_matrix* matrix, void* stream) {
 
 bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, double* y, int32_t columns,
                         bb_times* times) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(columns >= 1, "columns: expected at least 1");
         matrix->bridge.apply(matrix->memory, matrix->coding.type, x, matrix->inputs(op) * columns, y,
@@ -273,7 +255,7 @@ bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, doub
 
 bb_status bb_apply_blocks_host(bb_matrix* matrix, const double* r, const int64_t* starts, int32_t blocks,
                                double* y, bb_times* times) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(blocks >= 1, "blocks: expected at least 1");
         matrix->bridge.apply(
@@ -290,7 +272,7 @@ bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes) {
 }
 
 bb_status bb_time(bb_matrix* matrix, bb_operator op, int32_t columns, int32_t repeats, double* seconds) {
-    return on(matrix, [&] {
+    return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(columns >= 1 && repeats >= 1, "columns, repeats: expected at least 1");
         *seconds = matrix->time(op, columns, repeats);

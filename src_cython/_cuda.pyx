@@ -7,6 +7,7 @@ touches no driver; the first call that needs a device does.
 from typing import NamedTuple
 
 from blackbox cimport *
+from training cimport *
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -678,6 +679,10 @@ cdef class Matrix:
         check(status)
         return seconds
 
+    def problem(self, loss, parameter, labels, weights, scale, constant):
+        """Return a `Problem` on this matrix; the arguments are its."""
+        return Problem(self, loss, parameter, labels, weights, scale, constant)
+
     # --- what it is
 
     @property
@@ -806,3 +811,6 @@ cdef class Matrix:
         from bmrm.explain import explain
 
         return explain(self.report())
+
+
+include "cuda/training.pxi"

@@ -142,32 +142,37 @@ class ScalarLoss(Loss):
         unknown = set(params) - {self.parameter}
         if unknown:
             raise ParameterError(f"loss {self.name}: unknown parameter {min(unknown)!r}")
-        self._value = 0.0
+        self.parameter_value = 0.0
         if self.parameter is not None:
             spec = PARAMETERS[self.parameter]
-            self._value = float(params.get(self.parameter, spec.default))
+            self.parameter_value = float(params.get(self.parameter, spec.default))
             self._check_parameter(spec)
 
     def _check_parameter(self, spec: Parameter) -> None:
-        above = self._value > spec.low or (spec.from_low and self._value == spec.low)
-        if not (above and self._value < spec.high):
+        above = self.parameter_value > spec.low or (spec.from_low and self.parameter_value == spec.low)
+        if not (above and self.parameter_value < spec.high):
             wanted = f">= {spec.low:g}" if spec.from_low else f"> {spec.low:g}"
             wanted += "" if spec.high == np.inf else f" and < {spec.high:g}"
-            raise ParameterError(f"{self.parameter}: found {self._value:g}, expected {wanted}")
+            raise ParameterError(f"{self.parameter}: found {self.parameter_value:g}, expected {wanted}")
+
+    @property
+    def number(self) -> int:
+        """Position of the formula among the compiled ones."""
+        return _losses.names().index(self.name)
 
     @property
     def smooth(self) -> bool:
         """Whether the formula has a second derivative."""
-        return _losses.smooth(_losses.names().index(self.name))
+        return _losses.smooth(self.number)
 
     @property
     def params(self) -> dict[str, float]:
         """Parameters by name; empty for most losses."""
-        return {} if self.parameter is None else {self.parameter: self._value}
+        return {} if self.parameter is None else {self.parameter: self.parameter_value}
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""
-        return _losses.Risk(_losses.names().index(self.name), self._value, y, weights, scale, threads)
+        return _losses.Risk(self.number, self.parameter_value, y, weights, scale, threads)
 
 
 LossFunction = Callable[[Vector, Vector], tuple[Vector, Vector]]

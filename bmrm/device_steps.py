@@ -1,0 +1,186 @@
+"""The steps of a solve with weights, margins and cuts on a GPU.
+
+The host sees a few numbers a step: an answer each from the search along a line, from the new cut with its row
+of the Gram matrix, and from the model's minimiser.  Products are queued and not waited for, so their time,
+which the device measures, is part of the wait for the step behind them; `seconds` says how much.
+
+The regulariser is the L2 norm, of which the device gives what the solver asks along with other sums.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _cpu
+from bmrm.bundle import Bundle
+from bmrm.dataset import Dataset
+from bmrm.losses import ScalarLoss
+from bmrm.objective import LONGEST_STEP, Planes, Searched
+from bmrm.regularizers import Regularizer
+
+Vector = NDArray[np.float64]
+Starts = NDArray[np.int64]
+
+if TYPE_CHECKING:
+    from bmrm import _cuda
+
+Resident: TypeAlias = "_cuda.Vector"
+
+
+class DeviceSteps:
+    """`bmrm.objective.Steps` on a GPU.
+
+    Parameters
+    ----------
+    cuts : DeviceCuts
+        Of the problem to solve.
+    """
+
+    def __init__(self, cuts: DeviceCuts) -> None:
+        problem = cuts.problem
+        self.cuts, self.problem = cuts, problem
+        self.seconds = 0.0
+        self._everything = np.array([0, problem.matrix.shape[0]], np.int64)
+
+    @classmethod
+    def bind(
+        cls,
+        data: Dataset,
+        loss: ScalarLoss,
+        labels: Vector,
+        scale: float,
+        constant: float | None,
+        known: Bundle | None,
+    ) -> DeviceSteps:
+        """Put a loss, labels and weights beside their matrix, or take up where a bundle's solve left them."""
+        if known is not None:
+            store = known.store
+            assert isinstance(store, DeviceCuts)
+            return cls(store)
+        matrix = data.matrix
+        assert not isinstance(matrix, _cpu.Matrix)
+        problem = matrix.problem(
+            loss.number, loss.parameter_value, labels, data.weights, scale, constant or 0.0
+        )
+        return cls(DeviceCuts(problem))
+
+    def weights(self, w: Vector) -> Resident:
+        """Take weights in."""
+        return self.problem.weights(w)
+
+    def array(self, w: Resident) -> Vector:
+        """Give weights out."""
+        return w.get()
+
+    def margins(self, w: Resident) -> Resident:
+        """Queue ``X w``."""
+        return self.problem.margins(w)
+
+    def direction(self, z: Resident, end: Resident) -> Resident:
+        """``end - z``, in the place of ``end``."""
+        self.problem.make_direction(z, end)
+        return end
+
+    def between(self, w: Resident, end: Resident, t: float) -> Resident:
+        """``w + t (end - w)``."""
+        return self.problem.between(w, end, t)
+
+    def penalty(self, reg: Regularizer, w: Resident) -> float:
+        """``lam/2 |w|^2``."""
+        return 0.5 * reg.lam * w.square
+
+    def penalty_line(self, reg: Regularizer, w: Resident, end: Resident) -> tuple[float, float]:
+        """Coefficients of the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
+        return reg.lam * end.inner, reg.lam * end.away
+
+    def search(
+        self, z: Resident, end: Resident, penalty: tuple[float, float], first: float, accuracy: float
+    ) -> tuple[Resident, Searched]:
+        """Minimise J along a line; return the direction too."""
+        step, risk, moved, seconds = self.problem.search(z, end, *penalty, first, LONGEST_STEP, accuracy)
+        self.seconds += seconds
+        return end, Searched(step, moved, risk)
+
+    def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
+        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
+        return self.problem.slope(z, dz, t, b)
+
+    def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
+        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        risk, moved = self.problem.risk(z, dz, t, b, dz is not None)
+        return risk, z if moved is None else moved
+
+    def derivatives(
+        self, z: Resident, dz: Resident | None, t: float, b: float, which: int
+    ) -> tuple[float, float]:
+        """Keep the derivatives of all rows; return risk and their sum."""
+        told = self.problem.derivatives(z, dz, t, b, self._everything, which, True)
+        assert told is not None
+        return told
+
+    def mix_derivatives(self, share: float) -> None:
+        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+        self.problem.mix_derivatives(share)
+
+    def planes(
+        self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
+    ) -> Planes:
+        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        self.problem.derivatives(z, dz, t, 0.0, starts)
+        return self.mixed_planes(starts, w, end, t)
+
+    def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Planes:
+        """Cutting planes of the first derivatives as they are."""
+        sums, products, seconds = self.problem.cut(self.cuts.size, starts, w, end, t)
+        self.seconds += seconds
+        return Planes(None, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
+
+
+class DeviceCuts:
+    """Gradients of cuts on a GPU, where `DeviceSteps.planes` leaves new ones.
+
+    Parameters
+    ----------
+    problem : bmrm._cuda.Problem
+    """
+
+    def __init__(self, problem: _cuda.Problem) -> None:
+        self.problem, self.width, self.size = problem, problem.width, 0
+        self._capacity = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._capacity * self.width * self.problem.matrix.vector_dtype.itemsize
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many cuts."""
+        self.problem.reserve(capacity)
+        self._capacity = capacity
+
+    def append(self, planes: Planes) -> Vector:
+        """Keep the cuts that were left behind those in use; return their products with all."""
+        assert planes.products is not None
+        self.size += len(planes.products)
+        return planes.products
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Resident) -> tuple[Resident, float]:
+        """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+        used = np.flatnonzero(alpha).astype(np.int32)
+        w = self.problem.combine(used, alpha[used], -1.0 / reg.lam, near)
+        return w, -0.5 * reg.lam * w.square
+
+    def move(self, to: int, source: int) -> None:
+        """Copy a cut over another."""
+        self.problem.move_cut(to, source)
+
+    def merge(self, i: int, j: int, share: float) -> None:
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        self.problem.merge_cuts(i, j, share)
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, on the host, shape (size, width)."""
+        return self.problem.get_cuts(self.size)

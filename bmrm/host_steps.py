@@ -1,0 +1,177 @@
+"""The steps of a solve with weights and margins in NumPy arrays, and the cuts in one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _cpu
+from bmrm.linesearch import bracket_minimum
+from bmrm.losses.base import RowRisk
+from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
+from bmrm.regularizers import Regularizer
+from bmrm.vectors import dot, dot_rows
+
+Vector = NDArray[np.float64]
+Starts = NDArray[np.int64]
+
+
+class HostSteps:
+    """`bmrm.objective.Steps` on the host; the products are the design's.
+
+    Parameters
+    ----------
+    design : Design
+    risk : RowRisk
+        The loss bound to labels and weights.
+    """
+
+    seconds = 0.0
+
+    def __init__(self, design: Design, risk: RowRisk) -> None:
+        self.design, self.rows = design, risk
+        m = design.shape[0]
+        self._derivatives = np.empty(m), np.empty(m)
+        self._everything = np.array([0, m], np.int64)
+
+    def weights(self, w: Vector) -> Vector:
+        """Take weights in."""
+        return w
+
+    def array(self, w: Vector) -> Vector:
+        """Give weights out."""
+        return w
+
+    def margins(self, w: Vector) -> Vector:
+        """``X w``."""
+        z = np.empty(self.design.shape[0])
+        self.design.matvec(w, z)
+        return z
+
+    def direction(self, z: Vector, end: Vector) -> Vector:
+        """``end - z``, in the place of ``end``."""
+        return np.subtract(end, z, out=end)
+
+    def between(self, w: Vector, end: Vector, t: float) -> Vector:
+        """``w + t (end - w)``."""
+        return w + t * (end - w)
+
+    def penalty(self, reg: Regularizer, w: Vector) -> float:
+        """``lam Omega(w)``."""
+        return reg.value(w)
+
+    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> tuple[float, float]:
+        """Coefficients of the derivative of ``lam Omega`` along ``w + t (end - w)``."""
+        return reg.line(w, end - w)
+
+    def search(
+        self, z: Vector, end: Vector, penalty: tuple[float, float], first: float, accuracy: float
+    ) -> tuple[Vector, Searched]:
+        """Minimise J along a line; return the direction too."""
+        dz = self.direction(z, end)
+        p, q = penalty
+
+        def slope(t: float) -> float:
+            return p + q * t + self.rows.slope(z, dz, t, 0.0)[0]
+
+        step, start = 0.0, slope(0.0)
+        if start < 0.0:
+            step = min(bracket_minimum(slope, 0.0, first, accuracy, start).nearest, LONGEST_STEP)
+        risk, moved = self.risk(z, dz, step, 0.0)
+        return dz, Searched(step, moved, risk)
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
+        return self.rows.slope(z, dz, t, b)
+
+    def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
+        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        moved = z if dz is None else z + t * dz
+        return self.derivatives(moved, None, 0.0, b, 1)[0], moved
+
+    def derivatives(
+        self, z: Vector, dz: Vector | None, t: float, b: float, which: int
+    ) -> tuple[float, float]:
+        """Keep the derivatives of all rows; return risk and their sum."""
+        along, step = (z, 0.0) if dz is None else (dz, t)
+        values, slopes = self.rows.cut(z, along, step, b, self._everything, self._derivatives[which])
+        return float(values[0]), float(slopes[0])
+
+    def mix_derivatives(self, share: float) -> None:
+        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+        first, second = self._derivatives
+        first *= share
+        first += (1.0 - share) * second
+
+    def planes(
+        self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
+    ) -> Planes:
+        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        along, step = (z, 0.0) if dz is None else (dz, t)
+        values, slopes = self.rows.cut(z, along, step, 0.0, starts, self._derivatives[0])
+        return self._planes(starts, self.between(w, end, t), values, slopes)
+
+    def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Planes:
+        """Cutting planes of the first derivatives as they are."""
+        unknown = np.full(len(starts) - 1, np.nan)
+        return self._planes(starts, self.between(w, end, t), unknown, unknown)
+
+    def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
+        gradients = np.empty((len(starts) - 1, self.design.shape[1]))
+        self.design.rmatvec_blocks(self._derivatives[0], starts, gradients)
+        return Planes(gradients, None, dot_rows(gradients, w), risk, slope)
+
+
+class HostCuts:
+    """Gradients of cuts in one array.
+
+    Parameters
+    ----------
+    width : int
+        Length of a gradient.
+    threads : int
+    """
+
+    def __init__(self, width: int, threads: int) -> None:
+        self.width, self.threads, self.size = width, threads, 0
+        self._rows = np.empty((0, width))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self._rows.nbytes)
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many cuts."""
+        rows = np.empty((capacity, self.width))
+        rows[: len(self._rows)] = self._rows
+        self._rows = rows
+
+    def append(self, planes: Planes) -> Vector:
+        """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
+        gradients = planes.gradients
+        assert gradients is not None
+        first, self.size = self.size, self.size + len(gradients)
+        self._rows[first : self.size] = gradients
+        products = np.empty((self.size, len(gradients)))
+        _cpu.gram(self._rows[: self.size], self._rows[first : self.size], products, threads=self.threads)
+        return products.T
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
+        """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+        a = np.empty(self.width)
+        _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
+        w = reg.minimiser(a)
+        return w, reg.value(w) + dot(w, a)
+
+    def move(self, to: int, source: int) -> None:
+        """Copy a cut over another."""
+        self._rows[to] = self._rows[source]
+
+    def merge(self, i: int, j: int, share: float) -> None:
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        self._rows[i] = share * self._rows[i] + (1.0 - share) * self._rows[j]
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, shape (size, width); a view."""
+        return self._rows[: self.size]

@@ -1,0 +1,235 @@
+// The risk over the rows of a line of margins: its slope, its value, the rows' derivatives, and the search
+// for its minimum, which is one launch however many passes it takes.
+//
+// Bytes a row and pass: two margins and a label, read; the value's pass writes the moved margin, that of the
+// derivatives the derivative.  Sums are over fixed shares of the rows, added in the order of blocks.
+#pragma once
+#include <cooperative_groups.h>
+
+#include "../device_memory.h"
+#include "../line_bracket.h"
+#include "../mailbox.h"
+#include "../training.h"
+
+namespace bmrm {
+
+constexpr int kRowThreads = 512;
+constexpr int kRowBlocks = 2;  // a multiprocessor
+
+// Numbers a row, as floats where that loses nothing.
+struct RowNumbers {
+    const void* data;
+    int32_t bytes;  // 0: every one is 1
+};
+
+__device__ __forceinline__ double number_of(const RowNumbers& numbers, int64_t i) {
+    if (numbers.bytes == 4) return double(__ldg(static_cast<const float*>(numbers.data) + i));
+    return numbers.bytes == 8 ? __ldg(static_cast<const double*>(numbers.data) + i) : 1.0;
+}
+
+struct RiskRows {
+    int64_t begin, end;
+    RowNumbers labels, weights;
+    double scale;
+    LossParameter parameter;
+};
+
+// Sums over a block, to `out`; `scratch` holds K doubles a warp.
+template <int K>
+__device__ __forceinline__ void sum_block(double (&mine)[K], double* scratch, double* out) {
+    const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        for (int apart = 16; apart; apart /= 2) mine[k] += __shfl_xor_sync(0xFFFFFFFFu, mine[k], apart);
+        if (lane == 0) scratch[warp * K + k] = mine[k];
+    }
+    __syncthreads();
+    if (threadIdx.x < K) {
+        double total = 0;
+        for (int w = 0; w < warps; w++) total += scratch[w * K + threadIdx.x];
+        out[threadIdx.x] = total;
+    }
+    __syncthreads();
+}
+
+// Sums what all blocks left at `partial` (blocks x K), in every thread of this block alike.
+template <int K>
+__device__ __forceinline__ void sum_blocks(const double* partial, double* scratch, double (&total)[K]) {
+    const int groups = int(blockDim.x) / K, k = int(threadIdx.x) % K, group = int(threadIdx.x) / K;
+    double sum = 0;
+    if (group < groups)
+        for (int b = group; b < int(gridDim.x); b += groups) sum += __ldcg(partial + int64_t(b) * K + k);
+    scratch[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = groups / 2; half; half /= 2) {
+        if (group < half) scratch[threadIdx.x] += scratch[threadIdx.x + half * K];
+        __syncthreads();
+    }
+#pragma unroll
+    for (int j = 0; j < K; j++) total[j] = scratch[j];
+    __syncthreads();
+}
+
+// True in the block that comes last of all, for which what the others wrote is visible.
+__device__ __forceinline__ bool comes_last(uint32_t* ticket) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const unsigned blocks = gridDim.x * gridDim.y;
+        last = atomicAdd(ticket, 1u) == blocks - 1;
+        if (last) *ticket = 0;
+    }
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
+}
+
+// Calls body(row, margin, direction) for this thread's rows; what several rows need of the line is on its way
+// before the first of them is worked on, also where the body writes.
+template <class T, class Body>
+__device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const T* dz, Body&& body) {
+    constexpr int AT_ONCE = 4;
+    const int64_t step = int64_t(gridDim.x) * blockDim.x;
+    int64_t row = rows.begin + int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (; row < rows.end; row += AT_ONCE * step) {
+        T margin[AT_ONCE], direction[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const bool mine = row + j * step < rows.end;
+            margin[j] = mine ? z[row + j * step] : T(0);
+            direction[j] = mine && dz ? dz[row + j * step] : T(0);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            if (row + j * step < rows.end) body(row + j * step, double(margin[j]), double(direction[j]));
+    }
+}
+
+// sums: slopes in t and b.
+template <class T, class Loss>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    slope_of_line(const RiskRows rows, const T* z, const T* dz, double t, double b, double* partial,
+                  uint32_t* ticket, Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    double mine[2] = {};
+    for_rows(rows, z, dz, [&](int64_t i, double z0, double d) {
+        const double s = number_of(rows.weights, i);
+        const double g = s * Loss::slope(z0 + t * d + b, number_of(rows.labels, i), rows.parameter);
+        mine[0] += g * d;
+        mine[1] += g;
+    });
+    sum_block(mine, scratch, partial + 2 * int64_t(blockIdx.x));
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) {
+        letter.values[0] = rows.scale * mine[0];
+        letter.values[1] = rows.scale * mine[1];
+        __threadfence_system();
+        close_letter(letter);
+    }
+}
+
+// DERIVATIVES: they, the risk and their sum; else the moved margins and the risk there.  The sums, and the
+// time of the end, go to `sums`; the first two also to the letter, where there is one.
+template <class T, class Loss, bool DERIVATIVES>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    risk_of_line(const RiskRows rows, const T* z, const T* dz, double t, double b, T* out, double* partial,
+                 uint32_t* ticket, double* sums, Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    double mine[2] = {};
+    for_rows(rows, z, dz, [&](int64_t i, double z0, double d) {
+        const double u = z0 + t * d, y = number_of(rows.labels, i);
+        const double s = rows.scale * number_of(rows.weights, i);
+        mine[0] += s * Loss::value(u + b, y, rows.parameter);
+        if (DERIVATIVES) {
+            // A row without weight takes no part, whatever its derivative.
+            const double r = s > 0.0 ? s * Loss::slope(u + b, y, rows.parameter) : 0.0;
+            mine[1] += r;
+            out[i] = T(r);
+        } else if (out) {
+            out[i] = T(u);
+        }
+    });
+    sum_block(mine, scratch, partial + 2 * int64_t(blockIdx.x));
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) {
+        sums[0] = mine[0];
+        sums[1] = mine[1];
+        sums[2] = seconds_now();
+        if (letter.values) {
+            letter.values[0] = mine[0];
+            letter.values[1] = mine[1];
+            __threadfence_system();
+            close_letter(letter);
+        }
+    }
+}
+
+// A cooperative launch.  partial: two rounds of kPoints doubles a block.  The letter: step, risk, passes,
+// time of the start.
+template <class T, class Loss>
+__global__ void __launch_bounds__(kRowThreads)
+    search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
+                double* partial, Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+    const double start = seconds_now();
+    LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
+    double t[kPoints], slope[kPoints];
+    first_points(request.first, request.longest, t);
+    int pass = 0;
+    while (true) {
+#pragma unroll
+        for (int k = 0; k < kPoints; k++) slope[k] = 0.0;
+        for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, double z0, double d) {
+            if (pass == 0) {
+                const T direction = T(d - z0);
+                end[i] = direction;
+                d = double(direction);
+            }
+            const double y = number_of(rows.labels, i), ds = d * number_of(rows.weights, i);
+#pragma unroll
+            for (int k = 0; k < kPoints; k++) slope[k] += ds * Loss::slope(z0 + t[k] * d, y, rows.parameter);
+        });
+        double* round = partial + int64_t(pass % 2) * gridDim.x * kPoints;
+        sum_block(slope, scratch, round + int64_t(blockIdx.x) * kPoints);
+        grid.sync();
+        sum_blocks(round, scratch, slope);
+#pragma unroll
+        for (int k = 0; k < kPoints; k++) slope[k] = request.p + request.q * t[k] + rows.scale * slope[k];
+        if (pass == 0) {
+            bracket.slope_low = slope[0];
+            if (!(slope[0] < 0.0)) break;
+        }
+        narrow(bracket, t, slope);
+        pass++;
+        if (pass == kMostPasses || found(bracket, request.longest, request.accuracy)) break;
+        next_points(bracket, request.longest, t);
+    }
+    const double step = nearest(bracket);
+    double risk[1] = {};
+    for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, double z0, double d) {
+        const T u = T(z0 + step * d);
+        moved[i] = u;
+        risk[0] +=
+            number_of(rows.weights, i) * Loss::value(double(u), number_of(rows.labels, i), rows.parameter);
+    });
+    // Not in the round that other blocks may still be reading.
+    double* last = partial + int64_t(2) * gridDim.x * kPoints;
+    sum_block(risk, scratch, last + blockIdx.x);
+    grid.sync();
+    if (blockIdx.x) return;
+    sum_blocks(last, scratch, risk);
+    if (threadIdx.x == 0) {
+        letter.values[0] = step;
+        letter.values[1] = rows.scale * risk[0];
+        letter.values[2] = double(pass);
+        letter.values[3] = start;
+        __threadfence_system();
+        close_letter(letter);
+    }
+}
+
+}  // namespace bmrm

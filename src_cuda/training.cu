@@ -1,0 +1,483 @@
+// A problem: what a solve keeps on the device beside its matrix, and the launches of its steps.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "handle.h"
+#include "kernels/cuts.cuh"
+#include "training.h"
+
+using namespace bmrm;
+
+namespace {
+
+__global__ void between(const double* w, const double* end, double t, int64_t n, double* out) {
+    BB_FOR (i, n) out[i] = w[i] + t * (end[i] - w[i]);
+}
+
+template <class T>
+__global__ void subtract(const T* z, T* end, int64_t n) {
+    BB_FOR (i, n) end[i] = end[i] - z[i];
+}
+
+template <class T>
+__global__ void add_constant(T* z, int64_t n, double factor, const double* weight) {
+    const T more = T(factor * *weight);
+    BB_FOR (i, n) z[i] += more;
+}
+
+// The gradient of the constant feature, from the sum of the derivatives.
+template <class T>
+__global__ void constant_gradient(double factor, const double* sums, int64_t stride, T* cuts, int64_t at) {
+    cuts[int64_t(threadIdx.x) * stride + at] = T(factor * sums[3 * threadIdx.x + 1]);
+}
+
+// share of the first, the rest of the second
+template <class T>
+__global__ void mix(T* first, const T* second, double share, int64_t n) {
+    BB_FOR (i, n) first[i] = T(share * double(first[i]) + (1.0 - share) * double(second[i]));
+}
+
+// The kernels of a loss.
+struct RiskKernels {
+    const void *slope, *value, *derivatives, *search;
+};
+
+template <class T>
+RiskKernels kernels_of(int32_t loss) {
+    int number = 0;
+#define BMRM_KERNELS(name, Loss)                                              \
+    if (loss == number++)                                                     \
+        return {reinterpret_cast<const void*>(&slope_of_line<T, Loss>),       \
+                reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>), \
+                reinterpret_cast<const void*>(&risk_of_line<T, Loss, true>),  \
+                reinterpret_cast<const void*>(&search_line<T, Loss>)};
+    BMRM_LOSSES(BMRM_KERNELS)
+#undef BMRM_KERNELS
+    throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
+}
+
+bool fits_float(const double* numbers, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (double(float(numbers[i])) != numbers[i]) return false;
+    return true;
+}
+
+constexpr int64_t kMostSums = 1024;  // blocks of rows
+
+}  // namespace
+
+struct bb_problem {
+    bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant)
+        : matrix(matrix),
+          memory(matrix->memory),
+          type(matrix->coding.type),
+          rows(matrix->rows()),
+          cols(matrix->cols()),
+          width(cols + (constant != 0)),
+          stride((width + 3) / 4 * 4),
+          constant(constant) {
+        risk.begin = 0;
+        risk.end = rows;
+        risk.scale = scale;
+        risk.parameter.value = parameter;
+        by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss); });
+        int resident = 0;
+        BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernels.search, kRowThreads, 0));
+        const int64_t most = int64_t(matrix->device.multiprocessors) * std::clamp(resident, 1, kRowBlocks);
+        // A thread has some rows, so that few blocks have to wait for one another where rows are few.
+        blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
+        const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
+        partial = Array<double>(memory, std::max(blocks * (2 * kPoints + 1), int(4 * columns_at_once)));
+        mix_blocks = int(std::clamp<int64_t>((width + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
+        sums = Array<double>(memory, 3 * kMostSums);
+        started = Array<double>(memory, 1);
+        ticket = Array<uint32_t>(memory, 1);
+        ticket.fill_bytes(0);
+        for (Array<unsigned char>& r : derivatives) r = Array<unsigned char>(memory, rows * bytes());
+        rounded = Array<unsigned char>(memory, width * bytes());
+        mailbox.reserve(1024);
+    }
+
+    int64_t bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
+    cudaStream_t stream() const { return memory.stream; }
+    int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? width * 8 : rows * bytes(); }
+
+    RowNumbers upload(const double* numbers, Array<unsigned char>& to) {
+        const bool narrow = fits_float(numbers, rows);
+        to = Array<unsigned char>(memory, rows * (narrow ? 4 : 8));
+        if (narrow) {
+            const std::vector<float> shorter(numbers, numbers + rows);
+            to.from_host(reinterpret_cast<const unsigned char*>(shorter.data()), rows * 4);
+            BB_CHECK(cudaStreamSynchronize(stream()));
+        } else {
+            to.from_host(reinterpret_cast<const unsigned char*>(numbers), rows * 8);
+            BB_CHECK(cudaStreamSynchronize(stream()));
+        }
+        return {to.data(), narrow ? 4 : 8};
+    }
+
+    void launch(const void* kernel, int count, void** arguments, bool together = false) {
+        BB_CHECK(together ? cudaLaunchCooperativeKernel(kernel, dim3(unsigned(count)), dim3(kRowThreads),
+                                                        arguments, 0, stream())
+                          : cudaLaunchKernel(kernel, dim3(unsigned(count)), dim3(kRowThreads), arguments, 0,
+                                             stream()));
+    }
+
+    void* take(bb_vector kind) {
+        std::vector<void*>& idle = idle_[kind];
+        if (idle.empty()) {
+            owned_.emplace_back(memory, vector_bytes(kind));
+            return owned_.back().data();
+        }
+        void* out = idle.back();
+        idle.pop_back();
+        return out;
+    }
+    void give(bb_vector kind, void* vector) {
+        if (rounded_of == vector) rounded_of = nullptr;
+        idle_[kind].push_back(vector);
+    }
+
+    void margins(const double* w, void* z) {
+        by_type(type, [&](auto t) {
+            using T = decltype(t);
+            T* narrow = reinterpret_cast<T*>(rounded.data());
+            if (rounded_of != w) round_weights<<<blocks_for(width), 256, 0, stream()>>>(w, width, narrow);
+            rounded_of = w;
+            matrix->apply(BB_NORMAL, narrow, z, 1);
+            if (constant != 0)
+                add_constant<<<blocks_for(rows), 256, 0, stream()>>>(static_cast<T*>(z), rows, constant,
+                                                                     w + cols);
+        });
+    }
+
+    void take_derivatives(const void* z, const void* dz, double t, double b, int which, const int64_t* starts,
+                          int count, Letter letter) {
+        void* out = derivatives[which].data();
+        for (int p = 0; p < count; p++) {
+            RiskRows part = risk;
+            part.begin = starts[p];
+            part.end = starts[p + 1];
+            double *to = partial.data(), *at = sums.data() + 3 * p;
+            uint32_t* turn = ticket.data();
+            void* arguments[] = {&part, &z, &dz, &t, &b, &out, &to, &turn, &at, &letter};
+            launch(kernels.derivatives, blocks, arguments);
+        }
+    }
+
+    template <class T>
+    T* cut(int64_t number) {
+        return reinterpret_cast<T*>(cuts.data()) + number * stride;
+    }
+
+    bb_matrix* matrix;
+    Memory& memory;
+    const bb_type type;
+    const int64_t rows, cols, width, stride;  // width: columns and the constant; stride: from cut to cut
+    const double constant;
+    RiskRows risk = {};
+    RiskKernels kernels = {};
+    int blocks = 1, mix_blocks = 1;
+    Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
+    Array<double> partial, sums, started, dots;
+    Array<uint32_t> ticket;
+    const void* rounded_of = nullptr;  // the weights that `rounded` holds
+    double combined_at = 0;            // time of the end of the last combination
+    int64_t capacity = 0;
+    Mailbox mailbox;
+
+  private:
+    std::vector<Array<unsigned char>> owned_;
+    std::vector<void*> idle_[2];
+};
+
+namespace {
+
+template <class Body>
+bb_status on(bb_problem* problem, Body&& body) noexcept {
+    return on_matrix(problem ? problem->matrix : nullptr, [&] { body(*problem); });
+}
+
+}  // namespace
+
+extern "C" {
+
+bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
+                            const double* labels, const double* weights, double constant, bb_problem** out) {
+    return on_matrix(matrix, [&] {
+        auto made = std::make_unique<bb_problem>(matrix, loss, parameter, scale, constant);
+        made->risk.labels = made->upload(labels, made->labels);
+        if (weights) made->risk.weights = made->upload(weights, made->weights);
+        *out = made.release();
+    });
+}
+
+void bb_problem_destroy(bb_problem* problem) {
+    if (problem)
+        on(problem, [&](bb_problem& p) {
+            BB_CHECK(cudaStreamSynchronize(p.stream()));
+            delete problem;
+        });
+}
+
+bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out) {
+    return on(problem, [&](bb_problem& p) { *out = p.take(kind); });
+}
+
+void bb_vector_give(bb_problem* problem, bb_vector kind, void* vector) {
+    on(problem, [&](bb_problem& p) { p.give(kind, vector); });
+}
+
+bb_status bb_weights_set(bb_problem* problem, void* w, const double* source) {
+    return on(problem, [&](bb_problem& p) {
+        if (p.rounded_of == w) p.rounded_of = nullptr;
+        BB_CHECK(cudaMemcpyAsync(w, source, size_t(p.width) * 8, cudaMemcpyDefault, p.stream()));
+        BB_CHECK(cudaStreamSynchronize(p.stream()));
+    });
+}
+
+bb_status bb_weights_get(bb_problem* problem, const void* w, double* target) {
+    return on(problem, [&](bb_problem& p) {
+        BB_CHECK(cudaMemcpyAsync(target, w, size_t(p.width) * 8, cudaMemcpyDefault, p.stream()));
+        BB_CHECK(cudaStreamSynchronize(p.stream()));
+    });
+}
+
+bb_status bb_margins_get(bb_problem* problem, const void* z, double* target) {
+    return on(problem, [&](bb_problem& p) {
+        Array<double> wide(p.memory, p.rows);
+        by_type(p.type, [&](auto t) {
+            widen<<<blocks_for(p.rows), 256, 0, p.stream()>>>(static_cast<const decltype(t)*>(z), p.rows,
+                                                              wide.data());
+        });
+        BB_CHECK(cudaMemcpyAsync(target, wide.data(), size_t(p.rows) * 8, cudaMemcpyDefault, p.stream()));
+        BB_CHECK(cudaStreamSynchronize(p.stream()));
+    });
+}
+
+bb_status bb_weights_between(bb_problem* problem, const void* w, const void* end, double t, void* target) {
+    return on(problem, [&](bb_problem& p) {
+        if (p.rounded_of == target) p.rounded_of = nullptr;
+        between<<<blocks_for(p.width), 256, 0, p.stream()>>>(static_cast<const double*>(w),
+                                                             static_cast<const double*>(end), t, p.width,
+                                                             static_cast<double*>(target));
+        BB_CHECK(cudaGetLastError());
+    });
+}
+
+bb_status bb_margins(bb_problem* problem, const void* w, void* z) {
+    return on(problem, [&](bb_problem& p) { p.margins(static_cast<const double*>(w), z); });
+}
+
+bb_status bb_direction(bb_problem* problem, const void* z, void* end) {
+    return on(problem, [&](bb_problem& p) {
+        by_type(p.type, [&](auto t) {
+            using T = decltype(t);
+            subtract<<<blocks_for(p.rows), 256, 0, p.stream()>>>(static_cast<const T*>(z),
+                                                                 static_cast<T*>(end), p.rows);
+        });
+    });
+}
+
+bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved,
+                    const bb_search_request* request, bb_search_answer* answer) {
+    return on(problem, [&](bb_problem& p) {
+        Letter letter = p.mailbox.next();
+        bb_search_request wanted = *request;
+        double* partial = p.partial.data();
+        void* arguments[] = {&p.risk, &z, &end, &moved, &wanted, &partial, &letter};
+        p.launch(p.kernels.search, p.blocks, arguments, true);
+        const double* values = p.mailbox.wait(p.stream());
+        answer->step = values[0];
+        answer->risk = values[1];
+        answer->passes = int32_t(values[2]);
+        answer->seconds = values[3] - p.combined_at;
+    });
+}
+
+bb_status bb_slope(bb_problem* problem, const void* z, const void* dz, double t, double b, double slopes[2]) {
+    return on(problem, [&](bb_problem& p) {
+        Letter letter = p.mailbox.next();
+        double* partial = p.partial.data();
+        uint32_t* ticket = p.ticket.data();
+        void* arguments[] = {&p.risk, &z, &dz, &t, &b, &partial, &ticket, &letter};
+        p.launch(p.kernels.slope, p.blocks, arguments);
+        std::copy_n(p.mailbox.wait(p.stream()), 2, slopes);
+    });
+}
+
+bb_status bb_risk_at(bb_problem* problem, const void* z, const void* dz, double t, double b, void* moved,
+                     double* risk) {
+    return on(problem, [&](bb_problem& p) {
+        Letter letter = p.mailbox.next();
+        double *partial = p.partial.data(), *sums = p.sums.data();
+        uint32_t* ticket = p.ticket.data();
+        void* arguments[] = {&p.risk, &z, &dz, &t, &b, &moved, &partial, &ticket, &sums, &letter};
+        p.launch(p.kernels.value, p.blocks, arguments);
+        *risk = *p.mailbox.wait(p.stream());
+    });
+}
+
+bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, double t, double b,
+                         int32_t which, const int64_t* starts, int32_t blocks, double* sums) {
+    return on(problem, [&](bb_problem& p) {
+        if (blocks < 1 || blocks > kMostSums)
+            throw Failure(BB_INVALID, "blocks: expected 1 to " + std::to_string(kMostSums));
+        const bool answer = sums != nullptr;
+        if (answer && blocks != 1) throw Failure(BB_INVALID, "blocks: only the sums of one are told at once");
+        const Letter letter = answer ? p.mailbox.next() : Letter{};
+        p.take_derivatives(z, dz, t, b, which, starts, blocks, letter);
+        if (answer) std::copy_n(p.mailbox.wait(p.stream()), 2, sums);
+    });
+}
+
+bb_status bb_mix_derivatives(bb_problem* problem, double share) {
+    return on(problem, [&](bb_problem& p) {
+        by_type(p.type, [&](auto t) {
+            using T = decltype(t);
+            mix<<<blocks_for(p.rows), 256, 0, p.stream()>>>(
+                reinterpret_cast<T*>(p.derivatives[0].data()),
+                reinterpret_cast<const T*>(p.derivatives[1].data()), share, p.rows);
+        });
+    });
+}
+
+bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity) {
+    return on(problem, [&](bb_problem& p) {
+        if (capacity <= p.capacity) return;
+        Array<unsigned char> more(p.memory, capacity * p.stride * p.bytes());
+        if (p.capacity)
+            BB_CHECK(cudaMemcpyAsync(more.data(), p.cuts.data(), size_t(p.cuts.bytes()), cudaMemcpyDefault,
+                                     p.stream()));
+        p.cuts = std::move(more);
+        p.capacity = capacity;
+    });
+}
+
+bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32_t blocks, const void* w,
+                 const void* end, double t, double* sums, double* dots, double* seconds) {
+    return on(problem, [&](bb_problem& p) {
+        const int64_t all = size + blocks, each = all + 1;
+        if (size < 0 || blocks < 1 || blocks > kMostSums || all > p.capacity)
+            throw Failure(BB_INVALID, "cuts: more than there is room for");
+        p.mailbox.reserve(blocks * each + 2 * blocks + 2);
+        Letter letter = p.mailbox.next();
+        const int64_t share = std::max<int64_t>(2048, (p.width + kDotShares - 1) / kDotShares);
+        const unsigned shares = unsigned((p.width + share - 1) / share);
+        if (p.dots.size() < each * shares) p.dots = Array<double>(p.memory, 2 * each * shares);
+        by_type(p.type, [&](auto type) {
+            using T = decltype(type);
+            T* fresh = p.cut<T>(size);
+            if (blocks == 1) {
+                p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), fresh, 1);
+            } else {
+                const int64_t bytes = blocks * p.cols * p.bytes();
+                if (p.block_gradients.size() < bytes)
+                    p.block_gradients = Array<unsigned char>(p.memory, bytes);
+                p.matrix->apply_blocks(p.derivatives[0].data(), starts, blocks, p.block_gradients.data());
+                BB_CHECK(cudaMemcpy2DAsync(fresh, size_t(p.stride * p.bytes()), p.block_gradients.data(),
+                                           size_t(p.cols * p.bytes()), size_t(p.cols * p.bytes()),
+                                           size_t(blocks), cudaMemcpyDefault, p.stream()));
+            }
+            if (p.constant != 0)
+                constant_gradient<<<1, unsigned(blocks), 0, p.stream()>>>(p.constant, p.sums.data(), p.stride,
+                                                                          fresh, p.cols);
+            for (int block = 0; block < blocks; block++) {
+                Letter part = letter;
+                if (block < blocks - 1) part.arrived = nullptr;
+                dot_cuts<T><<<dim3(shares, unsigned((all + 1 + kDotThreads / 32 - 1) / (kDotThreads / 32))),
+                              kDotThreads, 0, p.stream()>>>(
+                    p.cut<T>(0), p.width, p.stride, size + block, int(all), static_cast<const double*>(w),
+                    static_cast<const double*>(end), t, share, p.dots.data(), p.ticket.data(),
+                    p.started.data(), part, block * each, p.sums.data(), blocks);
+                BB_CHECK(cudaGetLastError());
+            }
+        });
+        const double* values = p.mailbox.wait(p.stream());
+        std::copy_n(values, blocks * each, dots);
+        values += blocks * each;
+        std::copy_n(values, 2 * blocks, sums);
+        *seconds = values[2 * blocks + 1] - values[2 * blocks];
+    });
+}
+
+bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const int32_t* numbers, const double* weights,
+                          double factor, const void* from, void* w, double sums[3]) {
+    return on(problem, [&](bb_problem& p) {
+        by_type(p.type, [&](auto type) {
+            using T = decltype(type);
+            const Letter letter = p.mailbox.next();
+            int64_t done = 0;
+            do {
+                Mix mix;
+                mix.count = int32_t(std::min<int64_t>(count - done, kMixRows));
+                for (int k = 0; k < mix.count; k++) {
+                    mix.number[k] = numbers[done + k];
+                    mix.weight[k] = factor * weights[done + k];
+                }
+                const bool first = done == 0;
+                done += mix.count;
+                combine_cuts<T><<<unsigned(p.mix_blocks), kMixAcross * kMixDown, 0, p.stream()>>>(
+                    p.cut<T>(0), p.width, p.stride, mix, first, static_cast<const double*>(from),
+                    static_cast<double*>(w), reinterpret_cast<T*>(p.rounded.data()), p.partial.data(),
+                    p.ticket.data(), done < count ? Letter{} : letter);
+                BB_CHECK(cudaGetLastError());
+            } while (done < count);
+        });
+        p.rounded_of = w;
+        const double* values = p.mailbox.wait(p.stream());
+        std::copy_n(values, 3, sums);
+        p.combined_at = values[3];
+    });
+}
+
+bb_status bb_cuts_move(bb_problem* problem, int64_t to, int64_t from) {
+    return on(problem, [&](bb_problem& p) {
+        const size_t bytes = size_t(p.stride * p.bytes());
+        BB_CHECK(cudaMemcpyAsync(p.cuts.data() + to * int64_t(bytes), p.cuts.data() + from * int64_t(bytes),
+                                 bytes, cudaMemcpyDefault, p.stream()));
+    });
+}
+
+bb_status bb_cuts_merge(bb_problem* problem, int64_t i, int64_t j, double share) {
+    return on(problem, [&](bb_problem& p) {
+        by_type(p.type, [&](auto type) {
+            using T = decltype(type);
+            mix<<<blocks_for(p.width), 256, 0, p.stream()>>>(p.cut<T>(i), p.cut<T>(j), share, p.width);
+        });
+    });
+}
+
+bb_status bb_cuts_get(bb_problem* problem, int64_t first, int64_t count, double* target) {
+    return on(problem, [&](bb_problem& p) {
+        Array<double> wide(p.memory, p.stride);
+        for (int64_t k = 0; k < count; k++) {
+            by_type(p.type, [&](auto type) {
+                using T = decltype(type);
+                widen<<<blocks_for(p.width), 256, 0, p.stream()>>>(p.cut<T>(first + k), p.width, wide.data());
+            });
+            BB_CHECK(cudaMemcpyAsync(target + k * p.width, wide.data(), size_t(p.width) * 8,
+                                     cudaMemcpyDefault, p.stream()));
+        }
+        BB_CHECK(cudaStreamSynchronize(p.stream()));
+    });
+}
+
+bb_status bb_cuts_set(bb_problem* problem, int64_t first, int64_t count, const double* source) {
+    return on(problem, [&](bb_problem& p) {
+        Array<double> wide(p.memory, p.stride);
+        for (int64_t k = 0; k < count; k++) {
+            BB_CHECK(cudaMemcpyAsync(wide.data(), source + k * p.width, size_t(p.width) * 8,
+                                     cudaMemcpyDefault, p.stream()));
+            by_type(p.type, [&](auto type) {
+                using T = decltype(type);
+                round_weights<<<blocks_for(p.width), 256, 0, p.stream()>>>(wide.data(), p.width,
+                                                                           p.cut<T>(first + k));
+            });
+        }
+        BB_CHECK(cudaStreamSynchronize(p.stream()));
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,86 @@
+// The C interface of a solve on a device: the risk of a loss over the rows of a resident matrix, the vectors
+// of its iterations and its cutting planes, all of which stay there.  The host sees a few numbers a call.
+//
+// The outer loop is the solver's; what is here are its steps.  A *line* is the margins z of a point and the
+// direction dz from them to another's.  Weights and sums are float64; margins, derivatives and the gradients
+// of cuts are of the matrix's type.  Calls return once the numbers that they give are there, those that
+// give none at once; all work is queued on the stream of the matrix.
+#pragma once
+#include "blackbox.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bb_problem bb_problem;
+
+typedef enum { BB_WEIGHTS = 0, BB_MARGINS = 1 } bb_vector;
+
+// What a search along a line is to find: the minimum of t -> p t + q t^2 / 2 + R(z + t dz) on 0 <= t <=
+// longest, to within `accuracy`.
+typedef struct {
+    double p, q, first, longest, accuracy;
+} bb_search_request;
+
+typedef struct {
+    double step, risk;  // where it ended, and the risk there
+    double seconds;     // of the product before it
+    int32_t passes;     // over the rows
+} bb_search_answer;
+
+// loss: position in BMRM_LOSSES; weights may be NULL; constant: value of one more feature, 0 for none.
+BB_API bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
+                                   const double* labels, const double* weights, double constant,
+                                   bb_problem** out);
+BB_API void bb_problem_destroy(bb_problem* problem);
+
+// --- vectors, which are kept for the next who asks when they are given back
+BB_API bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out);
+BB_API void bb_vector_give(bb_problem* problem, bb_vector kind, void* vector);
+BB_API bb_status bb_weights_set(bb_problem* problem, void* w, const double* source);
+BB_API bb_status bb_weights_get(bb_problem* problem, const void* w, double* target);
+BB_API bb_status bb_margins_get(bb_problem* problem, const void* z, double* target);
+// target = w + t (end - w)
+BB_API bb_status bb_weights_between(bb_problem* problem, const void* w, const void* end, double t,
+                                    void* target);
+
+// --- the risk
+BB_API bb_status bb_margins(bb_problem* problem, const void* w, void* z);      // z = X w
+BB_API bb_status bb_direction(bb_problem* problem, const void* z, void* end);  // end = end - z
+// end: margins of the line's far end, replaced by the direction; moved = z + step dz.
+BB_API bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved,
+                           const bb_search_request* request, bb_search_answer* answer);
+// Derivatives of R(z + t dz + b) in t and in b.
+BB_API bb_status bb_slope(bb_problem* problem, const void* z, const void* dz, double t, double b,
+                          double slopes[2]);
+// moved = z + t dz, and the risk at moved + b; dz may be NULL for t = 0, and moved where nobody needs it.
+BB_API bb_status bb_risk_at(bb_problem* problem, const void* z, const void* dz, double t, double b,
+                            void* moved, double* risk);
+// Keeps the rows' derivatives at z + t dz + b as the `which`-th of two; sums: risk and sum of derivatives for
+// each block of rows, NULL where bb_cut is to tell them.
+BB_API bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, double t, double b,
+                                int32_t which, const int64_t* starts, int32_t blocks, double* sums);
+// The first derivatives become share times themselves plus 1 - share times the second ones.
+BB_API bb_status bb_mix_derivatives(bb_problem* problem, double share);
+
+// --- cutting planes, by number; the first `size` are in use
+BB_API bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity);
+// Makes the gradients of the blocks of rows cuts number size to size + blocks - 1, from the first
+// derivatives. dots: (blocks, size + blocks + 1): products of each new gradient with all cuts and with w + t
+// (end - w); sums: as bb_derivatives; seconds: of the product with X'.
+BB_API bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32_t blocks,
+                        const void* w, const void* end, double t, double* sums, double* dots,
+                        double* seconds);
+// w = factor sum_k weights[k] cut[numbers[k]]; sums: |w|^2, from . (w - from), |w - from|^2.
+BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const int32_t* numbers,
+                                 const double* weights, double factor, const void* from, void* w,
+                                 double sums[3]);
+BB_API bb_status bb_cuts_move(bb_problem* problem, int64_t to, int64_t from);
+// cut[i] = share cut[i] + (1 - share) cut[j]
+BB_API bb_status bb_cuts_merge(bb_problem* problem, int64_t i, int64_t j, double share);
+BB_API bb_status bb_cuts_get(bb_problem* problem, int64_t first, int64_t count, double* target);
+BB_API bb_status bb_cuts_set(bb_problem* problem, int64_t first, int64_t count, const double* source);
+
+#ifdef __cplusplus
+}
+#endif

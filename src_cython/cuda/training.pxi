@@ -1,0 +1,290 @@
+"""A solve's vectors and steps on the device: binding of ``src_cuda/training.h``."""
+
+
+cdef class Vector:
+    """Weights or margins of a `Problem`, on its device; freed with the last reference.
+
+    Attributes
+    ----------
+    square : float
+        Of weights: the sum of their squares.
+    base : Vector or None
+        Of weights that `Problem.combine` made: those they were compared with, and by ``inner`` and ``away``,
+        the inner product of these with the difference, and the square of the difference.
+    """
+
+    cdef Problem problem
+    cdef void* address
+    cdef bb_vector kind
+    cdef readonly double square, inner, away
+    cdef readonly object base
+    def __dealloc__(self):
+        if self.address != NULL and self.problem.handle != NULL:
+            bb_vector_give(self.problem.handle, self.kind, self.address)
+
+    def get(self):
+        """Copy on the host, float64."""
+        cdef bint of_rows = self.kind == BB_MARGINS
+        out = np.empty(self.problem.matrix._m if of_rows else self.problem.width)
+        cdef double* target = <double*>_address(out)
+        cdef bb_status status
+        with nogil:
+            if of_rows:
+                status = bb_margins_get(self.problem.handle, self.address, target)
+            else:
+                status = bb_weights_get(self.problem.handle, self.address, target)
+        check(status)
+        return out
+
+
+cdef class Problem:
+    """The risk of a loss over the rows of a resident matrix, with the vectors and cuts of a solve.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        With its transpose.
+    loss : int
+        Position in ``bmrm._losses.names()``.
+    parameter : float
+        The loss's parameter.
+    labels : ndarray of float64, shape (m,)
+    weights : ndarray of float64, shape (m,), or None
+    scale : float
+        ``R = scale * sum_i weights_i loss(x_i . w, labels_i)``.
+    constant : float
+        Value of one more feature, the same in every row; 0 for none.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is no room for the vectors.
+    """
+
+    cdef bb_problem* handle
+    cdef readonly Matrix matrix
+    cdef readonly int64_t width
+    cdef readonly double constant
+    cdef object __weakref__
+
+    def __cinit__(self, Matrix matrix, int32_t loss, double parameter, labels, weights, double scale,
+                  double constant):
+        if not matrix._transpose:
+            raise ParameterError("matrix: built without its transpose")
+        self.matrix, self.constant = matrix, constant
+        self.width = matrix._d + (constant != 0.0)
+        labels = _input(labels, (matrix._m,), "labels")
+        cdef const double* y = <const double*>_address(labels)
+        cdef const double* s = NULL
+        if weights is not None:
+            weights = _input(weights, (matrix._m,), "weights")
+            s = <const double*>_address(weights)
+        cdef bb_matrix* X = matrix._get()
+        cdef bb_status status
+        with nogil:
+            status = bb_problem_create(X, loss, parameter, scale, y, s, constant, &self.handle)
+        check(status)
+
+    def __dealloc__(self):
+        cdef bb_problem* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_problem_destroy(handle)
+
+    cdef Vector _take(self, bb_vector kind):
+        cdef Vector out = Vector.__new__(Vector)
+        out.problem, out.kind = self, kind
+        check(bb_vector_take(self.handle, kind, &out.address))
+        return out
+
+    cdef void* _of(self, Vector vector, bb_vector kind) except NULL:
+        if vector.problem is not self or vector.kind != kind:
+            raise ParameterError("vector: it belongs elsewhere")
+        return vector.address
+
+    def weights(self, array):
+        """Weights with the numbers of an array of shape (width,)."""
+        array = _input(array, (self.width,), "w")
+        cdef Vector out = self._take(BB_WEIGHTS)
+        cdef const double* source = <const double*>_address(array)
+        cdef bb_status status
+        with nogil:
+            status = bb_weights_set(self.handle, out.address, source)
+        check(status)
+        out.square = np.einsum("i,i->", array, array)
+        return out
+
+    def between(self, Vector w, Vector end, double t):
+        """Weights ``w + t (end - w)``, for an end that `combine` made against w."""
+        if end.base is not w:
+            raise ParameterError("end: it was not combined against these weights")
+        cdef Vector out = self._take(BB_WEIGHTS)
+        check(bb_weights_between(
+            self.handle, self._of(w, BB_WEIGHTS), self._of(end, BB_WEIGHTS), t, out.address))
+        out.square = w.square + 2.0 * t * end.inner + t * t * end.away
+        return out
+
+    def margins(self, Vector w):
+        """Margins ``X w``; the product is queued."""
+        cdef Vector out = self._take(BB_MARGINS)
+        cdef void* source = self._of(w, BB_WEIGHTS)
+        cdef bb_status status
+        with nogil:
+            status = bb_margins(self.handle, source, out.address)
+        check(status)
+        return out
+
+    def make_direction(self, Vector z, Vector end):
+        """Replace the margins ``end`` by ``end - z``."""
+        check(bb_direction(self.handle, self._of(z, BB_MARGINS), self._of(end, BB_MARGINS)))
+
+    def search(self, Vector z, Vector end, double p, double q, double first, double longest, double accuracy):
+        """Minimise ``p t + q t^2 / 2 + R(z + t (end - z))`` over 0 <= t <= longest, in one launch.
+
+        The margins ``end`` become the direction ``end - z``.
+
+        Returns
+        -------
+        step, risk : float
+        moved : Vector
+            Margins at the step.
+        seconds : float
+            Of the product that made ``end``.
+        """
+        cdef Vector moved = self._take(BB_MARGINS)
+        cdef void* start = self._of(z, BB_MARGINS)
+        cdef void* stop = self._of(end, BB_MARGINS)
+        cdef bb_search_request request
+        cdef bb_search_answer answer
+        request.p, request.q, request.first = p, q, first
+        request.longest, request.accuracy = longest, accuracy
+        cdef bb_status status
+        with nogil:
+            status = bb_search(self.handle, start, stop, moved.address, &request, &answer)
+        check(status)
+        return answer.step, answer.risk, moved, answer.seconds
+
+    def slope(self, Vector z, Vector dz, double t, double b):
+        """Derivatives of ``R(z + t dz + b)`` in t and in b."""
+        cdef double slopes[2]
+        cdef void* start = self._of(z, BB_MARGINS)
+        cdef void* along = self._of(dz, BB_MARGINS)
+        cdef bb_status status
+        with nogil:
+            status = bb_slope(self.handle, start, along, t, b, slopes)
+        check(status)
+        return slopes[0], slopes[1]
+
+    def risk(self, Vector z, dz, double t, double b, bint keep):
+        """Risk of ``z + t dz + b``; with ``keep`` also the margins ``z + t dz``. Without dz, t is 0."""
+        cdef Vector moved = self._take(BB_MARGINS) if keep else None
+        cdef void* target = moved.address if keep else NULL
+        cdef void* start = self._of(z, BB_MARGINS)
+        cdef void* along = NULL if dz is None else self._of(dz, BB_MARGINS)
+        cdef double risk
+        cdef bb_status status
+        with nogil:
+            status = bb_risk_at(self.handle, start, along, t, b, target, &risk)
+        check(status)
+        return risk, moved
+
+    def derivatives(self, Vector z, dz, double t, double b, const int64_t[::1] starts, int32_t which=0,
+                    bint told=False):
+        """Keep the rows' derivatives at ``z + t dz + b``, the first or the second of two sets.
+
+        With ``told``, wait and return the risk and the sum of the derivatives.
+        """
+        cdef double sums[2]
+        cdef void* start = self._of(z, BB_MARGINS)
+        cdef void* along = NULL if dz is None else self._of(dz, BB_MARGINS)
+        cdef int32_t blocks = starts.shape[0] - 1
+        cdef const int64_t* at = &starts[0]
+        cdef double* answer = NULL
+        if told:
+            answer = sums
+        cdef bb_status status
+        with nogil:
+            status = bb_derivatives(self.handle, start, along, t, b, which, at, blocks, answer)
+        check(status)
+        return (sums[0], sums[1]) if told else None
+
+    def mix_derivatives(self, double share):
+        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+        check(bb_mix_derivatives(self.handle, share))
+
+    def cut(self, int64_t size, const int64_t[::1] starts, Vector w, Vector end, double t):
+        """Make the gradients of the blocks of rows, from the first derivatives, cuts number ``size`` and on.
+
+        Returns
+        -------
+        sums : ndarray of shape (P, 2)
+            Risk and sum of derivatives of each block.
+        products : ndarray of shape (P, size + P + 1)
+            Of each new gradient with all cuts, and with ``w + t (end - w)``.
+        seconds : float
+            Of the product with the transpose.
+        """
+        cdef int32_t blocks = starts.shape[0] - 1
+        sums, products = np.empty((blocks, 2)), np.empty((blocks, size + blocks + 1))
+        cdef double* to_sums = <double*>_address(sums)
+        cdef double* to_products = <double*>_address(products)
+        cdef void* base = self._of(w, BB_WEIGHTS)
+        cdef void* stop = self._of(end, BB_WEIGHTS)
+        cdef const int64_t* at = &starts[0]
+        cdef double seconds
+        cdef bb_status status
+        with nogil:
+            status = bb_cut(self.handle, size, at, blocks, base, stop, t, to_sums, to_products, &seconds)
+        check(status)
+        return sums, products, seconds
+
+    def reserve(self, int64_t capacity):
+        """Make room for so many cuts."""
+        cdef bb_status status
+        with nogil:
+            status = bb_cuts_reserve(self.handle, capacity)
+        check(status)
+
+    def combine(self, const int32_t[::1] numbers, const double[::1] weights, double factor, Vector near):
+        """Weights ``factor * sum_k weights[k] cut[numbers[k]]``, compared with ``near``."""
+        cdef Vector out = self._take(BB_WEIGHTS)
+        cdef void* base = self._of(near, BB_WEIGHTS)
+        cdef double sums[3]
+        cdef int64_t count = numbers.shape[0]
+        cdef const int32_t* which = &numbers[0]
+        cdef const double* share = &weights[0]
+        cdef bb_status status
+        with nogil:
+            status = bb_cuts_combine(self.handle, count, which, share, factor, base, out.address, sums)
+        check(status)
+        out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], near
+        return out
+
+    def move_cut(self, int64_t to, int64_t source):
+        """Copy a cut's gradient over another's."""
+        check(bb_cuts_move(self.handle, to, source))
+
+    def merge_cuts(self, int64_t i, int64_t j, double share):
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        check(bb_cuts_merge(self.handle, i, j, share))
+
+    def get_cuts(self, int64_t size):
+        """The first gradients on the host, shape (size, width)."""
+        out = np.empty((size, self.width))
+        cdef double* target = <double*>_address(out)
+        cdef bb_status status
+        with nogil:
+            status = bb_cuts_get(self.handle, 0, size, target)
+        check(status)
+        return out
+
+    def set_cuts(self, rows):
+        """Make the first cuts' gradients those of an array of shape (size, width)."""
+        rows = _input(rows, (len(rows), self.width), "rows")
+        cdef const double* source = <const double*>_address(rows)
+        cdef int64_t count = len(rows)
+        cdef bb_status status
+        with nogil:
+            status = bb_cuts_set(self.handle, 0, count, source)
+        check(status)

@@ -1,0 +1,53 @@
+"""The C interface of a solve on a device; ``src_cuda/training.h`` says what each part means."""
+
+from blackbox cimport bb_matrix, bb_status
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef extern from "training.h" nogil:
+    ctypedef struct bb_problem:
+        pass
+
+    ctypedef enum bb_vector:
+        BB_WEIGHTS
+        BB_MARGINS
+
+    ctypedef struct bb_search_request:
+        double p, q, first, longest, accuracy
+
+    ctypedef struct bb_search_answer:
+        double step, risk, seconds
+        int32_t passes
+
+    bb_status bb_problem_create(bb_matrix *matrix, int32_t loss, double parameter, double scale,
+                                const double *labels, const double *weights, double constant,
+                                bb_problem **out)
+    void bb_problem_destroy(bb_problem *problem)
+
+    bb_status bb_vector_take(bb_problem *problem, bb_vector kind, void **out)
+    void bb_vector_give(bb_problem *problem, bb_vector kind, void *vector)
+    bb_status bb_weights_set(bb_problem *problem, void *w, const double *source)
+    bb_status bb_weights_get(bb_problem *problem, const void *w, double *target)
+    bb_status bb_margins_get(bb_problem *problem, const void *z, double *target)
+    bb_status bb_weights_between(bb_problem *problem, const void *w, const void *end, double t, void *target)
+
+    bb_status bb_margins(bb_problem *problem, const void *w, void *z)
+    bb_status bb_direction(bb_problem *problem, const void *z, void *end)
+    bb_status bb_search(bb_problem *problem, const void *z, void *end, void *moved,
+                        const bb_search_request *request, bb_search_answer *answer)
+    bb_status bb_slope(bb_problem *problem, const void *z, const void *dz, double t, double b, double *slopes)
+    bb_status bb_risk_at(bb_problem *problem, const void *z, const void *dz, double t, double b, void *moved,
+                         double *risk)
+    bb_status bb_derivatives(bb_problem *problem, const void *z, const void *dz, double t, double b,
+                             int32_t which, const int64_t *starts, int32_t blocks, double *sums)
+    bb_status bb_mix_derivatives(bb_problem *problem, double share)
+
+    bb_status bb_cuts_reserve(bb_problem *problem, int64_t capacity)
+    bb_status bb_cut(bb_problem *problem, int64_t size, const int64_t *starts, int32_t blocks, const void *w,
+                     const void *end, double t, double *sums, double *dots, double *seconds)
+    bb_status bb_cuts_combine(bb_problem *problem, int64_t count, const int32_t *numbers,
+                              const double *weights, double factor, const void *from_, void *w, double *sums)
+    bb_status bb_cuts_move(bb_problem *problem, int64_t to, int64_t from_)
+    bb_status bb_cuts_merge(bb_problem *problem, int64_t i, int64_t j, double share)
+    bb_status bb_cuts_get(bb_problem *problem, int64_t first, int64_t count, double *target)
+    bb_status bb_cuts_set(bb_problem *problem, int64_t first, int64_t count, const double *source)

@@ -1,0 +1,173 @@
+"""Solves whose vectors and cuts stay on a GPU, against the same solves on the CPU."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import bmrm
+from bmrm import losses
+from bmrm.errors import DataError, ParameterError
+
+cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
+pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+
+LOSSES = [(name, {}) for name in losses.NAMES] + [("quantile", {"tau": 0.9}), ("huber", {"delta": 0.3})]
+
+
+def problem(loss="hinge", m=3000, d=40, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    A = sp.random(m, d, 0.2, "csr", rng=rng, dtype=np.float64)
+    A.data = rng.standard_normal(A.nnz)
+    A = A.astype(dtype)
+    z = A @ rng.standard_normal(d) + 0.5 * rng.standard_normal(m)
+    task = losses.get(loss).task
+    y = {"binary": np.where(z > 0, 1.0, -1.0), "count": np.floor(np.exp(np.clip(z, -3, 2)))}.get(task, z)
+    return A, y
+
+
+def assert_same(here, there, resolution=0.0):
+    """Each objective is above the other's bound."""
+    room = resolution * abs(here.objective) + 1e-12
+    assert there.objective >= here.lower_bound - room
+    assert here.objective >= there.lower_bound - room
+    assert there.status == here.status == "converged"
+
+
+@pytest.mark.parametrize(("loss", "params"), LOSSES)
+@pytest.mark.parametrize("dense", [False, True])
+def test_every_loss(loss, params, dense):
+    A, y = problem(loss)
+    if loss == "novelty":  # of rows round the origin none is new
+        A.data = np.abs(A.data)
+    X = A.toarray() if dense else A
+    options = {"lam": 1e-2, "tol": 1e-6, **params}
+    here = bmrm.solve(X, y, loss, device="cpu", **options)
+    there = bmrm.solve(X, y, loss, device="cuda", **options)
+    assert there.device.startswith("cuda")
+    assert_same(here, there)
+    np.testing.assert_allclose(there.w, here.w, atol=2e-2 * np.abs(here.w).max())
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "absolute"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "bmrm", "tol": 1e-2},
+        {"fit_intercept": True},
+        {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0},
+        {"cuts_per_pass": 7},
+        {"max_cuts": 12},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_every_way(loss, options):
+    A, y = problem(loss)
+    options = {"lam": 1e-2, "tol": 1e-5, **options}
+    y = y + 3.0 if loss in ("squared", "absolute") else y
+    here = bmrm.solve(A, y, loss, device="cpu", **options)
+    there = bmrm.solve(A, y, loss, device="cuda", **options)
+    assert_same(here, there)
+    assert there.intercept == pytest.approx(here.intercept, abs=0.3)
+
+
+def test_the_objective_is_what_it_says():
+    A, y = problem("logistic", dtype=np.float32)
+    found = bmrm.solve(A, y, "logistic", lam=1e-3, tol=1e-4, device="cuda")
+    z = A.astype(np.float64) @ found.w
+    J = 0.5e-3 * found.w @ found.w + np.logaddexp(0, -y * z).mean()
+    assert found.objective == pytest.approx(J, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [1, 31, 2049, 70_001])
+def test_sizes(m, dtype):
+    A, y = problem(m=m, d=7, dtype=dtype)
+    y[0] = -y[-1] if m > 1 else 1.0
+    loss = "hinge" if m > 1 else "squared"
+    here = bmrm.solve(A, y, loss, lam=1e-1, device="cpu")
+    there = bmrm.solve(A, y, loss, lam=1e-1, device="cuda")
+    assert_same(here, there, 1e-5)
+
+
+def test_weights_and_labels_that_floats_cannot_hold():
+    A, y = problem("squared")
+    y = y + 1e9
+    weights = np.random.default_rng(3).random(len(y))
+    weights[::7] = 0.0
+    options = {"lam": 1e-2, "tol": 1e-6, "sample_weight": weights, "fit_intercept": True}
+    here = bmrm.solve(A, y, "squared", device="cpu", **options)
+    there = bmrm.solve(A, y, "squared", device="cuda", **options)
+    assert_same(here, there)
+    assert there.intercept == pytest.approx(here.intercept)
+
+
+def test_a_path_keeps_its_cuts():
+    A, y = problem()
+    lams = [1e-1, 1e-2, 1e-3]
+    data = bmrm.Dataset(A, y, device="cuda")
+    along = bmrm.path(data, lams=lams, tol=1e-5)
+    for lam, found in zip(lams, along, strict=True):
+        assert_same(bmrm.solve(A, y, lam=lam, tol=1e-5, device="cpu"), found)
+    alone = bmrm.solve(data, lam=lams[-1], tol=1e-5)
+    assert along[-1].n_iter < alone.n_iter
+    assert along[-1].bundle.gradients.shape == (len(along[-1].bundle), A.shape[1])
+
+
+def test_cuts_bound_the_risk():
+    A, y = problem("logistic")
+    found = bmrm.solve(A, y, "logistic", lam=1e-3, tol=1e-7, device="cuda")
+    rng = np.random.default_rng(5)
+    for size in (0.1, 1.0, 10.0):
+        v = found.w + size * rng.standard_normal(len(found.w))
+        risk = np.logaddexp(0, -y * (A @ v)).mean()
+        assert (found.bundle.gradients @ v + found.bundle.offsets).max() <= risk + 1e-12
+
+
+def test_the_bound_never_exceeds_the_optimum():
+    rng = np.random.default_rng(7)
+    for _ in range(5):
+        # Columns over six decades: the Hessian is as badly conditioned as data gets.
+        A = rng.standard_normal((400, 20)) * 10.0 ** rng.uniform(-3, 3, 20)
+        y = A @ rng.standard_normal(20) + rng.standard_normal(400)
+        lam = 1e-4
+        w = np.linalg.solve(A.T @ A / 400 + lam * np.eye(20), A.T @ y / 400)
+        optimum = 0.5 * lam * w @ w + 0.5 * np.mean((A @ w - y) ** 2)
+        found = bmrm.solve(A, y, "squared", lam=lam, tol=1e-8, device="cuda", max_iter=3000)
+        assert found.lower_bound <= optimum * (1 + 1e-12) <= found.objective * (1 + 2e-12)
+
+
+def test_the_same_bits_again():
+    A, y = problem(m=20_000, dtype=np.float32)
+    data = bmrm.Dataset(A, y, device="cuda")
+    one, two = (bmrm.solve(data, lam=1e-4, tol=1e-4) for _ in range(2))
+    np.testing.assert_array_equal(one.w, two.w)
+    assert one.lower_bound == two.lower_bound
+
+
+def test_a_callback_sees_the_best_point():
+    A, y = problem()
+    seen = []
+    bmrm.solve(
+        A, y, lam=1e-3, device="cuda", callback=lambda state: seen.append(state.best()[0]) or len(seen) > 3
+    )
+    assert len(seen) == 4
+    assert all(w.shape == (A.shape[1],) and np.isfinite(w).all() for w in seen)
+
+
+def test_no_intercept_that_minimises():
+    A, _ = problem("poisson")
+    with pytest.raises(DataError, match="no intercept minimises"):
+        bmrm.solve(A, np.zeros(A.shape[0]), "poisson", lam=1e-2, fit_intercept=True, device="cuda")
+
+
+def test_vectors_of_another_problem():
+    A, y = problem()
+    made = []
+    for _ in range(2):
+        matrix = cuda.Matrix(A.indptr, A.indices, A.data, A.shape)
+        made.append(cuda.Problem(matrix, 0, 0.0, y, None, 1.0 / len(y), 0.0))
+    w = made[0].weights(np.zeros(A.shape[1]))
+    with pytest.raises(ParameterError, match="belongs elsewhere"):
+        made[1].margins(w)
+    with pytest.raises(ParameterError, match="not combined against"):
+        made[0].between(w, w, 0.5)
