@@ -32,16 +32,11 @@ Vector = NDArray[np.float64]
 PATIENCE = 50
 """Minimisations for which a cut without mass is kept: it may come back."""
 
-MOST_CUTS, CUT_BYTES = 2000, 1 << 30
-"""Default limits of a bundle: its number of cuts, and the bytes that they take."""
+MOST_CUTS = 2000
+"""Most cuts where nobody says how many to keep, if as many fit."""
 
 MAX_CHANGES = 5000
 """Cuts that may enter or leave in one inner solve; the next outer iteration goes on from there."""
-
-
-def default_max_cuts(n_features: int, groups: int) -> int:
-    """As many cuts as fit in `CUT_BYTES`, within reason."""
-    return max(4 * groups, min(MOST_CUTS, CUT_BYTES // (8 * max(1, n_features))))
 
 
 class Store(Protocol):
@@ -50,6 +45,10 @@ class Store(Protocol):
     width: int
     size: int
     """Cuts in use; new ones go behind them."""
+
+    @property
+    def most(self) -> int:
+        """Cuts that fit in the memory set aside for them."""
 
     @property
     def nbytes(self) -> int:
@@ -98,18 +97,19 @@ class Bundle:
         self, store: Store, groups: int = 1, max_cuts: int | None = None, origin: object = None
     ) -> None:
         self.store, self.groups, self.origin = store, groups, origin
-        self.max_cuts = default_max_cuts(store.width, groups) if max_cuts is None else max_cuts
+        self.max_cuts = max(4 * groups, min(MOST_CUTS, store.most)) if max_cuts is None else max_cuts
         if self.max_cuts < 3 * groups:
             raise ParameterError(
                 f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 a cut per pass"
             )
         self.size = 0
+        self._groups = np.arange(groups, dtype=np.int32)
         self._allocate(min(self.max_cuts, 32 * groups))
 
     def _allocate(self, capacity: int) -> None:
         self.store.reserve(capacity)
         self._gram = np.zeros((capacity, capacity))
-        self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
+        self._offset, self._alpha, self._slope = (np.zeros(capacity) for _ in range(3))
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
 
     def __len__(self) -> int:
@@ -152,7 +152,7 @@ class Bundle:
         new = slice(first, n)
         products = self.store.append(cut.planes)
         self._offset[new] = cut.offsets
-        self._group[new], self._idle[new] = np.arange(self.groups), 0
+        self._group[new], self._idle[new] = self._groups, 0
         # The first cuts hold all the mass; later ones get theirs from the QP.
         self._alpha[new] = 1.0 if first == 0 else 0.0
         self._gram[new, :n] = products
@@ -179,7 +179,6 @@ class Bundle:
             A lower bound on the optimum.
         """
         n = self.size
-        gradient = np.empty(n)
         tiny = 1e-15 * max(1.0, abs(best.objective))
         _qp.solve(
             self._gram,
@@ -188,22 +187,25 @@ class Bundle:
             self.groups,
             reg.lam,
             self._alpha[:n],
-            gradient,
+            self._slope[:n],
             best=best.objective,
             rel_tol=rel_tol,
             abs_tol=tiny,
             max_changes=MAX_CHANGES,
         )
         alpha = self._alpha[:n]
-        self._idle[:n] = np.where(alpha > 0.0, 0, self._idle[:n] + 1)
+        idle = self._idle[:n]
+        idle += 1
+        idle[alpha > 0.0] = 0
         w, least = self.store.minimise(reg, alpha, best.w)
         return w, least + dot(self._offset[:n], alpha)
 
     def make_room(self) -> None:
         """Make place for one more cut a block."""
-        idle = self._idle[: self.size] > PATIENCE
-        if np.count_nonzero(idle) > self.size // 4:
-            self._keep(np.flatnonzero(~idle))
+        if self.size > PATIENCE:
+            idle = self._idle[: self.size] > PATIENCE
+            if np.count_nonzero(idle) > self.size // 4:
+                self._keep(np.flatnonzero(~idle))
         wanted = self.size + self.groups
         if wanted > self.max_cuts:
             self._drop_idle(wanted - self.max_cuts)

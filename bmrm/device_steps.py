@@ -1,8 +1,9 @@
 """The steps of a solve with weights, margins and cuts on a GPU.
 
 The host sees a few numbers a step: an answer each from the search along a line, from the new cut with its row
-of the Gram matrix, and from the model's minimiser.  Products are queued and not waited for, so their time,
-which the device measures, is part of the wait for the step behind them; `seconds` says how much.
+of the Gram matrix, and from the model's minimiser.  Products are queued and not waited for: that of the
+minimiser's margins is behind it before the host knows its bound.  Their time, which the device measures, is
+part of the wait for the step behind them; `seconds` says how much.
 
 The regulariser is the L2 norm, of which the device gives what the solver asks along with other sums.
 """
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
+from bmrm.device import room_for_cuts
 from bmrm.losses import ScalarLoss
 from bmrm.objective import LONGEST_STEP, Planes, Searched
 from bmrm.regularizers import Regularizer
@@ -42,8 +44,11 @@ class DeviceSteps:
     def __init__(self, cuts: DeviceCuts) -> None:
         problem = cuts.problem
         self.cuts, self.problem = cuts, problem
-        self.seconds = 0.0
-        self._everything = np.array([0, problem.matrix.shape[0]], np.int64)
+
+    @property
+    def seconds(self) -> float:
+        """Time of products so far, by the device's clock."""
+        return self.problem.product_seconds
 
     @classmethod
     def bind(
@@ -100,8 +105,7 @@ class DeviceSteps:
         self, z: Resident, end: Resident, penalty: tuple[float, float], first: float, accuracy: float
     ) -> tuple[Resident, Searched]:
         """Minimise J along a line; return the direction too."""
-        step, risk, moved, seconds = self.problem.search(z, end, *penalty, first, LONGEST_STEP, accuracy)
-        self.seconds += seconds
+        step, risk, moved = self.problem.search(z, end, *penalty, first, LONGEST_STEP, accuracy)
         return end, Searched(step, moved, risk)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
@@ -117,9 +121,7 @@ class DeviceSteps:
         self, z: Resident, dz: Resident | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
         """Keep the derivatives of all rows; return risk and their sum."""
-        told = self.problem.derivatives(z, dz, t, b, self._everything, which, True)
-        assert told is not None
-        return told
+        return self.problem.derivatives(z, dz, t, b, which)
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
@@ -129,13 +131,16 @@ class DeviceSteps:
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Planes:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
-        self.problem.derivatives(z, dz, t, 0.0, starts)
-        return self.mixed_planes(starts, w, end, t)
+        return self._planes(starts, z, dz, w, end, t)
 
     def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Planes:
         """Cutting planes of the first derivatives as they are."""
-        sums, products, seconds = self.problem.cut(self.cuts.size, starts, w, end, t)
-        self.seconds += seconds
+        return self._planes(starts, None, None, w, end, t)
+
+    def _planes(
+        self, starts: Starts, z: Resident | None, dz: Resident | None, w: Resident, end: Resident, t: float
+    ) -> Planes:
+        sums, products = self.problem.cut(self.cuts.size, starts, z, dz, w, end, t)
         return Planes(None, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
 
 
@@ -150,6 +155,12 @@ class DeviceCuts:
     def __init__(self, problem: _cuda.Problem) -> None:
         self.problem, self.width, self.size = problem, problem.width, 0
         self._capacity = 0
+
+    @property
+    def most(self) -> int:
+        """Cuts that the memory set aside for them holds."""
+        matrix = self.problem.matrix
+        return room_for_cuts(matrix.device) // (self.width * matrix.vector_dtype.itemsize)
 
     @property
     def nbytes(self) -> int:
@@ -169,8 +180,7 @@ class DeviceCuts:
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Resident) -> tuple[Resident, float]:
         """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
-        used = np.flatnonzero(alpha).astype(np.int32)
-        w = self.problem.combine(used, alpha[used], -1.0 / reg.lam, near)
+        w = self.problem.combine(alpha, -1.0 / reg.lam, near)
         return w, -0.5 * reg.lam * w.square
 
     def move(self, to: int, source: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,9 @@ from bmrm.vectors import dot, dot_rows
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
+CUT_BYTES = 1 << 30
+"""Bytes that cuts take where nobody says how many to keep."""
+
 
 class HostSteps:
     """`bmrm.objective.Steps` on the host; the products are the design's.
@@ -26,10 +31,9 @@ class HostSteps:
         The loss bound to labels and weights.
     """
 
-    seconds = 0.0
-
     def __init__(self, design: Design, risk: RowRisk) -> None:
         self.design, self.rows = design, risk
+        self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
         self._everything = np.array([0, m], np.int64)
@@ -45,7 +49,9 @@ class HostSteps:
     def margins(self, w: Vector) -> Vector:
         """``X w``."""
         z = np.empty(self.design.shape[0])
+        start = time.perf_counter()
         self.design.matvec(w, z)
+        self.seconds += time.perf_counter() - start
         return z
 
     def direction(self, z: Vector, end: Vector) -> Vector:
@@ -118,7 +124,9 @@ class HostSteps:
 
     def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
         gradients = np.empty((len(starts) - 1, self.design.shape[1]))
+        start = time.perf_counter()
         self.design.rmatvec_blocks(self._derivatives[0], starts, gradients)
+        self.seconds += time.perf_counter() - start
         return Planes(gradients, None, dot_rows(gradients, w), risk, slope)
 
 
@@ -135,6 +143,11 @@ class HostCuts:
     def __init__(self, width: int, threads: int) -> None:
         self.width, self.threads, self.size = width, threads, 0
         self._rows = np.empty((0, width))
+
+    @property
+    def most(self) -> int:
+        """Cuts that `CUT_BYTES` hold."""
+        return CUT_BYTES // (8 * self.width)
 
     @property
     def nbytes(self) -> int:

@@ -98,8 +98,9 @@ class Planes(NamedTuple):
 class Steps(Protocol):
     """Weights, margins and derivatives where they live, and the passes over them."""
 
-    seconds: float
-    """Time of products that nobody waited for: what the next wait includes."""
+    @property
+    def seconds(self) -> float:
+        """Time of all products so far."""
 
     def weights(self, w: Vector) -> Weights:
         """Take weights in."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,32 +20,38 @@ Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision"
 
 
 class Clock:
-    """Seconds spent, in all and by part of the work."""
+    """Seconds spent, in all and by part of the work: a stopwatch whose laps are charged to parts."""
 
     def __init__(self) -> None:
-        self.started = time.perf_counter()
+        self.started = self._last = time.perf_counter()
         self.parts: dict[str, float] = {}
+        self._products = 0.0
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.perf_counter() - self.started
 
-    @contextmanager
-    def __call__(self, part: str) -> Iterator[None]:
-        """Charge the block to ``part``."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - start
+    def start(self) -> None:
+        """Begin a lap; what was before is charged to nothing."""
+        self._last = time.perf_counter()
 
-    def move(self, part: str, to: str, seconds: float) -> None:
-        """Charge time to another part than it was measured in."""
-        if seconds:
-            seconds = min(seconds, self.parts[part])
-            self.parts[part] -= seconds
-            self.parts[to] = self.parts.get(to, 0.0) + seconds
+    def lap(self, part: str, products: float) -> None:
+        """End a lap and begin the next.
+
+        Parameters
+        ----------
+        part : str
+            What the lap is charged to.
+        products : float
+            Seconds of all products so far: those of this lap are charged to them.
+        """
+        now = time.perf_counter()
+        of_products = products - self._products
+        self.parts[part] = self.parts.get(part, 0.0) + now - self._last - of_products
+        if of_products:
+            self.parts["products"] = self.parts.get("products", 0.0) + of_products
+        self._last, self._products = now, products
 
 
 @dataclass(frozen=True)
@@ -83,11 +88,6 @@ class Progress:
         """Weights and intercept of the best iterate so far, fetched from where it lives."""
         return self.model()
 
-    def row(self) -> dict[str, Any]:
-        """As an entry of `Result.history`."""
-        names = ("iteration", "objective", "lower_bound", "gap", "cuts", "step", "seconds", "elapsed")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True)
 class Result:
@@ -112,7 +112,8 @@ class Result:
         One entry an iteration: iteration, objective, lower_bound, gap, cuts, step, seconds (by part),
         elapsed.
     timings : dict
-        Seconds by part: products, loss, search, bundle, qp, newton (where there were such steps), and total.
+        Seconds by part: products, loss (on a GPU with the products of cuts), search, bundle, qp, newton
+        (where there were such steps), and total.
     bundle : Bundle
         The cuts, for a warm start at another lam.
     loss : Loss

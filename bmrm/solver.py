@@ -15,8 +15,7 @@ one cut closes the gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,7 @@ TOL_KINDS = ("rel", "abs")
 QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 """Gap of the inner QP, as a share of the outer one."""
 
-SEARCH_TOL = 1e-5
+SEARCH_TOL = 1e-3
 """Accuracy of a line search, as a share of the gap."""
 
 SMALLEST_TOL = 1e-13
@@ -134,15 +133,15 @@ class BundleMethod:
                 return
             if self.newton:
                 w = self._newton_point(w)
-            with self.clock("products"):
-                line = self.objective.line(self.best, w)
+            line = self.objective.line(self.best, w)
+            self._lap("products")
             advance(line)
 
     def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
-        with self.clock("qp"):
-            share = QP_TOL[self.settings.solver]
-            w, bound = self.bundle.minimise(self.objective.reg, self.best, share)
+        self.clock.start()
+        w, bound = self.bundle.minimise(self.objective.reg, self.best, QP_TOL[self.settings.solver])
+        self._lap("qp")
         if bound > self.bound:
             self._note_progress(bound - self.bound)
             self.bound = bound
@@ -156,8 +155,8 @@ class BundleMethod:
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
-        with self.clock("newton"):
-            w = newton_point(self.objective, self.best, self._gradient)
+        w = newton_point(self.objective, self.best, self._gradient)
+        self._lap("newton")
         self.newton = w is not None
         return minimiser if w is None else w
 
@@ -165,8 +164,8 @@ class BundleMethod:
         """Search the line from the best point; cut beyond the new best, or (Newton) right at it."""
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
-        with self._waiting("search"):
-            self.step = line.search(first, self._accuracy())
+        self.step = line.search(first, self._accuracy())
+        self._lap("search")
         self._improve(line, self.step)
         stuck = before - self.best.objective < STUCK * min(self.gap, abs(before))
         reach = 10.0 * max(self.shift, self.step) if stuck else 2.0 * self.step
@@ -190,40 +189,37 @@ class BundleMethod:
 
     def _add_cut(self, line: Line, t: float) -> bool:
         """Add the cut at a point of the line; False where the risk is too large for it to mean anything."""
-        with self.clock("bundle"):
-            self.bundle.make_room()
-        with self._waiting("products"):
-            cut = line.cut(t, self._accuracy())
+        self.bundle.make_room()
+        self._lap("bundle")
+        cut = line.cut(t, self._accuracy())
+        self._lap("loss")
         # Negated, so that NaN is refused as well.
         if not (cut.risk <= USELESS * self._first_objective and cut.finite):
             return False
-        with self.clock("bundle"):
-            self.bundle.add(cut)
+        self.bundle.add(cut)
+        self._lap("bundle")
         if self.newton:
             self._gradient = cut.gradient
         return True
 
     def _improve(self, line: Line, t: float) -> None:
         """Make a point of the line the best iterate if it is."""
-        with self._waiting("loss"):
-            found = line.at(t, self._accuracy())
+        found = line.at(t, self._accuracy())
+        self._lap("loss")
         if found.objective < self.best.objective:
             self._note_progress(self.best.objective - found.objective)
             self.best, self._evaluated = found, False
 
-    @contextmanager
-    def _waiting(self, part: str) -> Iterator[None]:
-        """Charge the block to ``part``, but what it waits for products on a device to them."""
-        steps = self.objective.steps
-        before = steps.seconds
-        with self.clock(part):
-            yield
-        self.clock.move(part, "products", steps.seconds - before)
+    def _lap(self, part: str) -> None:
+        """Charge the time since the last lap to ``part``, but to products what of it they took."""
+        self.clock.lap(part, self.objective.steps.seconds)
 
     def _evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product, free of what rounding added up along the way."""
-        with self.clock("products"):
-            return self.objective.evaluate(w)
+        self.clock.start()
+        found = self.objective.evaluate(w)
+        self._lap("products")
+        return found
 
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""
@@ -267,18 +263,22 @@ class BundleMethod:
             self._last_progress = self.iteration
 
     def _observe(self) -> bool:
+        """Note the iteration in the history; True where the callback wants to stop."""
         best = self.best
-        state = Progress(
-            iteration=self.iteration,
-            objective=self.best.objective,
-            lower_bound=min(self.bound, self.best.objective),
-            gap=max(self.gap, 0.0),
-            tol=self.settings.absolute_tol(self.best.objective),
-            cuts=len(self.bundle),
-            step=self.step,
-            seconds=dict(self.clock.parts),
-            elapsed=self.clock.elapsed,
-            model=lambda: self.objective.model(best),
+        row: dict[str, Any] = {
+            "iteration": self.iteration,
+            "objective": best.objective,
+            "lower_bound": min(self.bound, best.objective),
+            "gap": max(self.gap, 0.0),
+            "cuts": len(self.bundle),
+            "step": self.step,
+            "seconds": dict(self.clock.parts),
+            "elapsed": self.clock.elapsed,
+        }
+        self.history.append(row)
+        if self.settings.callback is None:
+            return False
+        tol = self.settings.absolute_tol(best.objective)
+        return bool(
+            self.settings.callback(Progress(**row, tol=tol, model=lambda: self.objective.model(best)))
         )
-        self.history.append(state.row())
-        return self.settings.callback is not None and bool(self.settings.callback(state))

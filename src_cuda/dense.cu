@@ -124,7 +124,7 @@ void Dense::transposed(const void* r, void* y) {
             const int across = threads_across((cols_ + VEC - 1) / VEC), down = kColumnThreads / across;
             const int64_t strips = (cols_ + across * VEC - 1) / (across * VEC);
             const int64_t parts = shares(strips, rows_, (rows_ + 8 * down - 1) / (8 * down),
-                                         int64_t(device_.multiprocessors) * kColumnBlocks);
+                                         int64_t(device_.multiprocessors) * kColumnBlocks<T, VEC>);
             const int64_t segment = (rows_ + parts - 1) / parts;
             const int64_t used = (rows_ + segment - 1) / segment;
             if (strips > 65535) throw Failure(BB_INVALID, "the matrix has too many columns");
@@ -135,7 +135,7 @@ void Dense::transposed(const void* r, void* y) {
                     across, segment, reinterpret_cast<T*>(sums_.data()));
             BB_CHECK(cudaGetLastError());
             add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y), nullptr,
-                   memory_->stream);
+                   memory_->stream, device_.major >= 9);
         });
     });
 }

@@ -40,12 +40,6 @@ class Mailbox {
 __device__ __forceinline__ void close_letter(const Letter& letter) {
     if (letter.arrived) *letter.arrived = letter.number;
 }
-
-__device__ __forceinline__ double seconds_now() {
-    unsigned long long nanoseconds;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
-    return 1e-9 * double(nanoseconds);
-}
 #endif
 
 }  // namespace bmrm

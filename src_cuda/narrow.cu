@@ -23,12 +23,9 @@ int narrow_warps(int64_t columns, const ValueArray& coding, int64_t shared_per_b
 }
 
 template <class T, int CODING>
-const void* narrow_kernel(int index_bytes, bool fused) {
-    if (index_bytes == 1)
-        return fused ? reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, true>)
-                     : reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, false>);
-    return fused ? reinterpret_cast<const void*>(&narrow_product<T, CODING, uint16_t, true>)
-                 : reinterpret_cast<const void*>(&narrow_product<T, CODING, uint16_t, false>);
+const void* narrow_kernel(bool fused) {
+    return fused ? reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, true>)
+                 : reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, false>);
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ Narrow::Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, con
         with_values(coding.type, coding.coding, [&](auto kind) {
             using T = typename decltype(kind)::T;
             constexpr int CODING = decltype(kind)::CODING;
-            kernel_[fused] = narrow_kernel<T, CODING>(rows.cut.index_bytes, fused != 0);
+            kernel_[fused] = narrow_kernel<T, CODING>(fused != 0);
         });
         cudaFuncAttributes attributes;
         BB_CHECK(cudaFuncGetAttributes(&attributes, kernel_[fused]));

@@ -29,7 +29,7 @@ __global__ void add_constant(T* z, int64_t n, double factor, const double* weigh
 // The gradient of the constant feature, from the sum of the derivatives.
 template <class T>
 __global__ void constant_gradient(double factor, const double* sums, int64_t stride, T* cuts, int64_t at) {
-    cuts[int64_t(threadIdx.x) * stride + at] = T(factor * sums[3 * threadIdx.x + 1]);
+    cuts[int64_t(threadIdx.x) * stride + at] = T(factor * sums[2 * threadIdx.x + 1]);
 }
 
 // share of the first, the rest of the second
@@ -63,7 +63,7 @@ bool fits_float(const double* numbers, int64_t count) {
     return true;
 }
 
-constexpr int64_t kMostSums = 1024;  // blocks of rows
+constexpr int64_t kMostBlocks = 1024;  // of rows
 
 }  // namespace
 
@@ -90,13 +90,17 @@ struct bb_problem {
         const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
         partial = Array<double>(memory, std::max(blocks * (2 * kPoints + 1), int(4 * columns_at_once)));
         mix_blocks = int(std::clamp<int64_t>((width + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
-        sums = Array<double>(memory, 3 * kMostSums);
-        started = Array<double>(memory, 1);
+        sums = Array<double>(memory, 2 * kMostBlocks);
         ticket = Array<uint32_t>(memory, 1);
         ticket.fill_bytes(0);
         for (Array<unsigned char>& r : derivatives) r = Array<unsigned char>(memory, rows * bytes());
         rounded = Array<unsigned char>(memory, width * bytes());
         mailbox.reserve(1024);
+        for (cudaEvent_t& event : events_) BB_CHECK(cudaEventCreate(&event));
+    }
+    ~bb_problem() {
+        for (cudaEvent_t event : events_)
+            if (event) cudaEventDestroy(event);
     }
 
     int64_t bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
@@ -145,7 +149,7 @@ struct bb_problem {
             T* narrow = reinterpret_cast<T*>(rounded.data());
             if (rounded_of != w) round_weights<<<blocks_for(width), 256, 0, stream()>>>(w, width, narrow);
             rounded_of = w;
-            matrix->apply(BB_NORMAL, narrow, z, 1);
+            timed(BB_NORMAL, [&] { matrix->apply(BB_NORMAL, narrow, z, 1); });
             if (constant != 0)
                 add_constant<<<blocks_for(rows), 256, 0, stream()>>>(static_cast<T*>(z), rows, constant,
                                                                      w + cols);
@@ -159,7 +163,7 @@ struct bb_problem {
             RiskRows part = risk;
             part.begin = starts[p];
             part.end = starts[p + 1];
-            double *to = partial.data(), *at = sums.data() + 3 * p;
+            double *to = partial.data(), *at = sums.data() + 2 * p;
             uint32_t* turn = ticket.data();
             void* arguments[] = {&part, &z, &dz, &t, &b, &out, &to, &turn, &at, &letter};
             launch(kernels.derivatives, blocks, arguments);
@@ -171,6 +175,23 @@ struct bb_problem {
         return reinterpret_cast<T*>(cuts.data()) + number * stride;
     }
 
+    // Queues a product between two events.
+    template <class Launch>
+    void timed(bb_operator op, Launch&& launch) {
+        collect(op);
+        BB_CHECK(cudaEventRecord(events_[2 * op], stream()));
+        launch();
+        BB_CHECK(cudaEventRecord(events_[2 * op + 1], stream()));
+        pending_[op] = true;
+    }
+    // The numbers of the last letter.  Products that were queued before it are over by then.
+    const double* answer() {
+        const double* values = mailbox.wait(stream());
+        collect(BB_NORMAL);
+        collect(BB_TRANSPOSED);
+        return values;
+    }
+
     bb_matrix* matrix;
     Memory& memory;
     const bb_type type;
@@ -180,14 +201,24 @@ struct bb_problem {
     RiskKernels kernels = {};
     int blocks = 1, mix_blocks = 1;
     Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
-    Array<double> partial, sums, started, dots;
+    Array<double> partial, sums, dots;
     Array<uint32_t> ticket;
     const void* rounded_of = nullptr;  // the weights that `rounded` holds
-    double combined_at = 0;            // time of the end of the last combination
     int64_t capacity = 0;
+    double product_seconds = 0;
     Mailbox mailbox;
 
   private:
+    void collect(bb_operator op) {
+        float milliseconds = 0;
+        if (!pending_[op] || cudaEventQuery(events_[2 * op + 1]) != cudaSuccess) return;
+        BB_CHECK(cudaEventElapsedTime(&milliseconds, events_[2 * op], events_[2 * op + 1]));
+        product_seconds += 1e-3 * double(milliseconds);
+        pending_[op] = false;
+    }
+
+    cudaEvent_t events_[4] = {};
+    bool pending_[2] = {};
     std::vector<Array<unsigned char>> owned_;
     std::vector<void*> idle_[2];
 };
@@ -219,6 +250,10 @@ void bb_problem_destroy(bb_problem* problem) {
             BB_CHECK(cudaStreamSynchronize(p.stream()));
             delete problem;
         });
+}
+
+double bb_problem_product_seconds(bb_problem* problem) {
+    return problem->product_seconds;
 }
 
 bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out) {
@@ -288,11 +323,10 @@ bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved,
         double* partial = p.partial.data();
         void* arguments[] = {&p.risk, &z, &end, &moved, &wanted, &partial, &letter};
         p.launch(p.kernels.search, p.blocks, arguments, true);
-        const double* values = p.mailbox.wait(p.stream());
+        const double* values = p.answer();
         answer->step = values[0];
         answer->risk = values[1];
         answer->passes = int32_t(values[2]);
-        answer->seconds = values[3] - p.combined_at;
     });
 }
 
@@ -303,7 +337,7 @@ bb_status bb_slope(bb_problem* problem, const void* z, const void* dz, double t,
         uint32_t* ticket = p.ticket.data();
         void* arguments[] = {&p.risk, &z, &dz, &t, &b, &partial, &ticket, &letter};
         p.launch(p.kernels.slope, p.blocks, arguments);
-        std::copy_n(p.mailbox.wait(p.stream()), 2, slopes);
+        std::copy_n(p.answer(), 2, slopes);
     });
 }
 
@@ -315,20 +349,16 @@ bb_status bb_risk_at(bb_problem* problem, const void* z, const void* dz, double 
         uint32_t* ticket = p.ticket.data();
         void* arguments[] = {&p.risk, &z, &dz, &t, &b, &moved, &partial, &ticket, &sums, &letter};
         p.launch(p.kernels.value, p.blocks, arguments);
-        *risk = *p.mailbox.wait(p.stream());
+        *risk = *p.answer();
     });
 }
 
 bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, double t, double b,
-                         int32_t which, const int64_t* starts, int32_t blocks, double* sums) {
+                         int32_t which, double sums[2]) {
     return on(problem, [&](bb_problem& p) {
-        if (blocks < 1 || blocks > kMostSums)
-            throw Failure(BB_INVALID, "blocks: expected 1 to " + std::to_string(kMostSums));
-        const bool answer = sums != nullptr;
-        if (answer && blocks != 1) throw Failure(BB_INVALID, "blocks: only the sums of one are told at once");
-        const Letter letter = answer ? p.mailbox.next() : Letter{};
-        p.take_derivatives(z, dz, t, b, which, starts, blocks, letter);
-        if (answer) std::copy_n(p.mailbox.wait(p.stream()), 2, sums);
+        const int64_t starts[2] = {0, p.rows};
+        p.take_derivatives(z, dz, t, b, which, starts, 1, p.mailbox.next());
+        std::copy_n(p.answer(), 2, sums);
     });
 }
 
@@ -355,27 +385,31 @@ bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity) {
     });
 }
 
-bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32_t blocks, const void* w,
-                 const void* end, double t, double* sums, double* dots, double* seconds) {
+bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32_t blocks, const void* z,
+                 const void* dz, const void* w, const void* end, double t, double* sums, double* dots) {
     return on(problem, [&](bb_problem& p) {
         const int64_t all = size + blocks, each = all + 1;
-        if (size < 0 || blocks < 1 || blocks > kMostSums || all > p.capacity)
+        if (size < 0 || blocks < 1 || blocks > kMostBlocks || all > p.capacity)
             throw Failure(BB_INVALID, "cuts: more than there is room for");
-        p.mailbox.reserve(blocks * each + 2 * blocks + 2);
+        p.mailbox.reserve(blocks * each + 2 * blocks);
         Letter letter = p.mailbox.next();
         const int64_t share = std::max<int64_t>(2048, (p.width + kDotShares - 1) / kDotShares);
         const unsigned shares = unsigned((p.width + share - 1) / share);
         if (p.dots.size() < each * shares) p.dots = Array<double>(p.memory, 2 * each * shares);
+        if (z) p.take_derivatives(z, dz, t, 0.0, 0, starts, blocks, {});
         by_type(p.type, [&](auto type) {
             using T = decltype(type);
             T* fresh = p.cut<T>(size);
             if (blocks == 1) {
-                p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), fresh, 1);
+                p.timed(BB_TRANSPOSED,
+                        [&] { p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), fresh, 1); });
             } else {
                 const int64_t bytes = blocks * p.cols * p.bytes();
                 if (p.block_gradients.size() < bytes)
                     p.block_gradients = Array<unsigned char>(p.memory, bytes);
-                p.matrix->apply_blocks(p.derivatives[0].data(), starts, blocks, p.block_gradients.data());
+                p.timed(BB_TRANSPOSED, [&] {
+                    p.matrix->apply_blocks(p.derivatives[0].data(), starts, blocks, p.block_gradients.data());
+                });
                 BB_CHECK(cudaMemcpy2DAsync(fresh, size_t(p.stride * p.bytes()), p.block_gradients.data(),
                                            size_t(p.cols * p.bytes()), size_t(p.cols * p.bytes()),
                                            size_t(blocks), cudaMemcpyDefault, p.stream()));
@@ -389,46 +423,45 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
                 dot_cuts<T><<<dim3(shares, unsigned((all + 1 + kDotThreads / 32 - 1) / (kDotThreads / 32))),
                               kDotThreads, 0, p.stream()>>>(
                     p.cut<T>(0), p.width, p.stride, size + block, int(all), static_cast<const double*>(w),
-                    static_cast<const double*>(end), t, share, p.dots.data(), p.ticket.data(),
-                    p.started.data(), part, block * each, p.sums.data(), blocks);
+                    static_cast<const double*>(end), t, share, p.dots.data(), p.ticket.data(), part,
+                    block * each, p.sums.data(), blocks);
                 BB_CHECK(cudaGetLastError());
             }
         });
-        const double* values = p.mailbox.wait(p.stream());
+        const double* values = p.answer();
         std::copy_n(values, blocks * each, dots);
-        values += blocks * each;
-        std::copy_n(values, 2 * blocks, sums);
-        *seconds = values[2 * blocks + 1] - values[2 * blocks];
+        std::copy_n(values + blocks * each, 2 * blocks, sums);
     });
 }
 
-bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const int32_t* numbers, const double* weights,
-                          double factor, const void* from, void* w, double sums[3]) {
+bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weights, double factor,
+                          const void* from, void* w, void* z, double sums[3]) {
     return on(problem, [&](bb_problem& p) {
         by_type(p.type, [&](auto type) {
             using T = decltype(type);
             const Letter letter = p.mailbox.next();
-            int64_t done = 0;
-            do {
+            int64_t next = 0;
+            bool first = true, last = false;
+            while (!last) {
                 Mix mix;
-                mix.count = int32_t(std::min<int64_t>(count - done, kMixRows));
-                for (int k = 0; k < mix.count; k++) {
-                    mix.number[k] = numbers[done + k];
-                    mix.weight[k] = factor * weights[done + k];
-                }
-                const bool first = done == 0;
-                done += mix.count;
+                for (mix.count = 0; next < count && mix.count < kMixRows; next++)
+                    if (weights[next] != 0) {
+                        mix.number[mix.count] = int32_t(next);
+                        mix.weight[mix.count++] = factor * weights[next];
+                    }
+                last = next == count;
                 combine_cuts<T><<<unsigned(p.mix_blocks), kMixAcross * kMixDown, 0, p.stream()>>>(
                     p.cut<T>(0), p.width, p.stride, mix, first, static_cast<const double*>(from),
                     static_cast<double*>(w), reinterpret_cast<T*>(p.rounded.data()), p.partial.data(),
-                    p.ticket.data(), done < count ? Letter{} : letter);
+                    p.ticket.data(), last ? letter : Letter{});
                 BB_CHECK(cudaGetLastError());
-            } while (done < count);
+                first = false;
+            }
         });
         p.rounded_of = w;
-        const double* values = p.mailbox.wait(p.stream());
-        std::copy_n(values, 3, sums);
-        p.combined_at = values[3];
+        // The solver will want it, unless it stops here.
+        p.margins(static_cast<const double*>(w), z);
+        std::copy_n(p.answer(), 3, sums);
     });
 }
 

@@ -24,7 +24,6 @@ typedef struct {
 
 typedef struct {
     double step, risk;  // where it ended, and the risk there
-    double seconds;     // of the product before it
     int32_t passes;     // over the rows
 } bb_search_answer;
 
@@ -33,6 +32,8 @@ BB_API bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double param
                                    const double* labels, const double* weights, double constant,
                                    bb_problem** out);
 BB_API void bb_problem_destroy(bb_problem* problem);
+// Seconds of the products so far that an answer has shown to be complete.
+BB_API double bb_problem_product_seconds(bb_problem* problem);
 
 // --- vectors, which are kept for the next who asks when they are given back
 BB_API bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out);
@@ -56,25 +57,25 @@ BB_API bb_status bb_slope(bb_problem* problem, const void* z, const void* dz, do
 // moved = z + t dz, and the risk at moved + b; dz may be NULL for t = 0, and moved where nobody needs it.
 BB_API bb_status bb_risk_at(bb_problem* problem, const void* z, const void* dz, double t, double b,
                             void* moved, double* risk);
-// Keeps the rows' derivatives at z + t dz + b as the `which`-th of two; sums: risk and sum of derivatives for
-// each block of rows, NULL where bb_cut is to tell them.
+// Keeps the rows' derivatives at z + t dz + b as the `which`-th of two; sums: risk and sum of derivatives.
 BB_API bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, double t, double b,
-                                int32_t which, const int64_t* starts, int32_t blocks, double* sums);
+                                int32_t which, double sums[2]);
 // The first derivatives become share times themselves plus 1 - share times the second ones.
 BB_API bb_status bb_mix_derivatives(bb_problem* problem, double share);
 
 // --- cutting planes, by number; the first `size` are in use
 BB_API bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity);
-// Makes the gradients of the blocks of rows cuts number size to size + blocks - 1, from the first
-// derivatives. dots: (blocks, size + blocks + 1): products of each new gradient with all cuts and with w + t
-// (end - w); sums: as bb_derivatives; seconds: of the product with X'.
+// Makes the gradients of the blocks of rows at z + t dz, the margins of w + t (end - w), cuts number size to
+// size + blocks - 1; without z, those of the first derivatives as they are.  dots: (blocks, size + blocks +
+// 1), products of each new gradient with all cuts and with the weights; sums: (blocks, 2), risk and sum of
+// derivatives of each block, which nobody knows without z.
 BB_API bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32_t blocks,
-                        const void* w, const void* end, double t, double* sums, double* dots,
-                        double* seconds);
-// w = factor sum_k weights[k] cut[numbers[k]]; sums: |w|^2, from . (w - from), |w - from|^2.
-BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const int32_t* numbers,
-                                 const double* weights, double factor, const void* from, void* w,
-                                 double sums[3]);
+                        const void* z, const void* dz, const void* w, const void* end, double t, double* sums,
+                        double* dots);
+// w = factor sum_k weights[k] cut[k], and z = X w, which is queued; sums: |w|^2, from . (w - from),
+// |w - from|^2.
+BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weights, double factor,
+                                 const void* from, void* w, void* z, double sums[3]);
 BB_API bb_status bb_cuts_move(bb_problem* problem, int64_t to, int64_t from);
 // cut[i] = share cut[i] + (1 - share) cut[j]
 BB_API bb_status bb_cuts_merge(bb_problem* problem, int64_t i, int64_t j, double share);

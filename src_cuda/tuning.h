@@ -18,7 +18,8 @@ constexpr int kMostCap = 0xFFF;            // what the key of a chunk has room f
 constexpr int kLanes[] = {2, 4, 8, 16, 32};
 constexpr int64_t kByteTile = 255;     // columns whose local index, and that of the padding, fit in one byte
 constexpr int64_t kShortTile = 65535;  // ... in two
-constexpr int64_t kNarrowColumns = 400;
+// Beyond it local indices take two bytes and few warps' sums fit beside one another: two products are faster.
+constexpr int64_t kNarrowColumns = kByteTile;
 constexpr double kGatheredElement = 24;  // bytes that a gathered input and its index are as good as moving
 constexpr int kNarrowItem = 1;           // an item of BB_NARROW is one slice
 constexpr int kMostTiles = 255;

@@ -6,6 +6,9 @@
 // margin exactly on the edge counts as satisfied; a second derivative that jumps may take either side there.
 // A new loss is a struct here, a line in BMRM_LOSSES and a class of a few lines in bmrm/losses.
 //
+// Slopes are for any type of real numbers: the search along a line on a device takes them in float where the
+// margins are.
+//
 // Sources: Teo, Vishwanathan, Smola, Le, JMLR 11 (2010), table 5 (hinge, squared hinge, logistic,
 // exponential, squared, absolute, quantile, epsilon-insensitive, Huber, Poisson, novelty); Chapelle, Neural
 // Comp. 19 (2007) 1155 (Huber hinge).
@@ -77,9 +80,19 @@ BMRM_HD double log1p_unit(const double t) {
     return 2.0 * s * p;
 }
 
+#ifdef __CUDACC__
+BMRM_HD float exp_branchless(const float x) { return expf(x); }
+#endif
+
 // Written so that NaN stays NaN: a margin that is lost must not look like a row without loss.
-BMRM_HD double positive(const double x) { return x < 0.0 ? 0.0 : x; }
-BMRM_HD double magnitude(const double x) { return x < 0.0 ? -x : x; }
+template <class R>
+BMRM_HD R positive(const R x) {
+    return x < R(0) ? R(0) : x;
+}
+template <class R>
+BMRM_HD R magnitude(const R x) {
+    return x < R(0) ? -x : x;
+}
 
 // One parameter is all that any of these losses has: tau, epsilon, h, delta or nu.
 struct LossParameter {
@@ -98,7 +111,10 @@ struct Kinked {
 // max(0, 1 - y u)
 struct Hinge : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter) { return positive(1.0 - y * u); }
-    static BMRM_HD double slope(double u, double y, LossParameter) { return y * u < 1.0 ? -y : 0.0; }
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        return y * u < R(1) ? -y : R(0);
+    }
 };
 
 // max(0, 1 - y u)^2
@@ -107,8 +123,9 @@ struct SquaredHinge : Smooth {
         const double v = positive(1.0 - y * u);
         return v * v;
     }
-    static BMRM_HD double slope(double u, double y, LossParameter) {
-        return -2.0 * y * positive(1.0 - y * u);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        return R(-2) * y * positive(R(1) - y * u);
     }
     static BMRM_HD double curvature(double u, double y, LossParameter) { return y * u < 1.0 ? 2.0 : 0.0; }
 };
@@ -119,9 +136,10 @@ struct HuberHinge : Smooth {
         const double v = 1.0 - y * u, inner = v + h.value;
         return v > h.value ? v : (inner < 0.0 ? 0.0 : inner * inner / (4.0 * h.value));
     }
-    static BMRM_HD double slope(double u, double y, LossParameter h) {
-        const double v = 1.0 - y * u, inner = positive(v + h.value);
-        return v > h.value ? -y : -y * inner / (2.0 * h.value);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter h) {
+        const R width = R(h.value), v = R(1) - y * u, inner = positive(v + width);
+        return v > width ? -y : -y * inner / (R(2) * width);
     }
     static BMRM_HD double curvature(double u, double y, LossParameter h) {
         return magnitude(1.0 - y * u) <= h.value ? 0.5 / h.value : 0.0;
@@ -134,9 +152,10 @@ struct Logistic : Smooth {
         const double v = y * u;
         return positive(-v) + log1p_unit(exp_branchless(-magnitude(v)));
     }
-    static BMRM_HD double slope(double u, double y, LossParameter) {
-        const double v = y * u, e = exp_branchless(-magnitude(v));
-        return -y * (v > 0.0 ? e : 1.0) / (1.0 + e);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        const R v = y * u, e = exp_branchless(-magnitude(v));
+        return -y * (v > R(0) ? e : R(1)) / (R(1) + e);
     }
     static BMRM_HD double curvature(double u, double y, LossParameter) {
         const double e = exp_branchless(-magnitude(y * u));
@@ -147,7 +166,10 @@ struct Logistic : Smooth {
 // exp(-y u)
 struct Exponential : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) { return exp_branchless(-y * u); }
-    static BMRM_HD double slope(double u, double y, LossParameter) { return -y * exp_branchless(-y * u); }
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        return -y * exp_branchless(-y * u);
+    }
     static BMRM_HD double curvature(double u, double y, LossParameter) {
         return y * y * exp_branchless(-y * u);
     }
@@ -156,15 +178,19 @@ struct Exponential : Smooth {
 // (u - y)^2 / 2
 struct Squared : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) { return 0.5 * (u - y) * (u - y); }
-    static BMRM_HD double slope(double u, double y, LossParameter) { return u - y; }
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        return u - y;
+    }
     static BMRM_HD double curvature(double, double, LossParameter) { return 1.0; }
 };
 
 // |u - y|
 struct Absolute : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter) { return magnitude(u - y); }
-    static BMRM_HD double slope(double u, double y, LossParameter) {
-        return u > y ? 1.0 : (u < y ? -1.0 : 0.0);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        return u > y ? R(1) : (u < y ? R(-1) : R(0));
     }
 };
 
@@ -174,8 +200,9 @@ struct Quantile : Kinked {
         const double e = y - u;
         return e > 0.0 ? tau.value * e : (tau.value - 1.0) * e;
     }
-    static BMRM_HD double slope(double u, double y, LossParameter tau) {
-        return u < y ? -tau.value : (u > y ? 1.0 - tau.value : 0.0);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter tau) {
+        return u < y ? R(-tau.value) : (u > y ? R(1.0 - tau.value) : R(0));
     }
 };
 
@@ -184,9 +211,10 @@ struct EpsilonInsensitive : Kinked {
     static BMRM_HD double value(double u, double y, LossParameter eps) {
         return positive(magnitude(u - y) - eps.value);
     }
-    static BMRM_HD double slope(double u, double y, LossParameter eps) {
-        const double e = u - y;
-        return e > eps.value ? 1.0 : (e < -eps.value ? -1.0 : 0.0);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter eps) {
+        const R e = u - y, width = R(eps.value);
+        return e > width ? R(1) : (e < -width ? R(-1) : R(0));
     }
 };
 
@@ -196,9 +224,10 @@ struct SquaredEpsilonInsensitive : Smooth {
         const double v = positive(magnitude(u - y) - eps.value);
         return v * v;
     }
-    static BMRM_HD double slope(double u, double y, LossParameter eps) {
-        const double e = u - y, v = positive(magnitude(e) - eps.value);
-        return e > 0.0 ? 2.0 * v : -2.0 * v;
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter eps) {
+        const R e = u - y, v = positive(magnitude(e) - R(eps.value));
+        return e > R(0) ? R(2) * v : R(-2) * v;
     }
     static BMRM_HD double curvature(double u, double y, LossParameter eps) {
         return magnitude(u - y) > eps.value ? 2.0 : 0.0;
@@ -211,9 +240,10 @@ struct Huber : Smooth {
         const double e = magnitude(u - y);
         return e <= delta.value ? 0.5 * e * e : delta.value * (e - 0.5 * delta.value);
     }
-    static BMRM_HD double slope(double u, double y, LossParameter delta) {
-        const double e = u - y;
-        return e > delta.value ? delta.value : (e < -delta.value ? -delta.value : e);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter delta) {
+        const R e = u - y, most = R(delta.value);
+        return e > most ? most : (e < -most ? -most : e);
     }
     static BMRM_HD double curvature(double u, double y, LossParameter delta) {
         return magnitude(u - y) <= delta.value ? 1.0 : 0.0;
@@ -223,15 +253,19 @@ struct Huber : Smooth {
 // exp(u) - y u: the negative log-likelihood of a count y with mean exp(u), without its constant
 struct Poisson : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter) { return exp_branchless(u) - y * u; }
-    static BMRM_HD double slope(double u, double y, LossParameter) { return exp_branchless(u) - y; }
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter) {
+        return exp_branchless(u) - y;
+    }
     static BMRM_HD double curvature(double u, double, LossParameter) { return exp_branchless(u); }
 };
 
 // max(0, -u) / nu, u = x.w - rho; the risk adds -rho, see bmrm/losses/novelty.py
 struct Novelty : Kinked {
     static BMRM_HD double value(double u, double, LossParameter nu) { return positive(-u) / nu.value; }
-    static BMRM_HD double slope(double u, double, LossParameter nu) {
-        return u < 0.0 ? -1.0 / nu.value : 0.0;
+    template <class R>
+    static BMRM_HD R slope(R u, R, LossParameter nu) {
+        return u < R(0) ? R(-1.0 / nu.value) : R(0);
     }
 };
 

@@ -16,13 +16,14 @@ cdef extern from "training.h" nogil:
         double p, q, first, longest, accuracy
 
     ctypedef struct bb_search_answer:
-        double step, risk, seconds
+        double step, risk
         int32_t passes
 
     bb_status bb_problem_create(bb_matrix *matrix, int32_t loss, double parameter, double scale,
                                 const double *labels, const double *weights, double constant,
                                 bb_problem **out)
     void bb_problem_destroy(bb_problem *problem)
+    double bb_problem_product_seconds(bb_problem *problem)
 
     bb_status bb_vector_take(bb_problem *problem, bb_vector kind, void **out)
     void bb_vector_give(bb_problem *problem, bb_vector kind, void *vector)
@@ -39,14 +40,14 @@ cdef extern from "training.h" nogil:
     bb_status bb_risk_at(bb_problem *problem, const void *z, const void *dz, double t, double b, void *moved,
                          double *risk)
     bb_status bb_derivatives(bb_problem *problem, const void *z, const void *dz, double t, double b,
-                             int32_t which, const int64_t *starts, int32_t blocks, double *sums)
+                             int32_t which, double *sums)
     bb_status bb_mix_derivatives(bb_problem *problem, double share)
 
     bb_status bb_cuts_reserve(bb_problem *problem, int64_t capacity)
-    bb_status bb_cut(bb_problem *problem, int64_t size, const int64_t *starts, int32_t blocks, const void *w,
-                     const void *end, double t, double *sums, double *dots, double *seconds)
-    bb_status bb_cuts_combine(bb_problem *problem, int64_t count, const int32_t *numbers,
-                              const double *weights, double factor, const void *from_, void *w, double *sums)
+    bb_status bb_cut(bb_problem *problem, int64_t size, const int64_t *starts, int32_t blocks, const void *z,
+                     const void *dz, const void *w, const void *end, double t, double *sums, double *dots)
+    bb_status bb_cuts_combine(bb_problem *problem, int64_t count, const double *weights, double factor,
+                              const void *from_, void *w, void *z, double *sums)
     bb_status bb_cuts_move(bb_problem *problem, int64_t to, int64_t from_)
     bb_status bb_cuts_merge(bb_problem *problem, int64_t i, int64_t j, double share)
     bb_status bb_cuts_get(bb_problem *problem, int64_t first, int64_t count, double *target)

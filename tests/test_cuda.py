@@ -154,7 +154,7 @@ def test_every_plan(plan, kind, dtype):
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("d", [1, 9, 127, 255, 256, 300, 400])
+@pytest.mark.parametrize("d", [1, 9, 127, 200, 255])
 def test_narrow_plan(d, kind, dtype):
     rng = np.random.default_rng(d)
     arrays = tidy(rng, *random_csr(rng, 20_000, d, 20_000 * min(d, 12), kind, dtype), kind)

@@ -155,9 +155,11 @@ def test_a_callback_sees_the_best_point():
 
 
 def test_no_intercept_that_minimises():
-    A, _ = problem("poisson")
+    A, y = problem("logistic")
     with pytest.raises(DataError, match="no intercept minimises"):
-        bmrm.solve(A, np.zeros(A.shape[0]), "poisson", lam=1e-2, fit_intercept=True, device="cuda")
+        bmrm.solve(
+            A, y, "logistic", lam=1e-2, fit_intercept=True, device="cuda", sample_weight=(y > 0).astype(float)
+        )
 
 
 def test_vectors_of_another_problem():

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bmrm._cpu import Matrix
-from bmrm.bundle import default_max_cuts
+from bmrm.bundle import MOST_CUTS
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
+from bmrm.device import room_for_cuts
+from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, is_text, iter_svmlight, read_data
 from bmrm.resident import gpu_bytes, gpu_type, wants_gpu
 from bmrm.training import BLOCKS
@@ -81,11 +83,15 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
         stored = gpu_type(np.dtype(options.dtype) if size.value_bytes else None, options.tol)
         nnz = None if size.is_dense else size.nnz
         parts = {ON_GPU: gpu_bytes(shape[:2], nnz, bool(size.value_bytes), stored)}
+        room, entry = room_for_cuts(), stored.itemsize
     elif size.is_dense:
         parts = {"X": size.nnz * size.value_bytes, "X^T": 0}
     else:
         X = Matrix.predict_bytes(*shape, transpose=False)
         parts = {"X": X, "X^T": Matrix.predict_bytes(*shape, transpose=True) - X}
+    if ON_GPU not in parts:
+        room, entry = CUT_BYTES, 8
     groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
-    cuts = options.max_cuts or default_max_cuts(size.n_features, groups)
-    return {**parts, "bundle": 8 * cuts * (size.n_features + cuts)}
+    most = room // (entry * size.n_features)
+    cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, most))
+    return {**parts, "bundle": cuts * (entry * size.n_features + 8 * cuts)}

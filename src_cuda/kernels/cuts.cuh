@@ -17,7 +17,7 @@ struct Mix {
 };
 
 // w (+)= sum_k weight[k] cuts[number[k]]; `rounded`: w in the matrix's type.  In the last launch of a
-// combination the letter gets |w|^2, from . (w - from), |w - from|^2, and the time of the end.
+// combination the letter gets |w|^2, from . (w - from) and |w - from|^2.
 template <class T>
 __global__ void __launch_bounds__(kMixAcross* kMixDown)
     combine_cuts(const T* __restrict__ cuts, int64_t width, int64_t stride, const Mix mix, bool first,
@@ -56,7 +56,6 @@ __global__ void __launch_bounds__(kMixAcross* kMixDown)
     sum_blocks(partial, scratch, sums);
     if (threadIdx.x == 0) {
         for (int k = 0; k < 3; k++) letter.values[k] = sums[k];
-        letter.values[3] = seconds_now();
         __threadfence_system();
         close_letter(letter);
     }
@@ -69,9 +68,8 @@ template <class T>
 __global__ void __launch_bounds__(kDotThreads)
     dot_cuts(const T* __restrict__ cuts, int64_t width, int64_t stride, int64_t number, int count,
              const double* __restrict__ w, const double* __restrict__ end, double t, int64_t share,
-             double* partial, uint32_t* ticket, double* started, Letter letter, int64_t at,
-             const double* __restrict__ sums, int blocks) {
-    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *started = seconds_now();
+             double* partial, uint32_t* ticket, Letter letter, int64_t at, const double* __restrict__ sums,
+             int blocks) {
     const int lane = int(threadIdx.x) % 32,
               row = int(blockIdx.y) * (kDotThreads / 32) + int(threadIdx.x) / 32;
     const int shares = int(gridDim.x);
@@ -98,16 +96,9 @@ __global__ void __launch_bounds__(kDotThreads)
         letter.values[at + k] = sum;
     }
     if (letter.arrived) {
-        // Behind the products of all new gradients: the sums of each block, and the two times.
+        // Behind the products of all new gradients: the sums of each block.
         double* tail = letter.values + at + count + 1;
-        for (int k = int(threadIdx.x); k < blocks; k += kDotThreads) {
-            tail[2 * k] = sums[3 * k];
-            tail[2 * k + 1] = sums[3 * k + 1];
-        }
-        if (threadIdx.x == 0) {
-            tail[2 * blocks] = sums[3 * (blocks - 1) + 2];
-            tail[2 * blocks + 1] = *started;
-        }
+        for (int k = int(threadIdx.x); k < 2 * blocks; k += kDotThreads) tail[k] = sums[k];
     }
     __threadfence_system();
     __syncthreads();

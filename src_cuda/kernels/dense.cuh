@@ -20,7 +20,11 @@ struct alignas(sizeof(T) * VEC) Pack {
 };
 
 constexpr int kDenseThreads = 256, kDenseRows = 4;
-constexpr int kColumnThreads = 512, kColumnBlocks = 2;  // blocks a multiprocessor
+constexpr int kColumnThreads = 512, kColumnLoads = 8;
+
+// Blocks a multiprocessor: as many as have the registers for their loads.
+template <class T, int VEC>
+constexpr int kColumnBlocks = sizeof(T) * VEC <= 4 ? 4 : 2;
 
 template <class T, int VEC>
 __device__ __forceinline__ Pack<T, VEC> stream_pack(const T* p) {
@@ -77,20 +81,36 @@ __global__ void __launch_bounds__(kDenseThreads)
 
 // Threads of a block: `across` over columns, the rest over rows.  sums: (segments, cols).
 template <class T, int VEC>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<T, VEC>)
     dense_columns(const T* __restrict__ a, int64_t rows, int64_t cols, const T* __restrict__ r, int across,
                   int64_t segment, T* __restrict__ sums) {
     __shared__ T shared[kColumnThreads * VEC];
+    let_next_start();
     const int tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across, down = kColumnThreads / across;
     const int64_t col = (int64_t(blockIdx.y) * across + tx) * VEC;
-    const int64_t begin = int64_t(blockIdx.x) * segment, end = min(rows, begin + segment);
+    const int64_t end = min(rows, (blockIdx.x + int64_t(1)) * segment), step = down * cols;
+    int64_t i = blockIdx.x * segment + ty;
     T sum[VEC];
 #pragma unroll
     for (int j = 0; j < VEC; j++) sum[j] = T(0);
     if (col < cols) {
-#pragma unroll 8
-        for (int64_t i = begin + ty; i < end; i += down) {
-            const Pack<T, VEC> v = stream_pack<T, VEC>(a + i * cols + col);
+        const T* from = a + i * cols + col;
+        // Addresses by addition alone: a product of 64 bits a load would cost more than the load.
+        for (; i + (kColumnLoads - 1) * down < end; i += kColumnLoads * down, from += kColumnLoads * step) {
+            Pack<T, VEC> v[kColumnLoads];
+            T factor[kColumnLoads];
+#pragma unroll
+            for (int k = 0; k < kColumnLoads; k++) {
+                v[k] = stream_pack<T, VEC>(from + k * step);
+                factor[k] = __ldg(r + i + k * down);
+            }
+#pragma unroll
+            for (int k = 0; k < kColumnLoads; k++)
+#pragma unroll
+                for (int j = 0; j < VEC; j++) sum[j] += v[k].x[j] * factor[k];
+        }
+        for (; i < end; i += down, from += step) {
+            const Pack<T, VEC> v = stream_pack<T, VEC>(from);
             const T factor = __ldg(r + i);
 #pragma unroll
             for (int j = 0; j < VEC; j++) sum[j] += v.x[j] * factor;

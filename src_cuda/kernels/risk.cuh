@@ -14,7 +14,8 @@
 namespace bmrm {
 
 constexpr int kRowThreads = 512;
-constexpr int kRowBlocks = 2;  // a multiprocessor
+constexpr int kRowBlocks = 2;    // a multiprocessor
+constexpr int kSummedRows = 16;  // slopes that are added in the type of the margins before they are in double
 
 // Numbers a row, as floats where that loses nothing.
 struct RowNumbers {
@@ -22,9 +23,10 @@ struct RowNumbers {
     int32_t bytes;  // 0: every one is 1
 };
 
-__device__ __forceinline__ double number_of(const RowNumbers& numbers, int64_t i) {
-    if (numbers.bytes == 4) return double(__ldg(static_cast<const float*>(numbers.data) + i));
-    return numbers.bytes == 8 ? __ldg(static_cast<const double*>(numbers.data) + i) : 1.0;
+template <class R>
+__device__ __forceinline__ R number_of(const RowNumbers& numbers, int64_t i) {
+    if (numbers.bytes == 4) return R(__ldg(static_cast<const float*>(numbers.data) + i));
+    return numbers.bytes == 8 ? R(__ldg(static_cast<const double*>(numbers.data) + i)) : R(1);
 }
 
 struct RiskRows {
@@ -102,7 +104,7 @@ __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
-            if (row + j * step < rows.end) body(row + j * step, double(margin[j]), double(direction[j]));
+            if (row + j * step < rows.end) body(row + j * step, margin[j], direction[j]);
     }
 }
 
@@ -114,8 +116,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
     for_rows(rows, z, dz, [&](int64_t i, double z0, double d) {
-        const double s = number_of(rows.weights, i);
-        const double g = s * Loss::slope(z0 + t * d + b, number_of(rows.labels, i), rows.parameter);
+        const double s = number_of<double>(rows.weights, i);
+        const double g = s * Loss::slope(z0 + t * d + b, number_of<double>(rows.labels, i), rows.parameter);
         mine[0] += g * d;
         mine[1] += g;
     });
@@ -130,8 +132,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     }
 }
 
-// DERIVATIVES: they, the risk and their sum; else the moved margins and the risk there.  The sums, and the
-// time of the end, go to `sums`; the first two also to the letter, where there is one.
+// DERIVATIVES: they, the risk and their sum; else the moved margins and the risk there.  The sums go to
+// `sums`, and to the letter where there is one.
 template <class T, class Loss, bool DERIVATIVES>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     risk_of_line(const RiskRows rows, const T* z, const T* dz, double t, double b, T* out, double* partial,
@@ -139,8 +141,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
     for_rows(rows, z, dz, [&](int64_t i, double z0, double d) {
-        const double u = z0 + t * d, y = number_of(rows.labels, i);
-        const double s = rows.scale * number_of(rows.weights, i);
+        const double u = z0 + t * d, y = number_of<double>(rows.labels, i);
+        const double s = rows.scale * number_of<double>(rows.weights, i);
         mine[0] += s * Loss::value(u + b, y, rows.parameter);
         if (DERIVATIVES) {
             // A row without weight takes no part, whatever its derivative.
@@ -157,7 +159,6 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     if (threadIdx.x == 0) {
         sums[0] = mine[0];
         sums[1] = mine[1];
-        sums[2] = seconds_now();
         if (letter.values) {
             letter.values[0] = mine[0];
             letter.values[1] = mine[1];
@@ -167,15 +168,15 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     }
 }
 
-// A cooperative launch.  partial: two rounds of kPoints doubles a block.  The letter: step, risk, passes,
-// time of the start.
+// A cooperative launch.  Slopes of rows are taken in the type of the margins: what they decide is where to
+// stop, not what the risk is there.  partial: two rounds of kPoints doubles a block, and one.  The letter:
+// step, risk, passes.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads)
     search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
                 double* partial, Letter letter) {
     __shared__ double scratch[kRowThreads];
     const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
-    const double start = seconds_now();
     LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
     double t[kPoints], slope[kPoints];
     first_points(request.first, request.longest, t);
@@ -183,16 +184,31 @@ __global__ void __launch_bounds__(kRowThreads)
     while (true) {
 #pragma unroll
         for (int k = 0; k < kPoints; k++) slope[k] = 0.0;
-        for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, double z0, double d) {
-            if (pass == 0) {
-                const T direction = T(d - z0);
-                end[i] = direction;
-                d = double(direction);
-            }
-            const double y = number_of(rows.labels, i), ds = d * number_of(rows.weights, i);
+        T steps[kPoints], sums[kPoints];
 #pragma unroll
-            for (int k = 0; k < kPoints; k++) slope[k] += ds * Loss::slope(z0 + t[k] * d, y, rows.parameter);
+        for (int k = 0; k < kPoints; k++) {
+            steps[k] = T(t[k]);
+            sums[k] = T(0);
+        }
+        int rows_summed = 0;
+        for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, T z0, T d) {
+            if (pass == 0) {
+                d -= z0;
+                end[i] = d;
+            }
+            const T y = number_of<T>(rows.labels, i), ds = d * number_of<T>(rows.weights, i);
+#pragma unroll
+            for (int k = 0; k < kPoints; k++)
+                sums[k] += ds * Loss::slope(z0 + steps[k] * d, y, rows.parameter);
+            if (++rows_summed % kSummedRows == 0)
+#pragma unroll
+                for (int k = 0; k < kPoints; k++) {
+                    slope[k] += double(sums[k]);
+                    sums[k] = T(0);
+                }
         });
+#pragma unroll
+        for (int k = 0; k < kPoints; k++) slope[k] += double(sums[k]);
         double* round = partial + int64_t(pass % 2) * gridDim.x * kPoints;
         sum_block(slope, scratch, round + int64_t(blockIdx.x) * kPoints);
         grid.sync();
@@ -213,8 +229,8 @@ __global__ void __launch_bounds__(kRowThreads)
     for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, double z0, double d) {
         const T u = T(z0 + step * d);
         moved[i] = u;
-        risk[0] +=
-            number_of(rows.weights, i) * Loss::value(double(u), number_of(rows.labels, i), rows.parameter);
+        risk[0] += number_of<double>(rows.weights, i) *
+                   Loss::value(double(u), number_of<double>(rows.labels, i), rows.parameter);
     });
     // Not in the round that other blocks may still be reading.
     double* last = partial + int64_t(2) * gridDim.x * kPoints;
@@ -226,7 +242,6 @@ __global__ void __launch_bounds__(kRowThreads)
         letter.values[0] = step;
         letter.values[1] = rows.scale * risk[0];
         letter.values[2] = double(pass);
-        letter.values[3] = start;
         __threadfence_system();
         close_letter(letter);
     }

@@ -18,6 +18,7 @@ cdef class Vector:
     cdef bb_vector kind
     cdef readonly double square, inner, away
     cdef readonly object base
+    cdef Vector product
     def __dealloc__(self):
         if self.address != NULL and self.problem.handle != NULL:
             bb_vector_give(self.problem.handle, self.kind, self.address)
@@ -125,9 +126,18 @@ cdef class Problem:
         out.square = w.square + 2.0 * t * end.inner + t * t * end.away
         return out
 
+    @property
+    def product_seconds(self):
+        """Seconds of all products so far that are complete, by the device's clock."""
+        return bb_problem_product_seconds(self.handle)
+
     def margins(self, Vector w):
-        """Margins ``X w``; the product is queued."""
-        cdef Vector out = self._take(BB_MARGINS)
+        """Margins ``X w``; the product is queued, or was when `combine` made w."""
+        cdef Vector out = w.product
+        if out is not None:
+            w.product = None
+            return out
+        out = self._take(BB_MARGINS)
         cdef void* source = self._of(w, BB_WEIGHTS)
         cdef bb_status status
         with nogil:
@@ -149,8 +159,6 @@ cdef class Problem:
         step, risk : float
         moved : Vector
             Margins at the step.
-        seconds : float
-            Of the product that made ``end``.
         """
         cdef Vector moved = self._take(BB_MARGINS)
         cdef void* start = self._of(z, BB_MARGINS)
@@ -163,7 +171,7 @@ cdef class Problem:
         with nogil:
             status = bb_search(self.handle, start, stop, moved.address, &request, &answer)
         check(status)
-        return answer.step, answer.risk, moved, answer.seconds
+        return answer.step, answer.risk, moved
 
     def slope(self, Vector z, Vector dz, double t, double b):
         """Derivatives of ``R(z + t dz + b)`` in t and in b."""
@@ -189,55 +197,55 @@ cdef class Problem:
         check(status)
         return risk, moved
 
-    def derivatives(self, Vector z, dz, double t, double b, const int64_t[::1] starts, int32_t which=0,
-                    bint told=False):
+    def derivatives(self, Vector z, dz, double t, double b, int32_t which):
         """Keep the rows' derivatives at ``z + t dz + b``, the first or the second of two sets.
 
-        With ``told``, wait and return the risk and the sum of the derivatives.
+        Returns
+        -------
+        risk, total : float
+            Risk and sum of the derivatives.
         """
         cdef double sums[2]
         cdef void* start = self._of(z, BB_MARGINS)
         cdef void* along = NULL if dz is None else self._of(dz, BB_MARGINS)
-        cdef int32_t blocks = starts.shape[0] - 1
-        cdef const int64_t* at = &starts[0]
-        cdef double* answer = NULL
-        if told:
-            answer = sums
         cdef bb_status status
         with nogil:
-            status = bb_derivatives(self.handle, start, along, t, b, which, at, blocks, answer)
+            status = bb_derivatives(self.handle, start, along, t, b, which, sums)
         check(status)
-        return (sums[0], sums[1]) if told else None
+        return sums[0], sums[1]
 
     def mix_derivatives(self, double share):
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
         check(bb_mix_derivatives(self.handle, share))
 
-    def cut(self, int64_t size, const int64_t[::1] starts, Vector w, Vector end, double t):
-        """Make the gradients of the blocks of rows, from the first derivatives, cuts number ``size`` and on.
+    def cut(self, int64_t size, const int64_t[::1] starts, z, dz, Vector w, Vector end, double t):
+        """Make gradients of the blocks of rows cuts number ``size`` and on.
+
+        They are those at ``z + t dz``, the margins of ``w + t (end - w)``; where z is None, those of the first
+        derivatives as they are.
 
         Returns
         -------
         sums : ndarray of shape (P, 2)
-            Risk and sum of derivatives of each block.
+            Risk and sum of derivatives of each block; of no meaning without z.
         products : ndarray of shape (P, size + P + 1)
-            Of each new gradient with all cuts, and with ``w + t (end - w)``.
-        seconds : float
-            Of the product with the transpose.
+            Of each new gradient with all cuts, and with the weights.
         """
         cdef int32_t blocks = starts.shape[0] - 1
         sums, products = np.empty((blocks, 2)), np.empty((blocks, size + blocks + 1))
         cdef double* to_sums = <double*>_address(sums)
         cdef double* to_products = <double*>_address(products)
+        cdef void* start = NULL if z is None else self._of(z, BB_MARGINS)
+        cdef void* along = NULL if dz is None else self._of(dz, BB_MARGINS)
         cdef void* base = self._of(w, BB_WEIGHTS)
         cdef void* stop = self._of(end, BB_WEIGHTS)
         cdef const int64_t* at = &starts[0]
-        cdef double seconds
         cdef bb_status status
         with nogil:
-            status = bb_cut(self.handle, size, at, blocks, base, stop, t, to_sums, to_products, &seconds)
+            status = bb_cut(
+                self.handle, size, at, blocks, start, along, base, stop, t, to_sums, to_products)
         check(status)
-        return sums, products, seconds
+        return sums, products
 
     def reserve(self, int64_t capacity):
         """Make room for so many cuts."""
@@ -246,17 +254,18 @@ cdef class Problem:
             status = bb_cuts_reserve(self.handle, capacity)
         check(status)
 
-    def combine(self, const int32_t[::1] numbers, const double[::1] weights, double factor, Vector near):
-        """Weights ``factor * sum_k weights[k] cut[numbers[k]]``, compared with ``near``."""
+    def combine(self, const double[::1] alpha, double factor, Vector near):
+        """Weights ``factor * sum_k alpha[k] cut[k]``, compared with ``near``; their margins are queued."""
         cdef Vector out = self._take(BB_WEIGHTS)
+        out.product = self._take(BB_MARGINS)
         cdef void* base = self._of(near, BB_WEIGHTS)
+        cdef void* margins = out.product.address
         cdef double sums[3]
-        cdef int64_t count = numbers.shape[0]
-        cdef const int32_t* which = &numbers[0]
-        cdef const double* share = &weights[0]
+        cdef int64_t count = alpha.shape[0]
+        cdef const double* share = &alpha[0]
         cdef bb_status status
         with nogil:
-            status = bb_cuts_combine(self.handle, count, which, share, factor, base, out.address, sums)
+            status = bb_cuts_combine(self.handle, count, share, factor, base, out.address, margins, sums)
         check(status)
         out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], near
         return out
