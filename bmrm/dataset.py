@@ -117,6 +117,14 @@ class WithConstant:
         self.shape = (matrix.shape[0], matrix.shape[1] + 1)
         self.nnz = matrix.nnz + matrix.shape[0]
 
+    def split(self, w: Vector) -> tuple[Vector, float]:
+        """Weights and intercept of a vector of weights."""
+        return w[:-1], float(w[-1]) * self.value
+
+    def joined(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Undo `split`."""
+        return np.append(w, intercept / np.float64(self.value))
+
     @property
     def weighted_gram_work(self) -> float:
         """Multiply-adds of `weighted_gram`; infinite where X has no such product."""

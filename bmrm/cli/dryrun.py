@@ -12,7 +12,8 @@ from bmrm.bundle import default_max_cuts
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
-from bmrm.io import Csr, is_text, iter_svmlight, read_data
+from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
+from bmrm.losses import LOSSES
 from bmrm.resident import gpu_bytes, gpu_type, wants_gpu
 from bmrm.training import BLOCKS
 
@@ -24,13 +25,17 @@ ON_GPU = "X on the GPU"
 
 
 class Size(NamedTuple):
-    """What the bytes depend on; ``value_bytes`` is 0 where every value is 1."""
+    """What the bytes depend on; ``value_bytes`` is 0 where every value is 1.
+
+    ``columns`` are those of the weights: the labels found, for a loss with a margin for each of them.
+    """
 
     n_samples: int
     n_features: int
     nnz: int
     value_bytes: int
     is_dense: bool
+    columns: int = 1
 
 
 def dry_run(options: TrainOptions) -> int:
@@ -54,13 +59,18 @@ def dry_run(options: TrainOptions) -> int:
 def measure(options: TrainOptions) -> Size:
     """Count rows, columns and nonzeros; text is read in chunks and forgotten."""
     zero_based, dtype = ZERO_BASED[options.zero_based], np.dtype(options.dtype)
+    several = LOSSES[options.loss].several
+    labels: set[float] = set()
     if not is_text(options.data):
-        X = read_data(options.data, n_features=options.n_features, dtype=dtype, threads=options.threads).X
+        data = read_data(options.data, n_features=options.n_features, dtype=dtype, threads=options.threads)
+        if several and data.y is not None:
+            labels |= _labels(data.y)
+        X, columns = data.X, len(labels) or 1
         if not isinstance(X, Csr):
-            return Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True)
-        return Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False)
+            return Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True, columns)
+        return Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False, columns)
     rows = features = nnz = value_bytes = 0
-    for X, _ in iter_svmlight(
+    for X, y in iter_svmlight(
         options.data,
         n_features=options.n_features,
         zero_based=zero_based,
@@ -71,7 +81,14 @@ def measure(options: TrainOptions) -> Size:
         features = max(features, X.shape[1])
         nnz += X.nnz
         value_bytes = max(value_bytes, 0 if X.data is None else dtype.itemsize)
-    return Size(rows, features, nnz, value_bytes, False)
+        if several:
+            labels |= _labels(y)
+    return Size(rows, features, nnz, value_bytes, False, len(labels) or 1)
+
+
+def _labels(y: Labels) -> set[float]:
+    """Return the labels that occur."""
+    return set(np.unique(y).tolist()) if isinstance(y, np.ndarray) else {label for row in y for label in row}
 
 
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
@@ -87,5 +104,6 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
         X = Matrix.predict_bytes(*shape, transpose=False)
         parts = {"X": X, "X^T": Matrix.predict_bytes(*shape, transpose=True) - X}
     groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
-    cuts = options.max_cuts or default_max_cuts(size.n_features, groups)
-    return {**parts, "bundle": 8 * cuts * (size.n_features + cuts)}
+    weights = size.n_features * size.columns
+    cuts = options.max_cuts or default_max_cuts(weights, groups)
+    return {**parts, "bundle": 8 * cuts * (weights + cuts)}

@@ -1,0 +1,199 @@
+// Loops over one chunk of rows of K margins, for one instruction set: class_risk.h includes this file once
+// for each, inside a namespace and a `#pragma GCC target`.  A row goes through in vectors of eight margins;
+// where eight do not divide K the last vector overlaps the one before, which changes no maximum.
+
+typedef double Eight __attribute__((vector_size(64)));
+typedef int64_t Places __attribute__((vector_size(64)));
+
+static inline Eight eight(const double* p) {
+    Eight v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+template <class Vector>
+static inline Vector swap_4(const Vector v) {
+    return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+}
+template <class Vector>
+static inline Vector swap_2(const Vector v) {
+    return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+}
+template <class Vector>
+static inline Vector swap_1(const Vector v) {
+    return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+}
+static inline Eight larger(const Eight a, const Eight b) { return a > b ? a : b; }
+static inline Places smaller(const Places a, const Places b) { return a < b ? a : b; }
+
+// The largest of K numbers, the first of equals, and its place; infinite where one of them is NaN, so that a
+// margin that is lost does not look like one that loses.
+struct Largest {
+    double value;
+    int64_t place;
+
+    // `number(c)` gives number c, `numbers(c)` those from c to c + 7.
+    template <class Number, class Numbers>
+    Largest(const int64_t K, const Number& number, const Numbers& numbers) {
+        if (K < 8) {
+            value = -HUGE_VAL, place = 0;
+            for (int64_t c = 0; c < K; ++c) {
+                const double v = number(c), seen = v == v ? v : HUGE_VAL;
+                place = seen > value ? c : place;
+                value = seen > value ? seen : value;
+            }
+            return;
+        }
+        const Eight infinite = Eight{} + HUGE_VAL;
+        Eight best = infinite * -1.0;
+        Places at = {};
+        for (int64_t c = 0; c < K; c += 8) {
+            const int64_t from = c + 8 <= K ? c : K - 8;
+            const Eight v = numbers(from), seen = v == v ? v : infinite;
+            const Places above = seen > best;
+            best = above ? seen : best;
+            at = above ? from + Places{0, 1, 2, 3, 4, 5, 6, 7} : at;
+        }
+        Eight top = larger(best, swap_4(best));
+        top = larger(top, swap_2(top));
+        top = larger(top, swap_1(top));
+        Places first = best == top ? at : Places{} + K;
+        first = smaller(first, swap_4(first));
+        first = smaller(first, swap_2(first));
+        first = smaller(first, swap_1(first));
+        value = top[0], place = first[0];
+    }
+};
+
+// Margins and their direction in one row, at the step t.
+struct Line {
+    const double *z, *dz;
+    double t;
+    double operator()(const int64_t c) const { return z[c] + t * dz[c]; }
+    Eight from(const int64_t c) const { return eight(z + c) + t * eight(dz + c); }
+};
+
+// max_c (u_c + cost_yc) - u_y: derivative +1 at the maximum, -1 at y, nothing where y itself is the maximum.
+struct WinnerTakesAll {
+    struct Row {
+        double value;
+        int64_t up, down;
+    };
+    static Row row(const ClassRows& rows, const int64_t i) {
+        const int64_t K = rows.K, y = rows.y[i];
+        const Line u{rows.z + i * K, rows.dz + i * K, rows.t};
+        const double* cost = rows.costs ? rows.costs + y * K : rows.unit_costs + (K - y);
+        const Largest worst(
+            K, [&](int64_t c) { return u(c) + cost[c]; },
+            [&](int64_t c) { return u.from(c) + eight(cost + c); });
+        const double own = u(y);
+        const bool wins = !(worst.value > own), lost = !(worst.value < HUGE_VAL) || own != own;
+        return {lost ? double(NAN) : wins ? 0.0 : worst.value - own, wins ? y : worst.place, y};
+    }
+};
+
+// max(0, 1 + max of u_c over the labels that a row lacks - min of u_c over those that it has).
+struct Separation {
+    static WinnerTakesAll::Row row(const ClassRows& rows, const int64_t i) {
+        const int64_t K = rows.K;
+        const Line u{rows.z + i * K, rows.dz + i * K, rows.t};
+        const double* y = rows.labels + i * K;
+        const Eight none = Eight{} - HUGE_VAL;
+        const Largest wrong(
+            K, [&](int64_t c) { return y[c] < 0.0 ? u(c) : -HUGE_VAL; },
+            [&](int64_t c) { return eight(y + c) < 0.0 ? u.from(c) : none; });
+        const Largest right(
+            K, [&](int64_t c) { return y[c] > 0.0 ? -u(c) : -HUGE_VAL; },
+            [&](int64_t c) { return eight(y + c) > 0.0 ? -u.from(c) : none; });
+        const double value = 1.0 + (wrong.value + right.value);
+        const bool apart = !(value > 0.0), lost = wrong.value == HUGE_VAL || right.value == HUGE_VAL;
+        return {lost ? double(NAN) : apart ? 0.0 : value, apart ? 0 : wrong.place, apart ? 0 : right.place};
+    }
+};
+
+// Losses of which a row has at most two derivatives that are not 0: +1 and -1.
+template <class Loss>
+static void pair_slope(const ClassRows& rows, const int64_t from, const int64_t to, double* sums) {
+    double total = 0.0;
+    for (int64_t i = from; i < to; ++i) {
+        const auto row = Loss::row(rows, i);
+        const double* dz = rows.dz + i * rows.K;
+        total += (rows.s ? rows.s[i] : 1.0) * (dz[row.up] - dz[row.down]);
+    }
+    sums[0] = total;
+    sums[1] = 0.0;
+}
+
+template <class Loss>
+static void pair_cut(const ClassRows& rows, const int64_t from, const int64_t to, double* sums) {
+    double total = 0.0;
+    memset(rows.r + from * rows.K, 0, size_t(to - from) * rows.K * sizeof(double));
+    for (int64_t i = from; i < to; ++i) {
+        const auto row = Loss::row(rows, i);
+        const double weight = rows.s ? rows.s[i] * rows.scale : rows.scale;
+        total += weight * row.value;
+        rows.r[i * rows.K + row.up] += weight;
+        rows.r[i * rows.K + row.down] -= weight;
+    }
+    sums[0] = total;
+    sums[1] = 0.0;
+}
+
+// log sum_c exp(u_c) - u_y: derivative p_c - [c = y], p the probabilities.
+//
+// For each tile of rows: body(i, e, sum, top) with e_c = exp(u_c - top), top the largest u_c.
+template <class Body>
+static void softmax_rows(const ClassRows& rows, const int64_t from, const int64_t to, const Body& body) {
+    const int64_t K = rows.K, tile = K < 1024 ? 1024 / K : 1;
+    std::vector<double> e(tile * K), top(tile);
+    for (int64_t first = from; first < to; first += tile) {
+        const int64_t n = to - first < tile ? to - first : tile;
+        for (int64_t i = 0; i < n; ++i) {
+            const Line u{rows.z + (first + i) * K, rows.dz + (first + i) * K, rows.t};
+            top[i] = Largest(K, u, [&](int64_t c) { return u.from(c); }).value;
+            double* out = &e[i * K];
+#pragma omp simd
+            for (int64_t c = 0; c < K; ++c) out[c] = u.z[c] + u.t * u.dz[c] - top[i];
+        }
+        double* flat = e.data();
+#pragma omp simd
+        for (int64_t k = 0; k < n * K; ++k) flat[k] = exp_branchless(flat[k]);
+        for (int64_t i = 0; i < n; ++i) {
+            double lanes[8] = {0.0};
+            add_lanes(&e[i * K], K, lanes);
+            body(first + i, &e[i * K], fold(lanes), top[i]);
+        }
+    }
+}
+
+static void softmax_slope(const ClassRows& rows, const int64_t from, const int64_t to, double* sums) {
+    double total = 0.0;
+    softmax_rows(rows, from, to, [&](int64_t i, double* e, double sum, double) {
+        const double* dz = rows.dz + i * rows.K;
+        double lanes[8] = {0.0};
+        for (int64_t c = 0; c < rows.K; ++c) e[c] *= dz[c];
+        add_lanes(e, rows.K, lanes);
+        total += (rows.s ? rows.s[i] : 1.0) * (fold(lanes) / sum - dz[rows.y[i]]);
+    });
+    sums[0] = total;
+    sums[1] = 0.0;
+}
+
+static void softmax_cut(const ClassRows& rows, const int64_t from, const int64_t to, double* sums) {
+    double total = 0.0;
+    softmax_rows(rows, from, to, [&](int64_t i, const double* e, double sum, double top) {
+        const int64_t K = rows.K, y = rows.y[i];
+        const double weight = rows.s ? rows.s[i] * rows.scale : rows.scale, share = weight / sum;
+        const Line u{rows.z + i * K, rows.dz + i * K, rows.t};
+        double* r = rows.r + i * K;
+        for (int64_t c = 0; c < K; ++c) r[c] = share * e[c];
+        r[y] -= weight;
+        total += weight * (log(sum) + (top - u(y)));
+    });
+    sums[0] = total;
+    sums[1] = 0.0;
+}
+
+static const ClassKernels class_kernels[] = {{pair_slope<WinnerTakesAll>, pair_cut<WinnerTakesAll>},
+                                             {softmax_slope, softmax_cut},
+                                             {pair_slope<Separation>, pair_cut<Separation>}};
