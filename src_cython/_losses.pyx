@@ -150,6 +150,7 @@ cdef class Risk:
         return sums[0]
 
 
+# In the order of ``class_kernels``.
 CLASS_LOSSES = ("multiclass", "softmax", "multilabel_ranking")
 
 

@@ -194,6 +194,7 @@ static void softmax_cut(const ClassRows& rows, const int64_t from, const int64_t
     sums[1] = 0.0;
 }
 
+// In the order of CLASS_LOSSES in _losses.pyx.
 static const ClassKernels class_kernels[] = {{pair_slope<WinnerTakesAll>, pair_cut<WinnerTakesAll>},
                                              {softmax_slope, softmax_cut},
                                              {pair_slope<Separation>, pair_cut<Separation>}};

@@ -106,7 +106,7 @@ class Structured(Loss):
         formula="max_y' (cost(y, y') + <w, psi(x, y') - psi(x, y)>)",
         reference="Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453",
         complexity="m calls of the oracle",
-        line_search="to SEARCH_TOL, m calls a step",
+        line_search="coarse, m calls a step",
         weights=True,
         distributed="no",
         gpu="no",
