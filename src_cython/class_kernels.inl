@@ -1,30 +1,39 @@
 // Loops over one chunk of rows of K margins, for one instruction set: class_risk.h includes this file once
-// for each, inside a namespace and a `#pragma GCC target`.  A row goes through in vectors of eight margins;
-// where eight do not divide K the last vector overlaps the one before, which changes no maximum.
+// for each, inside a namespace and a `#pragma GCC target`, with BMRM_LANES doubles to a register.  A row goes
+// through in vectors of that length; where it does not divide K the last vector overlaps the one before,
+// which changes no maximum, so that the length changes no result.
 
-typedef double Eight __attribute__((vector_size(64)));
-typedef int64_t Places __attribute__((vector_size(64)));
+typedef double Lanes __attribute__((vector_size(8 * BMRM_LANES)));
 
-static inline Eight eight(const double* p) {
-    Eight v;
+#if BMRM_LANES == 8
+static const Lanes numbered = {0, 1, 2, 3, 4, 5, 6, 7};
+#elif BMRM_LANES == 4
+static const Lanes numbered = {0, 1, 2, 3};
+#else
+static const Lanes numbered = {0, 1};
+#endif
+
+static inline Lanes lanes(const double* p) {
+    Lanes v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-template <class Vector>
-static inline Vector swap_4(const Vector v) {
-    return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+// op over all lanes.
+template <class Op>
+static inline double over_lanes(Lanes v, const Op& op) {
+#if BMRM_LANES == 8
+    v = op(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+    v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+#elif BMRM_LANES == 4
+    v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+    v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
+#else
+    v = op(v, __builtin_shufflevector(v, v, 1, 0));
+#endif
+    return v[0];
 }
-template <class Vector>
-static inline Vector swap_2(const Vector v) {
-    return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
-}
-template <class Vector>
-static inline Vector swap_1(const Vector v) {
-    return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
-}
-static inline Eight larger(const Eight a, const Eight b) { return a > b ? a : b; }
-static inline Places smaller(const Places a, const Places b) { return a < b ? a : b; }
 
 // The largest of K numbers, the first of equals, and its place; infinite where one of them is NaN, so that a
 // margin that is lost does not look like one that loses.
@@ -32,10 +41,10 @@ struct Largest {
     double value;
     int64_t place;
 
-    // `number(c)` gives number c, `numbers(c)` those from c to c + 7.
+    // `number(c)` gives number c, `numbers(c)` a vector of those from c on.
     template <class Number, class Numbers>
     Largest(const int64_t K, const Number& number, const Numbers& numbers) {
-        if (K < 8) {
+        if (K < BMRM_LANES) {
             value = -HUGE_VAL, place = 0;
             for (int64_t c = 0; c < K; ++c) {
                 const double v = number(c), seen = v == v ? v : HUGE_VAL;
@@ -44,24 +53,18 @@ struct Largest {
             }
             return;
         }
-        const Eight infinite = Eight{} + HUGE_VAL;
-        Eight best = infinite * -1.0;
-        Places at = {};
-        for (int64_t c = 0; c < K; c += 8) {
-            const int64_t from = c + 8 <= K ? c : K - 8;
-            const Eight v = numbers(from), seen = v == v ? v : infinite;
-            const Places above = seen > best;
+        const Lanes infinite = Lanes{} + HUGE_VAL;
+        Lanes best = -infinite, at = {};
+        for (int64_t c = 0; c < K; c += BMRM_LANES) {
+            const int64_t from = c + BMRM_LANES <= K ? c : K - BMRM_LANES;
+            const Lanes v = numbers(from), seen = v == v ? v : infinite;
+            const auto above = seen > best;
             best = above ? seen : best;
-            at = above ? from + Places{0, 1, 2, 3, 4, 5, 6, 7} : at;
+            at = above ? numbered + double(from) : at;
         }
-        Eight top = larger(best, swap_4(best));
-        top = larger(top, swap_2(top));
-        top = larger(top, swap_1(top));
-        Places first = best == top ? at : Places{} + K;
-        first = smaller(first, swap_4(first));
-        first = smaller(first, swap_2(first));
-        first = smaller(first, swap_1(first));
-        value = top[0], place = first[0];
+        value = over_lanes(best, [](const Lanes& a, const Lanes& b) { return a > b ? a : b; });
+        const Lanes first = best == Lanes{} + value ? at : Lanes{} + double(K);
+        place = int64_t(over_lanes(first, [](const Lanes& a, const Lanes& b) { return a < b ? a : b; }));
     }
 };
 
@@ -70,7 +73,7 @@ struct Line {
     const double *z, *dz;
     double t;
     double operator()(const int64_t c) const { return z[c] + t * dz[c]; }
-    Eight from(const int64_t c) const { return eight(z + c) + t * eight(dz + c); }
+    Lanes from(const int64_t c) const { return lanes(z + c) + t * lanes(dz + c); }
 };
 
 // max_c (u_c + cost_yc) - u_y: derivative +1 at the maximum, -1 at y, nothing where y itself is the maximum.
@@ -85,7 +88,7 @@ struct WinnerTakesAll {
         const double* cost = rows.costs ? rows.costs + y * K : rows.unit_costs + (K - y);
         const Largest worst(
             K, [&](int64_t c) { return u(c) + cost[c]; },
-            [&](int64_t c) { return u.from(c) + eight(cost + c); });
+            [&](int64_t c) { return u.from(c) + lanes(cost + c); });
         const double own = u(y);
         const bool wins = !(worst.value > own), lost = !(worst.value < HUGE_VAL) || own != own;
         return {lost ? double(NAN) : wins ? 0.0 : worst.value - own, wins ? y : worst.place, y};
@@ -98,13 +101,13 @@ struct Separation {
         const int64_t K = rows.K;
         const Line u{rows.z + i * K, rows.dz + i * K, rows.t};
         const double* y = rows.labels + i * K;
-        const Eight none = Eight{} - HUGE_VAL;
+        const Lanes none = Lanes{} - HUGE_VAL;
         const Largest wrong(
             K, [&](int64_t c) { return y[c] < 0.0 ? u(c) : -HUGE_VAL; },
-            [&](int64_t c) { return eight(y + c) < 0.0 ? u.from(c) : none; });
+            [&](int64_t c) { return lanes(y + c) < 0.0 ? u.from(c) : none; });
         const Largest right(
             K, [&](int64_t c) { return y[c] > 0.0 ? -u(c) : -HUGE_VAL; },
-            [&](int64_t c) { return eight(y + c) > 0.0 ? -u.from(c) : none; });
+            [&](int64_t c) { return lanes(y + c) > 0.0 ? -u.from(c) : none; });
         const double value = 1.0 + (wrong.value + right.value);
         const bool apart = !(value > 0.0), lost = wrong.value == HUGE_VAL || right.value == HUGE_VAL;
         return {lost ? double(NAN) : apart ? 0.0 : value, apart ? 0 : wrong.place, apart ? 0 : right.place};
@@ -159,9 +162,9 @@ static void softmax_rows(const ClassRows& rows, const int64_t from, const int64_
 #pragma omp simd
         for (int64_t k = 0; k < n * K; ++k) flat[k] = exp_branchless(flat[k]);
         for (int64_t i = 0; i < n; ++i) {
-            double lanes[8] = {0.0};
-            add_lanes(&e[i * K], K, lanes);
-            body(first + i, &e[i * K], fold(lanes), top[i]);
+            double sums_of[8] = {0.0};
+            add_lanes(&e[i * K], K, sums_of);
+            body(first + i, &e[i * K], fold(sums_of), top[i]);
         }
     }
 }
@@ -170,10 +173,10 @@ static void softmax_slope(const ClassRows& rows, const int64_t from, const int64
     double total = 0.0;
     softmax_rows(rows, from, to, [&](int64_t i, double* e, double sum, double) {
         const double* dz = rows.dz + i * rows.K;
-        double lanes[8] = {0.0};
+        double sums_of[8] = {0.0};
         for (int64_t c = 0; c < rows.K; ++c) e[c] *= dz[c];
-        add_lanes(e, rows.K, lanes);
-        total += (rows.s ? rows.s[i] : 1.0) * (fold(lanes) / sum - dz[rows.y[i]]);
+        add_lanes(e, rows.K, sums_of);
+        total += (rows.s ? rows.s[i] : 1.0) * (fold(sums_of) / sum - dz[rows.y[i]]);
     });
     sums[0] = total;
     sums[1] = 0.0;

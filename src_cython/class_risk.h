@@ -34,22 +34,28 @@ struct ClassKernels {
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors pass between inlined functions alone
 
+#define BMRM_LANES 2
 namespace baseline {
 #include "class_kernels.inl"
 }
+#undef BMRM_LANES
 
 #ifdef BMRM_X86_LEVELS
 #pragma GCC push_options
 #pragma GCC target("arch=x86-64-v3")
+#define BMRM_LANES 4
 namespace level3 {
 #include "class_kernels.inl"
 }
+#undef BMRM_LANES
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
+#define BMRM_LANES 8
 namespace level4 {
 #include "class_kernels.inl"
 }
+#undef BMRM_LANES
 #pragma GCC pop_options
 #endif
 
