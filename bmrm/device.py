@@ -11,9 +11,10 @@ from typing import Any
 from bmrm import device_cache
 from bmrm.errors import BmrmError
 
-WORTH_A_GPU = 4_000_000
-"""Stored values from which ``device="auto"`` takes a GPU: an estimate of what pays for the upload and for the
-transfer of vectors at each product, not yet a measurement of whole runs."""
+WORTH_A_GPU = 2_000_000
+"""Stored values from which ``device="auto"`` takes a GPU. In a fresh process the driver's start and the upload
+must pay off too: with an H200 beside 16 cores they do from here on (``benchmarks/thesis_ch5.py`` counts how
+often)."""
 
 FLOAT32_RESOLUTION = 1e-5
 """Share of the objective below which products summed in float32 hide a gap."""

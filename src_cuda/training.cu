@@ -252,9 +252,7 @@ void bb_problem_destroy(bb_problem* problem) {
         });
 }
 
-double bb_problem_product_seconds(bb_problem* problem) {
-    return problem->product_seconds;
-}
+double bb_problem_product_seconds(bb_problem* problem) { return problem->product_seconds; }
 
 bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out) {
     return on(problem, [&](bb_problem& p) { *out = p.take(kind); });
@@ -377,6 +375,7 @@ bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity) {
     return on(problem, [&](bb_problem& p) {
         if (capacity <= p.capacity) return;
         Array<unsigned char> more(p.memory, capacity * p.stride * p.bytes());
+        more.fill_bytes(0);  // what fills up a row is copied with it
         if (p.capacity)
             BB_CHECK(cudaMemcpyAsync(more.data(), p.cuts.data(), size_t(p.cuts.bytes()), cudaMemcpyDefault,
                                      p.stream()));

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bmrm.cli.exits import Exit, run, shown
+from bmrm.cli.gpu_process import asks_for_gpu, is_large, leave, start_driver
 from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -35,8 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-train --help`` lists them.
     """
-    words = sys.argv[1:] if argv is None else list(argv)
-    return run(PROGRAM, train, words)
+    if argv is not None:
+        return run(PROGRAM, train, list(argv))
+    words = sys.argv[1:]
+    if asks_for_gpu(words):
+        start_driver()
+    return leave(run(PROGRAM, train, words))
 
 
 def train(argv: Sequence[str]) -> int:
@@ -63,6 +68,8 @@ def _train(options: TrainOptions, interrupts: Interrupts) -> int:
     path = _model_path(options)
     check(options)
     warm = warm_start(options.warm_start)
+    if options.device == "auto" and is_large(options.data):
+        start_driver()
     data, dataset = load(options)
     snapshot = snapshots(options, data, dataset)
     loaded = time.perf_counter()

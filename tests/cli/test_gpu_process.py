@@ -1,0 +1,60 @@
+"""The first and the last thing that a process with a GPU does, where there need be none."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bmrm.cli import gpu_process
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--device", "cuda", "data"], True),
+        (["data", "--device=cuda"], True),
+        (["--device", "cpu", "cuda"], False),
+        (["--device"], False),
+        ([], False),
+    ],
+)
+def test_asks_for_gpu(words, expected):
+    assert gpu_process.asks_for_gpu(words) is expected
+
+
+def test_only_a_large_file_is_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_process, "LARGE", 3)
+    for text in ("12", "123"):
+        (tmp_path / text).write_text(text)
+    assert not gpu_process.is_large(str(tmp_path / "12"))
+    assert gpu_process.is_large(str(tmp_path / "123"))
+    assert not gpu_process.is_large(str(tmp_path / "missing"))
+
+
+def test_a_driver_that_is_not_there_is_no_failure(monkeypatch):
+    def missing(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(gpu_process.ctypes, "CDLL", missing)
+    thread = gpu_process.start_driver()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("modules", "last"),
+    [(["bmrm._cuda"], ""), (["bmrm._cuda", "mpi4py"], "at exit"), ([], "at exit")],
+    ids=["gpu", "gpu and mpi", "cpu"],
+)
+def test_leave_keeps_the_code_and_what_was_printed(modules, last):
+    code = f"""
+import atexit, sys
+from bmrm.cli import gpu_process
+sys.modules.update(dict.fromkeys({modules!r}))
+atexit.register(print, "at exit")
+sys.stdout.write("printed\\n")
+sys.exit(gpu_process.leave(4))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 4
+    assert ended.stdout.splitlines() == ["printed", *filter(None, [last])]
