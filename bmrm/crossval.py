@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bmrm import losses, metrics
 from bmrm.dataset import Dataset
 from bmrm.errors import DataError, ParameterError
+from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss
 from bmrm.result import Result
@@ -33,7 +34,7 @@ class CrossValidation:
     results : list of Result
         One a fold.
     values : ndarray of float64, shape (n_samples,)
-        The decision values that the metrics were taken of.
+        The decision values.
     """
 
     metrics: dict[str, float | int | None]
@@ -50,7 +51,8 @@ def cross_validate(
     ----------
     data : Dataset
     folds : int
-        At least 2, at most the number of rows. Each has the classes in the proportions of the data.
+        At least 2, at most the number of rows. Each has the classes in the proportions of the data; of data
+        with groups, each has whole groups, and there are at most as many folds.
     loss : str or Loss, default "hinge"
     seed : int, default 0
         Of the shuffle that deals rows to folds.
@@ -85,11 +87,17 @@ def cross_validate(
     chosen = losses.get(loss, **parameters)
     labels, classes = encode(data.y, rows, chosen)
     targets = np.zeros(rows) if chosen.task == "novelty" else np.asarray(data.y, np.float64)
-    pair = None if classes is None else (float(classes[0]), float(classes[1]))
-    scores = metrics.for_task(chosen.task, pair)
-    values = np.empty(rows)
+    known = None if classes is None else tuple(map(float, classes))
+    scores = metrics.for_task(chosen.task, known, chosen.params, data.groups)
+    values, scored = np.empty(rows), np.empty(rows)
     results = []
-    fold_of = deal(labels if chosen.task == "binary" else None, rows, folds, seed)
+    if data.groups is None:
+        fold_of = deal(labels if chosen.task in ("binary", "ordinal") else None, rows, folds, seed)
+    else:
+        number = int(data.groups.max()) + 1
+        if folds > number:
+            raise ParameterError(f"folds: found {folds}, expected 2 to the number of groups, {number}")
+        fold_of = deal(None, number, folds, seed)[data.groups]
     for fold in range(folds):
         held_out = fold_of == fold
         result = solve(_without(data, held_out), loss=chosen, **options)
@@ -97,8 +105,9 @@ def cross_validate(
             raise KeyboardInterrupt
         margins = data.matrix.matvec(result.w) + result.intercept
         values[held_out] = margins[held_out]
+        scored[held_out] = metrics.scored(Model.from_result(result), margins[held_out])
         results.append(result)
-    scores.update(values, targets)
+    scores.update(scored, targets)
     return CrossValidation(scores.report(), results, values)
 
 

@@ -10,9 +10,12 @@ from bmrm.losses import Loss
 
 Vector = NDArray[np.float64]
 
+MOST_LEVELS = 1000
+"""More ordered classes than this are taken for a mistake: real targets, say."""
+
 
 def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
-    """Check labels against the data and the loss, and code two classes as -1 and +1.
+    """Check labels against the data and the loss; code two classes as -1 and +1, ordered ones as 0, 1, ...
 
     Parameters
     ----------
@@ -24,8 +27,9 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     Returns
     -------
     coded : ndarray of float64, shape (n_samples,)
-    classes : ndarray of shape (2,) or None
-        For a binary loss the labels that -1 and +1 stand for: the smaller, the larger.
+    classes : ndarray or None
+        For a binary loss the labels that -1 and +1 stand for: the smaller, the larger; for an ordinal one the
+        labels that 0, 1, ... stand for, in ascending order.
 
     Raises
     ------
@@ -44,6 +48,13 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     if loss.task == "binary":
         classes = _two_classes(labels, loss)
         labels = np.where(labels == classes[1], 1.0, -1.0)
+    elif loss.task == "ordinal":
+        classes, codes = np.unique(labels, return_inverse=True)
+        labels = codes.astype(np.float64)
+        if not 2 <= len(classes) <= MOST_LEVELS:
+            raise DataError(
+                f"loss {loss.name}: found {len(classes)} different labels, expected 2 to {MOST_LEVELS}"
+            )
     loss.check_labels(labels)
     return np.ascontiguousarray(labels), classes
 

@@ -117,8 +117,10 @@ class Result:
     bundle : Bundle
         The cuts, for a warm start at another lam.
     loss : Loss
-    classes : ndarray of shape (2,) or None
-        For a binary loss the labels of negative and positive margins.
+    classes : ndarray or None
+        For a binary loss the labels of negative and positive margins; for an ordinal one the labels in order.
+    thresholds : ndarray or None
+        For an ordinal loss the margins at which one class ends and the next begins.
     lam, tol : float
     tol_kind : str
     n_samples, n_features, nnz : int
@@ -138,6 +140,7 @@ class Result:
     bundle: Bundle = field(repr=False)
     loss: Loss
     classes: NDArray[np.float64] | None
+    thresholds: Vector | None
     lam: float
     tol: float
     tol_kind: str
@@ -151,7 +154,7 @@ class Result:
         return Model.from_result(self).decision_function(X)
 
     def predict(self, X: Any) -> Vector:
-        """Predict a class, a value, an expected count, or +1 and -1; see `Model.predict`."""
+        """Predict a class, a value, an expected count, a score, or +1 and -1; see `Model.predict`."""
         return Model.from_result(self).predict(X)
 
     def save(self, path: str | os.PathLike[str]) -> None:

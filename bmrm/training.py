@@ -38,6 +38,7 @@ def solve(
     C: float | None = None,
     sample_weight: Any = None,
     class_weight: ClassWeight | None = None,
+    groups: Any = None,
     fit_intercept: bool = False,
     penalize_intercept: bool = False,
     intercept_scaling: float = 1.0,
@@ -72,7 +73,7 @@ def solve(
         Strength of the regulariser, positive.
     C : float, optional
         LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``.
-    sample_weight, class_weight, device, dtype, threads
+    sample_weight, class_weight, groups, device, dtype, threads
         See `Dataset`.
     fit_intercept : bool, default False
         Add an intercept b to every margin. It is not penalised, and is minimised out exactly.
@@ -94,7 +95,8 @@ def solve(
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
-        next to the products, else 1. Always 1 with an unpenalised intercept.
+        next to the products, else 1. Always 1 with an unpenalised intercept, and for a loss that is no sum
+        over rows.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     callback : callable, optional
@@ -102,7 +104,7 @@ def solve(
     verbose : int, default 0
         1 prints a line an iteration.
     **loss_params : float
-        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``.
+        The loss's parameter: one of `bmrm.losses.PARAMETERS`.
 
     Returns
     -------
@@ -130,13 +132,14 @@ def solve(
     array([ 1.,  1., -1.])
     """
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads, tol)
+    data = _dataset(X, y, sample_weight, class_weight, groups, device, dtype, threads, tol)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
         lam = 1.0 / (C * data.total_weight)
     reporter = _verbose(callback, verbose)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
+    chosen = chosen.grouped(data.groups)
     labels, classes = encode(data.y, data.shape[0], chosen)
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
@@ -145,13 +148,15 @@ def solve(
     fit_intercept = fit_intercept or chosen.needs_intercept
     if chosen.needs_intercept and penalize_intercept:
         raise ParameterError(f"loss {chosen.name}: its intercept cannot be penalised")
+    if fit_intercept and chosen.no_intercept:
+        raise ParameterError(f"loss {chosen.name}: takes no intercept, {chosen.no_intercept}")
     scaling = intercept_scaling if penalize_intercept else None
     design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
     profile = fit_intercept and not penalize_intercept
     newton = solver == "ocas" and newton_pays(design, chosen)
     regularizer = regularizers.get(reg, lam)
     several_pay = solver == "ocas" and not newton and data.device == "cpu"
-    blocks = _blocks(cuts_per_pass, design, several_pay=several_pay, profile=profile)
+    blocks = _blocks(cuts_per_pass, design, chosen, several_pay=several_pay, profile=profile)
     origin = _origin(data, chosen, profile, scaling)
     known = _known_bundle(warm_start, origin, blocks)
     steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
@@ -160,7 +165,7 @@ def solve(
     w = _start(warm_start, design.shape[1], scaling)
     run = BundleMethod(objective, bundle, settings, w, newton=newton)
     run.minimise()
-    return _result(run, data, classes)
+    return _result(run, data, labels, classes)
 
 
 def _dataset(
@@ -168,6 +173,7 @@ def _dataset(
     y: Any,
     sample_weight: Any,
     class_weight: ClassWeight | None,
+    groups: Any,
     device: str,
     dtype: DTypeLike | None,
     threads: int | None,
@@ -179,6 +185,7 @@ def _dataset(
             y,
             sample_weight=sample_weight,
             class_weight=class_weight,
+            groups=groups,
             device=device,
             dtype=dtype,
             threads=threads,
@@ -189,6 +196,7 @@ def _dataset(
         "device": None if device == "auto" else device,
         "sample_weight": sample_weight,
         "class_weight": class_weight,
+        "groups": groups,
         "dtype": dtype,
         "threads": threads,
     }
@@ -212,8 +220,9 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, design: Design, *, several_pay: bool, profile: bool) -> int:
+def _blocks(cuts_per_pass: int | str, design: Design, loss: Loss, *, several_pay: bool, profile: bool) -> int:
     m, d = design.shape
+    several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
@@ -226,13 +235,15 @@ def _blocks(cuts_per_pass: int | str, design: Design, *, several_pay: bool, prof
         )
     if profile and cuts_per_pass > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
+    if not loss.by_rows and cuts_per_pass > 1:
+        raise ParameterError(f"cuts_per_pass: loss {loss.name} is no sum over rows and takes one cut a pass")
     return cuts_per_pass
 
 
 def _origin(data: Dataset, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
     """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
     function: object = loss
-    if isinstance(loss, losses.ScalarLoss):
+    if isinstance(loss, losses.NamedLoss):
         function = (loss.name, tuple(loss.params.items()))
     return data, function, profile, scaling
 
@@ -280,7 +291,7 @@ def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) ->
     return w.copy()
 
 
-def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:
+def _result(run: BundleMethod, data: Dataset, labels: Vector, classes: NDArray[np.float64] | None) -> Result:
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.
@@ -298,6 +309,7 @@ def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | Non
         bundle=run.bundle,
         loss=run.objective.loss,
         classes=classes,
+        thresholds=run.objective.loss.thresholds(best.margins, labels, data.weights),
         lam=run.objective.reg.lam,
         tol=run.settings.tol,
         tol_kind=run.settings.tol_kind,

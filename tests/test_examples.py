@@ -60,6 +60,14 @@ def test_own_loss_agrees_with_scipy_and_the_built_in_loss(tmp_path):
     assert number(r"own (\S+),", out) == pytest.approx(number(r"built in (\S+)", out), rel=1e-6)
 
 
+def test_ranking_agrees_with_pairs_listed_one_by_one(tmp_path):
+    out = run("ranking.py", tmp_path)
+    wrong = {line.split()[0]: float(line.split()[-1][:-1]) for line in out.splitlines() if line.endswith("%")}
+    assert list(wrong) == ["squared", "pairwise", "ndcg", "lambda_ndcg", "mrr"]
+    assert max(wrong, key=wrong.get) == "squared"
+    assert "listed one by one" in out
+
+
 def test_lam_path_draws_its_picture(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
     out = run("lam_path.py", tmp_path)

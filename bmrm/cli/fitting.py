@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmrm import losses
-from bmrm.errors import DataError
+from bmrm.errors import DataError, ParameterError
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
 from bmrm.labels import encode
@@ -46,20 +46,12 @@ def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
     from bmrm.solver import Settings
 
-    losses.get(options.loss, **options.loss_params)
+    loss = losses.get(options.loss, **options.loss_params)
+    if loss.no_intercept and (options.intercept or options.bias > 0):
+        raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.export == "liblinear":
         check_exportable(options.loss, None)
-
-
-def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, float] | None:
-    """Return the negative and the positive label of a binary loss; raise for labels that do not suit."""
-    loss = losses.get(options.loss, **options.loss_params)
-    classes = encode(dataset.y, dataset.shape[0], loss)[1]
-    found = None if classes is None else (float(classes[0]), float(classes[1]))
-    if options.export == "liblinear":
-        check_exportable(options.loss, found)
-    return found
 
 
 def fit(
@@ -88,11 +80,17 @@ def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[An
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
     loss = losses.get(options.loss, **options.loss_params)
-    classes = labels(options, dataset)
+    labels, found = encode(dataset.y, dataset.shape[0], loss)
+    classes = None if found is None else tuple(map(float, found))
+    if options.export == "liblinear":
+        check_exportable(options.loss, classes)
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
 
     def snapshot(state: Progress) -> Model:
         w, intercept = state.best()
+        thresholds = None
+        if loss.task == "ordinal":
+            thresholds = loss.thresholds(dataset.matrix.matvec(w), labels, dataset.weights)
         return Model(
             w=w.copy(),
             intercept=intercept,
@@ -111,6 +109,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
                 tol_kind=options.tol_kind,
             ),
             zero_based=data.zero_based,
+            thresholds=None if thresholds is None else tuple(map(float, thresholds)),
         )
 
     return snapshot

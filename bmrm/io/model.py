@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from bmrm.result import Result
 
-TASKS = ("binary", "regression", "count", "novelty")
+TASKS = ("binary", "regression", "count", "novelty", "ranking", "ordinal")
 Vector = npt.NDArray[np.float64]
 MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
 
@@ -71,16 +72,19 @@ class Model:
     intercept : float
     loss : str
         Name of the loss it was trained with.
-    task : {"binary", "regression", "count", "novelty"}
-        What `predict` returns: a label, x.w + b, exp(x.w + b), or +1 (usual) and -1 (novel).
+    task : {"binary", "regression", "count", "novelty", "ranking", "ordinal"}
+        What `predict` returns: a label, x.w + b, exp(x.w + b), +1 (usual) and -1 (novel), the score x.w, or
+        the label between whose thresholds x.w lies.
     classes : tuple of float, or None
-        The labels (negative, positive) of a binary model.
+        The labels (negative, positive) of a binary model; those of an ordinal model in ascending order.
     lam : float
     reg : str, default "l2"
     loss_params : mapping of str to float
     certificate : Certificate, or None
     zero_based : bool, or None
         Whether feature numbers of the text it was trained on start at 0; None when it was no text.
+    thresholds : tuple of float, or None
+        Of an ordinal model: one fewer than labels, not descending.
     library_version : str
         Version of the package that wrote it.
 
@@ -100,12 +104,13 @@ class Model:
     intercept: float
     loss: str
     task: str
-    classes: tuple[float, float] | None
+    classes: tuple[float, ...] | None
     lam: float
     reg: str = "l2"
     loss_params: Mapping[str, float] = field(default_factory=dict)
     certificate: Certificate | None = None
     zero_based: bool | None = None
+    thresholds: tuple[float, ...] | None = None
     library_version: str = ""
 
     def __post_init__(self) -> None:
@@ -120,10 +125,22 @@ class Model:
             return "weights that are not finite"
         if self.task not in TASKS:
             return f"unknown task {self.task!r}"
-        if (self.task == "binary") != (self.classes is not None):
+        if (self.task in ("binary", "ordinal")) != (self.classes is not None):
             return f"a {self.task} model with labels {self.classes}"
-        if self.classes is not None and not -math.inf < self.classes[0] < self.classes[1] < math.inf:
-            return f"labels {self.classes}, expected two finite ones, the smaller first"
+        if self.classes is not None and not (
+            all(low < high for low, high in pairwise((-math.inf, *self.classes, math.inf)))
+            and (len(self.classes) == 2 if self.task == "binary" else len(self.classes) > 1)
+        ):
+            wanted = "two finite ones, the smaller" if self.task == "binary" else "finite ones, the smallest"
+            return f"labels {self.classes}, expected {wanted} first"
+        if (self.task == "ordinal") != (self.thresholds is not None):
+            return f"a {self.task} model with thresholds {self.thresholds}"
+        if self.thresholds is not None and not (
+            len(self.thresholds) == len(self.classes or ()) - 1
+            and all(map(math.isfinite, self.thresholds))
+            and all(low <= high for low, high in pairwise(self.thresholds))
+        ):
+            return f"thresholds {self.thresholds}, expected finite ones between the labels, in order"
         if not (math.isfinite(self.lam) and self.lam > 0):
             return f"lam is {self.lam}, expected a positive number"
         return None
@@ -160,7 +177,7 @@ class Model:
             intercept=float(result.intercept),
             loss=result.loss.name,
             task=result.loss.task,
-            classes=None if result.classes is None else (float(result.classes[0]), float(result.classes[1])),
+            classes=None if result.classes is None else tuple(map(float, result.classes)),
             lam=float(result.lam),
             reg=reg,
             loss_params=dict(result.loss.params),
@@ -173,6 +190,7 @@ class Model:
                 result.tol_kind,
             ),
             zero_based=zero_based,
+            thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )
 
     def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
@@ -239,11 +257,13 @@ class Model:
         Returns
         -------
         ndarray of float64, shape (m,)
-            Labels, values, expected counts, or +1 and -1. A tie goes to the negative label.
+            Labels, values, expected counts, scores, or +1 and -1. A tie goes to the smaller label.
         """
         if self.task == "binary":
             assert self.classes is not None
             return np.where(values > 0, self.classes[1], self.classes[0])
+        if self.task == "ordinal":
+            return np.asarray(self.classes)[np.searchsorted(np.asarray(self.thresholds), values)]
         if self.task == "count":
             with np.errstate(over="ignore"):
                 return np.exp(values)

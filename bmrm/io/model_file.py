@@ -72,6 +72,7 @@ def _document(model: Model) -> dict[str, Any]:
         "lam": model.lam,
         "n_features": model.n_features,
         "zero_based": model.zero_based,
+        "thresholds": None if model.thresholds is None else list(model.thresholds),
         "certificate": certificate
         and {
             "objective": finite_or_none(certificate.objective),
@@ -141,6 +142,7 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
         if document["n_features"] != len(w) or len(intercept) != 1:
             raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
         classes, certificate = document["classes"], document["certificate"]
+        thresholds = document.get("thresholds")  # older files have none
         if document["zero_based"] not in (None, True, False):
             raise ValueError
         return Model(
@@ -148,12 +150,13 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
             intercept=float(intercept[0]),
             loss=str(document["loss"]["name"]),
             task=str(document["task"]),
-            classes=None if classes is None else (float(classes[0]), float(classes[1])),
+            classes=None if classes is None else tuple(map(float, classes)),
             lam=float(document["lam"]),
             reg=str(document["reg"]),
             loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},
             certificate=None if certificate is None else _certificate(certificate),
             zero_based=document["zero_based"],
+            thresholds=None if thresholds is None else tuple(map(float, thresholds)),
             library_version=str(document["library_version"]),
         )
     except DataError:

@@ -9,11 +9,14 @@ Quantile(tau=0.9)
 
 from collections.abc import Mapping
 
-from bmrm import _losses
 from bmrm.errors import ParameterError
-from bmrm.losses.base import PARAMETERS, CallableLoss, Loss, Parameter, ScalarLoss
+from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, NamedLoss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
+from bmrm.losses.joint import JointLoss
+from bmrm.losses.multivariate import BreakEven, FBeta, PrecisionAtK, RecallAtK, RocArea
 from bmrm.losses.novelty import Novelty
+from bmrm.losses.ordinal import Ordinal
+from bmrm.losses.ranking import LambdaNdcg, Mrr, Ndcg, Pairwise
 from bmrm.losses.regression import (
     Absolute,
     EpsilonInsensitive,
@@ -24,7 +27,19 @@ from bmrm.losses.regression import (
     SquaredEpsilonInsensitive,
 )
 
-__all__ = ["LOSSES", "NAMES", "PARAMETERS", "CallableLoss", "Loss", "Parameter", "ScalarLoss", "get"]
+__all__ = [
+    "LOSSES",
+    "NAMES",
+    "PARAMETERS",
+    "About",
+    "CallableLoss",
+    "JointLoss",
+    "Loss",
+    "NamedLoss",
+    "Parameter",
+    "ScalarLoss",
+    "get",
+]
 
 _CLASSES = (
     Hinge,
@@ -40,9 +55,19 @@ _CLASSES = (
     Huber,
     Poisson,
     Novelty,
+    RocArea,
+    FBeta,
+    PrecisionAtK,
+    RecallAtK,
+    BreakEven,
+    Pairwise,
+    Ndcg,
+    LambdaNdcg,
+    Mrr,
+    Ordinal,
 )
-LOSSES: Mapping[str, type[ScalarLoss]] = {cls.name: cls for cls in _CLASSES}
-NAMES: tuple[str, ...] = _losses.names()
+LOSSES: Mapping[str, type[NamedLoss]] = {cls.name: cls for cls in _CLASSES}
+NAMES: tuple[str, ...] = tuple(LOSSES)
 
 
 def get(loss: str | Loss, **params: float) -> Loss:

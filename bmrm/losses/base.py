@@ -1,10 +1,11 @@
 """What a loss is to the solver.
 
-A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``.  It knows nothing of
-the solver, of the regulariser or of where the data lives.  Two kinds exist: `ScalarLoss`, whose formula is
-compiled (``src_cython/losses.h``), and `CallableLoss`, a user's Python function.  Both answer the same two
-questions about a line of margins ``z + t dz + b``: the slope of the risk along it, and a cut of the risk at
-a point of it.  A smooth one also tells its second derivatives.
+A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or of the margins of
+many rows together.  It knows nothing of the solver, of the regulariser or of where the data lives.  Three
+kinds exist: `ScalarLoss`, whose formula is compiled (``src_cython/losses.h``), `CallableLoss`, a user's
+Python function, and `JointLoss` (``joint.py``), of margins taken together.  All answer the same two questions
+about a line of margins ``z + t dz + b``: the slope of the risk along it, and a cut of the risk at a point of
+it.  A smooth one also tells its second derivatives.
 """
 
 from __future__ import annotations
@@ -22,7 +23,24 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
-Task = Literal["binary", "regression", "count", "novelty"]
+Task = Literal["binary", "regression", "count", "novelty", "ranking", "ordinal"]
+
+
+class About(NamedTuple):
+    """What the documentation says of a loss, beside its docstring."""
+
+    formula: str
+    reference: str
+    complexity: str
+    line_search: str
+    weights: bool
+    distributed: str
+    gpu: str
+
+
+def by_row(formula: str, reference: str) -> About:
+    """Tell of a loss of one margin: what all of them have in common."""
+    return About(formula, reference, "O(m)", "exact, on stored margins", True, "no", "all of a pass")
 
 
 class Parameter(NamedTuple):
@@ -52,6 +70,14 @@ PARAMETERS: dict[str, Parameter] = {
     "h": Parameter("half width of the quadratic part of the hinge", 0.5, 0.0, np.inf, ("huber_hinge",)),
     "delta": Parameter("residual at which Huber's loss turns linear", 1.0, 0.0, np.inf, ("huber",)),
     "nu": Parameter("largest fraction of rows taken for outliers", 0.1, 0.0, 1.0, ("novelty",)),
+    "beta": Parameter("weight of recall against precision", 1.0, 0.0, np.inf, ("f_beta",)),
+    "k": Parameter(
+        "rows at the top of the list: a number, or below 1 a fraction of all rows (not for ndcg)",
+        10.0,
+        0.0,
+        np.inf,
+        ("precision_at_k", "recall_at_k", "ndcg"),
+    ),
 }
 
 
@@ -74,15 +100,23 @@ class RowRisk(Protocol):
 
 
 class Loss(ABC):
-    """A convex loss in one margin.
+    """A convex loss in the margins.
 
     Attributes
     ----------
     name : str
-    task : {"binary", "regression", "count", "novelty"}
-        What the labels are: two classes coded -1 and +1, reals, counts, or nothing.
+    task : {"binary", "regression", "count", "novelty", "ranking", "ordinal"}
+        What the labels are: two classes coded -1 and +1, reals, counts, nothing, relevances within a group,
+        or ordered classes coded 0, 1, ...
     intercept_slope : float
         The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
+    needs_intercept : bool
+    no_intercept : str
+        Why an intercept has no meaning; empty where it has one.
+    by_rows : bool
+        The risk is a sum over rows, so that it can be split into blocks of them.
+    needs_groups : bool
+        The loss wants to know which rows belong together.
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
     """
@@ -91,6 +125,9 @@ class Loss(ABC):
     task: Task
     intercept_slope: float = 0.0
     needs_intercept: bool = False
+    no_intercept: str = ""
+    by_rows: bool = True
+    needs_groups: bool = False
 
     @property
     def smooth(self) -> bool:
@@ -127,15 +164,29 @@ class Loss(ABC):
         """Raise `DataError` where a label is outside what the loss takes; most take any number."""
         return
 
+    def grouped(self, groups: NDArray[np.int64] | None) -> Loss:
+        """Return the loss for rows of these groups; most losses know of none.
+
+        Parameters
+        ----------
+        groups : ndarray of int64, shape (m,), or None
+            The group of each row, numbered from 0.
+        """
+        return self
+
+    def thresholds(self, margins: Vector, y: Vector, weights: Vector | None) -> Vector | None:
+        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+        return None
+
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v:g}" for k, v in self.params.items())
         return f"{type(self).__name__}({inner})"
 
 
-class ScalarLoss(Loss):
-    """A loss whose formula is compiled; subclasses name it and its parameter."""
+class NamedLoss(Loss):
+    """A loss of the package; subclasses name it, its parameter, and what is to be known of it."""
 
-    formula: ClassVar[str]
+    about: ClassVar[About]
     parameter: ClassVar[str | None] = None
 
     def __init__(self, **params: float) -> None:
@@ -156,6 +207,15 @@ class ScalarLoss(Loss):
             raise ParameterError(f"{self.parameter}: found {self.parameter_value:g}, expected {wanted}")
 
     @property
+    def params(self) -> dict[str, float]:
+        """Parameters by name; empty for most losses."""
+        return {} if self.parameter is None else {self.parameter: self.parameter_value}
+
+
+class ScalarLoss(NamedLoss):
+    """A loss of one margin whose formula is compiled."""
+
+    @property
     def number(self) -> int:
         """Position of the formula among the compiled ones."""
         return _losses.names().index(self.name)
@@ -164,11 +224,6 @@ class ScalarLoss(Loss):
     def smooth(self) -> bool:
         """Whether the formula has a second derivative."""
         return _losses.smooth(self.number)
-
-    @property
-    def params(self) -> dict[str, float]:
-        """Parameters by name; empty for most losses."""
-        return {} if self.parameter is None else {self.parameter: self.parameter_value}
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""
