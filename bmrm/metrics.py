@@ -8,11 +8,13 @@ at 8 bytes a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from bmrm.class_metrics import LabelRankingMetrics, MulticlassMetrics, MultilabelMetrics
 
 Vector = npt.NDArray[np.float64]
 _BLOCK = 1 << 18  # rows ranked at a time
@@ -21,7 +23,7 @@ _BLOCK = 1 << 18  # rows ranked at a time
 class Metrics(Protocol):
     """What every accumulator offers."""
 
-    def update(self, values: Vector, y: Vector) -> None:
+    def update(self, values: Vector, y: Any) -> None:
         """Add rows: predicted values and the labels they should have."""
 
     def report(self) -> dict[str, float | int | None]:
@@ -417,7 +419,7 @@ class Scorer(Protocol):
     def task(self) -> str:
         """What is predicted."""
 
-    def predictions(self, values: Vector) -> Vector:
+    def predictions(self, values: Vector) -> Any:
         """Predictions at decision values."""
 
 
@@ -427,29 +429,34 @@ def scored(model: Scorer, values: Vector) -> Vector:
     Parameters
     ----------
     model : Model
-    values : ndarray of float64, shape (m,)
+    values : ndarray of float64, shape (m,), or (m, K) for K classes
         Decision values.
     """
-    return model.predictions(values) if model.task == "ordinal" else values
+    return np.asarray(model.predictions(values)) if model.task == "ordinal" else values
 
 
 def for_task(
     task: str,
-    classes: tuple[float, ...] | None,
+    classes: Sequence[float] | None,
     params: Mapping[str, float] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
+    *,
+    probabilities: bool = False,
 ) -> Metrics:
     """Return the accumulator for a task.
 
     Parameters
     ----------
-    task : {"binary", "regression", "count", "novelty", "ranking", "ordinal"}
-    classes : tuple of float, or None
-        The labels (negative, positive) of a binary task.
+    task : str
+        That of a `bmrm.losses.Loss`.
+    classes : sequence of float, or None
+        The labels (negative, positive) of a binary task, or those of several classes.
     params : mapping of str to float, optional
         The loss's parameters, of which ``beta`` and ``k`` are also those of metrics.
     groups : ndarray of int64, shape (m,), optional
         The group of each row of a ranking.
+    probabilities : bool, default False
+        Whether the values of several classes are those of the softmax loss.
 
     Examples
     --------
@@ -457,12 +464,17 @@ def for_task(
     0
     """
     known = params or {}
-    if task == "binary":
-        assert classes is not None
-        return BinaryMetrics(classes, beta=known.get("beta"), k=known.get("k"))
     if task == "ranking":
         assert groups is not None
         return RankingMetrics(groups, int(min(known.get("k", 10.0), 2.0**53)))
+    if classes is not None and task != "ordinal":
+        if task == "multiclass":
+            return MulticlassMetrics(classes, probabilities=probabilities)
+        if task == "multilabel":
+            return MultilabelMetrics(classes)
+        if task == "label_ranking":
+            return LabelRankingMetrics(classes)
+        return BinaryMetrics((classes[0], classes[1]), beta=known.get("beta"), k=known.get("k"))
     accumulators: dict[str, Callable[[], Metrics]] = {
         "regression": RegressionMetrics,
         "count": CountMetrics,

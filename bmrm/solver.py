@@ -37,9 +37,8 @@ TOL_KINDS = ("rel", "abs")
 QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 """Gap of the inner QP, as a share of the outer one."""
 
-SEARCH_TOL, SORTING_SEARCH_TOL = 1e-3, 1e-2
-"""Accuracy of a line search, as a share of the gap; and that where each slope sorts all margins, which takes
-as long as a product: fewer slopes then, and no more passes."""
+SEARCH_TOL = 1e-3
+"""Accuracy of a line search, as a share of the gap."""
 
 SMALLEST_TOL = 1e-13
 """Gaps below this share of the objective are rounding in float64."""
@@ -236,8 +235,7 @@ class BundleMethod:
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
         size = abs(self.best.objective) or 1.0
-        share = SEARCH_TOL if self.objective.loss.by_rows else SORTING_SEARCH_TOL
-        return share * min(max(self.gap, 1e-16 * size), size)
+        return SEARCH_TOL * min(max(self.gap, 1e-16 * size), size)
 
     def _resolved(self) -> bool:
         if self.gap > self.settings.resolved_tol(self.best.objective):

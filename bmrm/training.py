@@ -9,23 +9,25 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
 from bmrm.bundle import Bundle, Store
+from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.labels import encode
-from bmrm.losses import Loss
+from bmrm.losses import Loss, Structured
 from bmrm.newton import newton_pays
 from bmrm.objective import Design, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
 from bmrm.solver import BundleMethod, Callback, Settings
+from bmrm.structured import Copies, Examples
 from bmrm.weights import ClassWeight
 
 Vector = NDArray[np.float64]
 
-BLOCKS = 16
-"""Cuts a pass where several pay."""
+BLOCKS, ORACLE_BLOCKS = 16, 64
+"""Cuts a pass where several pay; and where an oracle is asked for them."""
 
 
 def solve(
@@ -55,7 +57,7 @@ def solve(
     threads: int | None = None,
     callback: Callback | None = None,
     verbose: int = 0,
-    **loss_params: float,
+    **loss_params: Any,
 ) -> Result:
     """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b, y_i) / sum_i s_i`` and certify the answer.
 
@@ -63,10 +65,11 @@ def solve(
     ----------
     X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
         A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
+        For a structured loss a sequence of inputs, or `bmrm.structured.Examples`.
     y : array_like of shape (n_samples,), optional
         Labels; see `Dataset`.
     loss : str or Loss, default "hinge"
-        One of `bmrm.losses.NAMES`, or a `bmrm.losses.CallableLoss`.
+        One of `bmrm.losses.NAMES`, a `bmrm.losses.CallableLoss`, or a `bmrm.losses.Structured`.
     reg : {"l2"}, default "l2"
         ``Omega(w) = |w|^2 / 2``.
     lam : float, default 1e-4
@@ -88,23 +91,23 @@ def solve(
         Most passes over the data.
     max_time : float, default inf
         Most seconds.
-    warm_start : Result or ndarray of shape (n_features,), optional
+    warm_start : Result or ndarray of shape (n_features,) or (n_features, K), optional
         Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings its
         cuts, whatever its lam.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
-        next to the products, else 1. Always 1 with an unpenalised intercept, and for a loss that is no sum
-        over rows.
+        next to the products, else 1; 64 with a structured loss. Always 1 with an unpenalised intercept, and
+        for a loss that is no sum over rows.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
         1 prints a line an iteration.
-    **loss_params : float
-        The loss's parameter: one of `bmrm.losses.PARAMETERS`.
+    **loss_params
+        The loss's parameter: one of `bmrm.losses.PARAMETERS`; ``costs`` for ``multiclass``.
 
     Returns
     -------
@@ -132,7 +135,7 @@ def solve(
     array([ 1.,  1., -1.])
     """
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(X, y, sample_weight, class_weight, groups, device, dtype, threads, tol)
+    data = _dataset(chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, tol)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
@@ -141,6 +144,7 @@ def solve(
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     chosen = chosen.grouped(data.groups)
     labels, classes = encode(data.y, data.shape[0], chosen)
+    columns = len(classes) if chosen.several and classes is not None else 1
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
     if not 0.0 < intercept_scaling < np.inf:
@@ -151,24 +155,48 @@ def solve(
     if fit_intercept and chosen.no_intercept:
         raise ParameterError(f"loss {chosen.name}: takes no intercept, {chosen.no_intercept}")
     scaling = intercept_scaling if penalize_intercept else None
-    design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
     profile = fit_intercept and not penalize_intercept
+    if chosen.several and profile:
+        raise ParameterError(
+            f"loss {chosen.name}: an intercept for each class is penalised (penalize_intercept) or left out"
+        )
+    design: Design
+    if isinstance(data, Examples):
+        if fit_intercept:
+            raise ParameterError("fit_intercept: a structured loss has what intercepts its oracle gives it")
+        columns, cuts_per_pass = data.shape[1], _oracle_cuts(cuts_per_pass, data.shape[0], solver)
+        design = Copies(columns, cuts_per_pass)
+    elif chosen.several:
+        design = Columns(data.matrix, columns, scaling)
+    elif scaling is not None:
+        design = WithConstant(data.matrix, scaling)
+    else:
+        design = data.matrix
     newton = solver == "ocas" and newton_pays(design, chosen)
     regularizer = regularizers.get(reg, lam)
     several_pay = solver == "ocas" and not newton and data.device == "cpu"
-    blocks = _blocks(cuts_per_pass, design, chosen, several_pay=several_pay, profile=profile)
+    rows = data.shape[0]
+    blocks = _blocks(cuts_per_pass, design, chosen, rows, several_pay=several_pay, profile=profile)
     origin = _origin(data, chosen, profile, scaling)
     known = _known_bundle(warm_start, origin, blocks)
     steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
-    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
+    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns)
     bundle = known or Bundle(store, blocks, max_cuts, origin)
-    w = _start(warm_start, design.shape[1], scaling)
+    w = _start(warm_start, design, (columns,) if chosen.several else ())
     run = BundleMethod(objective, bundle, settings, w, newton=newton)
     run.minimise()
     return _result(run, data, labels, classes)
 
 
+def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
+    """Many cuts a pass, where nothing else is asked for: a pass of an oracle costs more than they do."""
+    if cuts_per_pass == "auto":
+        return min(ORACLE_BLOCKS, examples) if solver == "ocas" else 1
+    return _checked_cuts(cuts_per_pass, examples)
+
+
 def _dataset(
+    loss: Loss,
     X: Any,
     y: Any,
     sample_weight: Any,
@@ -178,7 +206,11 @@ def _dataset(
     dtype: DTypeLike | None,
     threads: int | None,
     tol: float,
-) -> Dataset:
+) -> Dataset | Examples:
+    if isinstance(loss, Structured):
+        return _examples(loss, X, y, sample_weight, class_weight, groups, device, dtype)
+    if isinstance(X, Examples):
+        raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
     if not isinstance(X, Dataset):
         return Dataset(
             X,
@@ -206,6 +238,33 @@ def _dataset(
     return X
 
 
+def _examples(
+    loss: Structured,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    groups: Any,
+    device: str,
+    dtype: Any,
+) -> Examples:
+    if class_weight is not None or groups is not None or device not in ("auto", "cpu") or dtype is not None:
+        raise ParameterError(
+            "loss structured: takes no class_weight, no groups, no device but the CPU, and no dtype"
+        )
+    if isinstance(X, Dataset):
+        raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")
+    if not isinstance(X, Examples):
+        return Examples(X, y, loss.n_features, sample_weight=sample_weight)
+    if y is not None or sample_weight is not None:
+        raise ParameterError("y, sample_weight: give them to the Examples, not to solve")
+    if X.shape[1] != loss.n_features:
+        raise ParameterError(
+            f"oracle: found n_features {loss.n_features}, expected the examples' {X.shape[1]}"
+        )
+    return X
+
+
 def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     if not verbose:
         return callback
@@ -220,32 +279,36 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, design: Design, loss: Loss, *, several_pay: bool, profile: bool) -> int:
-    m, d = design.shape
+def _blocks(
+    cuts_per_pass: int | str, design: Design, loss: Loss, rows: int, *, several_pay: bool, profile: bool
+) -> int:
+    d = design.shape[1]
     several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
         # that.  On a GPU no pass does.
-        cheap = design.nnz > max(1000 * d, 4_000_000) and m >= 64 * BLOCKS
+        cheap = design.nnz > max(1000 * d, 4_000_000) and rows >= 64 * BLOCKS
         return BLOCKS if cheap and several_pay and not profile else 1
-    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= m:
-        raise ParameterError(
-            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {m}"
-        )
-    if profile and cuts_per_pass > 1:
+    found = _checked_cuts(cuts_per_pass, rows)
+    if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
-    if not loss.by_rows and cuts_per_pass > 1:
+    if not loss.by_rows and found > 1:
         raise ParameterError(f"cuts_per_pass: loss {loss.name} is no sum over rows and takes one cut a pass")
+    return found
+
+
+def _checked_cuts(cuts_per_pass: int | str, rows: int) -> int:
+    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= rows:
+        raise ParameterError(
+            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {rows}"
+        )
     return cuts_per_pass
 
 
-def _origin(data: Dataset, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
+def _origin(data: Dataset | Examples, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
     """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
-    function: object = loss
-    if isinstance(loss, losses.NamedLoss):
-        function = (loss.name, tuple(loss.params.items()))
-    return data, function, profile, scaling
+    return data, loss.key, profile, scaling
 
 
 def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
@@ -257,7 +320,7 @@ def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -
 
 
 def _place(
-    data: Dataset,
+    data: Dataset | Examples,
     design: Design,
     loss: Loss,
     reg: Regularizer,
@@ -267,8 +330,8 @@ def _place(
 ) -> tuple[Steps, Store]:
     """Choose where weights, margins and cuts live: with the matrix where the loss is compiled, else here."""
     scale = 1.0 / data.total_weight
-    on_device = hasattr(data.matrix, "problem")
-    if on_device and isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2):
+    compiled = isinstance(reg, regularizers.L2) and hasattr(data.matrix, "problem")
+    if compiled and isinstance(loss, losses.ScalarLoss) and isinstance(data, Dataset):
         steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
         return steps, steps.cuts
     risk = loss.risk(labels, data.weights, scale, data.threads)
@@ -276,22 +339,26 @@ def _place(
     return HostSteps(design, risk), store
 
 
-def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) -> Vector:
+def _start(warm_start: Result | Vector | None, design: Design, columns: tuple[int, ...]) -> Vector:
     """Choose the first point."""
+    d = design.shape[1]
     if warm_start is None:
         return np.zeros(d)
+    shape = (d // columns[0], *columns) if columns else (d,)
     if isinstance(warm_start, Result):
         w = warm_start.w
-        if scaling is not None:
-            w = np.append(w, warm_start.intercept / scaling)
+        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
+            w = design.joined(w, warm_start.intercept).reshape(-1, *columns)
     else:
         w = np.asarray(warm_start, np.float64)
-    if w.shape != (d,) or not np.isfinite(w).all():
-        raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
-    return w.copy()
+    if w.shape != shape or not np.isfinite(w).all():
+        raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
+    return w.flatten()
 
 
-def _result(run: BundleMethod, data: Dataset, labels: Vector, classes: NDArray[np.float64] | None) -> Result:
+def _result(
+    run: BundleMethod, data: Dataset | Examples, labels: Vector, classes: NDArray[np.float64] | None
+) -> Result:
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.

@@ -16,6 +16,9 @@ LABELS = {
     "regression": "real",
     "count": "at least 0",
     "novelty": "none",
+    "multiclass": "K classes",
+    "multilabel": "any of K labels a row",
+    "label_ranking": "any of K labels a row",
     "ranking": "relevances, with groups",
     "ordinal": "ordered classes",
 }
@@ -50,6 +53,7 @@ def parameters_table() -> str:
             spec = losses.PARAMETERS[cls.parameter]
             parameter = f"`{cls.parameter}` = {spec.default:g}: {spec.help}"
         intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "yes"
+        intercept = "penalised" if cls.several else intercept
         rows.append([f"`{name}`", LABELS[cls.task], parameter, intercept])
     return table(["loss", "labels", "parameter", "intercept"], rows)
 

@@ -312,7 +312,7 @@ BINARY7, GROUPS7 = (Y7 > 0).astype(float), np.zeros(7, int)
         ("f_beta", Y7, {}, DataError, "expected two classes"),
         ("roc_area", BINARY7, {"sample_weight": BINARY7}, DataError, "4 positive and 0 negative"),
         ("roc_area", BINARY7, {"cuts_per_pass": 2}, ParameterError, "no sum over rows"),
-        ("ordinal", np.ones(7), {}, DataError, "found 1 different labels"),
+        ("ordinal", np.ones(7), {}, DataError, "found one label"),
         ("hinge", BINARY7, {"groups": np.arange(3)}, DataError, "groups: found shape"),
     ],
 )

@@ -234,9 +234,9 @@ def test_ordered_classes_are_saved_and_predicted(tmp_path):
         ({"thresholds": (0.5, -0.5)}, "in order"),
         ({"thresholds": (0.5, np.inf)}, "finite"),
         ({"classes": (1.0,), "thresholds": ()}, "labels"),
-        ({"classes": (1.0, 2.0, 2.0)}, "the smallest first"),
+        ({"classes": (1.0, 2.0, 2.0)}, "ascending"),
         ({"classes": None}, "ordinal model with labels None"),
-        ({"task": "binary"}, "labels"),
+        ({"task": "binary"}, "binary model with thresholds"),
         ({"task": "ranking", "classes": None}, "ranking model with thresholds"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmrm import losses
+from bmrm.cli.loading import read_costs
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
@@ -21,11 +22,18 @@ if TYPE_CHECKING:
     from bmrm.result import Progress, Result
 
 
+def make_loss(options: TrainOptions) -> losses.Loss:
+    """Return the loss that the options ask for."""
+    if options.costs is None:
+        return losses.get(options.loss, **options.loss_params)
+    return losses.get(options.loss, costs=read_costs(options.costs), **options.loss_params)
+
+
 def solver_arguments(options: TrainOptions) -> dict[str, Any]:
     """Return the options as keywords of `bmrm.solve`."""
     penalised = options.bias > 0
     arguments = {
-        "loss": options.loss,
+        "loss": make_loss(options),
         "reg": options.reg,
         "fit_intercept": options.intercept or penalised,
         "penalize_intercept": penalised,
@@ -37,7 +45,6 @@ def solver_arguments(options: TrainOptions) -> dict[str, Any]:
         "max_cuts": options.max_cuts,
         "max_iter": options.max_iter,
         "max_time": math.inf if options.max_time is None else options.max_time,
-        **options.loss_params,
     }
     return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
 
@@ -46,9 +53,13 @@ def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
     from bmrm.solver import Settings
 
-    loss = losses.get(options.loss, **options.loss_params)
+    loss = make_loss(options)
     if loss.no_intercept and (options.intercept or options.bias > 0):
         raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
+    if loss.several and options.intercept:
+        raise ParameterError(
+            f"--intercept: not with --loss {loss.name}; --bias adds a penalised one for each class"
+        )
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.export == "liblinear":
         check_exportable(options.loss, None)
@@ -73,13 +84,14 @@ def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[An
             f"(try --n-features {warm.n_features})"
         )
     # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
-    bias = [warm.intercept / options.bias] if options.bias > 0 else []
-    return np.concatenate([warm.w, np.zeros(missing), bias])
+    columns = warm.w.shape[1:]
+    bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)
+    return np.concatenate([warm.w, np.zeros((missing, *columns)), bias.reshape(-1, *columns)])
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
-    loss = losses.get(options.loss, **options.loss_params)
+    loss = make_loss(options)
     labels, found = encode(dataset.y, dataset.shape[0], loss)
     classes = None if found is None else tuple(map(float, found))
     if options.export == "liblinear":

@@ -8,11 +8,13 @@ Quantile(tau=0.9)
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from bmrm.errors import ParameterError
 from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, NamedLoss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
 from bmrm.losses.joint import JointLoss
+from bmrm.losses.multiclass import ClassLoss, Multiclass, Multilabel, MultilabelRanking, Softmax, tree_costs
 from bmrm.losses.multivariate import BreakEven, FBeta, PrecisionAtK, RecallAtK, RocArea
 from bmrm.losses.novelty import Novelty
 from bmrm.losses.ordinal import Ordinal
@@ -26,6 +28,7 @@ from bmrm.losses.regression import (
     Squared,
     SquaredEpsilonInsensitive,
 )
+from bmrm.losses.structured import Structured
 
 __all__ = [
     "LOSSES",
@@ -33,12 +36,15 @@ __all__ = [
     "PARAMETERS",
     "About",
     "CallableLoss",
+    "ClassLoss",
     "JointLoss",
     "Loss",
     "NamedLoss",
     "Parameter",
     "ScalarLoss",
+    "Structured",
     "get",
+    "tree_costs",
 ]
 
 _CLASSES = (
@@ -55,6 +61,10 @@ _CLASSES = (
     Huber,
     Poisson,
     Novelty,
+    Multiclass,
+    Softmax,
+    Multilabel,
+    MultilabelRanking,
     RocArea,
     FBeta,
     PrecisionAtK,
@@ -70,15 +80,15 @@ LOSSES: Mapping[str, type[NamedLoss]] = {cls.name: cls for cls in _CLASSES}
 NAMES: tuple[str, ...] = tuple(LOSSES)
 
 
-def get(loss: str | Loss, **params: float) -> Loss:
+def get(loss: str | Loss, **params: Any) -> Loss:
     """Make a loss from its name and parameters; a `Loss` is returned as it is.
 
     Parameters
     ----------
     loss : str or Loss
         One of `NAMES`, or an instance, a `CallableLoss` for example.
-    **params : float
-        The loss's parameter, one of `PARAMETERS`, where it has one.
+    **params
+        The loss's parameter, one of `PARAMETERS`, where it has one; ``costs`` for ``multiclass``.
 
     Returns
     -------

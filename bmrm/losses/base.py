@@ -1,11 +1,12 @@
 """What a loss is to the solver.
 
-A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or of the margins of
-many rows together.  It knows nothing of the solver, of the regulariser or of where the data lives.  Three
-kinds exist: `ScalarLoss`, whose formula is compiled (``src_cython/losses.h``), `CallableLoss`, a user's
-Python function, and `JointLoss` (``joint.py``), of margins taken together.  All answer the same two questions
-about a line of margins ``z + t dz + b``: the slope of the risk along it, and a cut of the risk at a point of
-it.  A smooth one also tells its second derivatives.
+A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or (`Loss.several`) of
+a margin for each class, ``u_ic = x_i . w_c``, and the classes of the row, or of the margins of many rows
+together.  It knows nothing of the solver, of the regulariser or of where the data lives.  Four kinds exist:
+`ScalarLoss`, whose formula is compiled (``src_cython/losses.h``), `CallableLoss`, a user's Python function,
+the losses of several margins a row (``multiclass.py``), and `JointLoss` (``joint.py``), of the margins of
+many rows.  All answer the same two questions about a line of margins ``z + t dz + b``: the slope of the risk
+along it, and a cut of the risk at a point of it.  A smooth one also tells its second derivatives.
 """
 
 from __future__ import annotations
@@ -23,7 +24,18 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
-Task = Literal["binary", "regression", "count", "novelty", "ranking", "ordinal"]
+Task = Literal[
+    "binary",
+    "regression",
+    "count",
+    "novelty",
+    "multiclass",
+    "multilabel",
+    "label_ranking",
+    "structured",
+    "ranking",
+    "ordinal",
+]
 
 
 class About(NamedTuple):
@@ -100,14 +112,19 @@ class RowRisk(Protocol):
 
 
 class Loss(ABC):
-    """A convex loss in the margins.
+    """A convex loss in the margin of a row, in its margins, or in those of many rows.
 
     Attributes
     ----------
     name : str
-    task : {"binary", "regression", "count", "novelty", "ranking", "ordinal"}
-        What the labels are: two classes coded -1 and +1, reals, counts, nothing, relevances within a group,
-        or ordered classes coded 0, 1, ...
+    task : str
+        What the labels are: two classes coded -1 and +1 ("binary"), reals ("regression"), counts ("count"),
+        nothing ("novelty"), K classes coded 0 to K - 1 ("multiclass", and "ordinal", where they are ordered),
+        K labels of which each is coded -1 or +1 ("multilabel", and "label_ranking", which orders them),
+        relevances within a group ("ranking"), or what an oracle takes ("structured").
+    several : bool
+        A row has a margin for each of K classes; margins, derivatives and weights have K columns, and
+        pass through a `RowRisk` row after row.
     intercept_slope : float
         The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
     needs_intercept : bool
@@ -117,6 +134,8 @@ class Loss(ABC):
         The risk is a sum over rows, so that it can be split into blocks of them.
     needs_groups : bool
         The loss wants to know which rows belong together.
+    search_slack : float
+        How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
     """
@@ -126,8 +145,15 @@ class Loss(ABC):
     intercept_slope: float = 0.0
     needs_intercept: bool = False
     no_intercept: str = ""
+    several: bool = False
     by_rows: bool = True
     needs_groups: bool = False
+    search_slack: float = 1.0
+
+    @property
+    def key(self) -> object:
+        """What tells the loss from others: cuts serve another solve only if it is the same."""
+        return self
 
     @property
     def smooth(self) -> bool:
@@ -210,6 +236,11 @@ class NamedLoss(Loss):
     def params(self) -> dict[str, float]:
         """Parameters by name; empty for most losses."""
         return {} if self.parameter is None else {self.parameter: self.parameter_value}
+
+    @property
+    def key(self) -> object:
+        """Name and parameters."""
+        return self.name, tuple(self.params.items())
 
 
 class ScalarLoss(NamedLoss):

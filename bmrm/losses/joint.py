@@ -104,6 +104,7 @@ class JointLoss(NamedLoss):
     """A loss of margins taken together; subclasses collect what the compiled risk needs."""
 
     by_rows = False
+    search_slack = 10.0  # a slope sorts all margins, which takes as long as a product
 
     @abstractmethod
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
