@@ -14,6 +14,8 @@ import os
 
 import numpy as np
 
+from bmrm.io import Csr
+
 CHUNK_ROWS = 10_000
 LABEL, WORD = 2, 8  # bytes of a label and, at most, of " index:"
 NOISE = 0.5  # standard deviation of what is added to the margins, over that of the margins
@@ -27,6 +29,30 @@ def make_text(
     seed: int = 0,
 ) -> None:
     """Write the set to `path`, on all cores; the same arguments give the same bytes."""
+    words = np.array([f" {j}:" for j in range(1, cols + 1)], dtype=f"S{WORD}")
+    chunk = functools.partial(_text, _drawing(rows, cols, nnz_per_row, seed), words)
+    with open(path, "wb") as file, multiprocessing.get_context("spawn").Pool() as pool:
+        for text in pool.imap(chunk, range(0, rows, CHUNK_ROWS)):
+            file.write(text)
+
+
+def text_matrix(
+    rows: int, cols: int = 47_236, nnz_per_row: int = 76, seed: int = 0
+) -> tuple[Csr, np.ndarray]:
+    """Return the same set in memory, values float32, and the scores whose signs are its labels."""
+    indptr, indices, data, scores = [np.zeros(1, np.int64)], [], [], []
+    draw = _drawing(rows, cols, nnz_per_row, seed)
+    for score, starts, column, value in map(draw, range(0, rows, CHUNK_ROWS)):
+        indptr.append(indptr[-1][-1] + np.append(starts[1:], len(column)))
+        indices.append(column.astype(np.int32))
+        data.append(value.astype(np.float32))
+        scores.append(score)
+    X = Csr(np.concatenate(indptr), np.concatenate(indices), np.concatenate(data), (rows, cols))
+    return X, np.concatenate(scores)
+
+
+def _drawing(rows, cols, nnz_per_row, seed):
+    """Return a function that draws a chunk from the number of its first row."""
     rng = np.random.default_rng(seed)
     popularity = 1.0 / (np.arange(cols) + 10.0)
     popularity /= popularity.sum()
@@ -34,13 +60,7 @@ def make_text(
     column_of_rank = rng.permutation(cols)
     idf = np.log(1.0 / np.minimum(1.0, nnz_per_row * popularity)) + 0.5
     planted = rng.standard_normal(cols)
-    words = np.array([f" {j}:" for j in range(1, cols + 1)], dtype=f"S{WORD}")
-    chunk = functools.partial(
-        _chunk, seed, rows, tokens, np.cumsum(popularity), column_of_rank, idf, planted, words
-    )
-    with open(path, "wb") as file, multiprocessing.get_context("spawn").Pool() as pool:
-        for text in pool.imap(chunk, range(0, rows, CHUNK_ROWS)):
-            file.write(text)
+    return functools.partial(_draw, seed, rows, tokens, np.cumsum(popularity), column_of_rank, idf, planted)
 
 
 def _tokens(popularity, distinct) -> float:
@@ -53,7 +73,8 @@ def _tokens(popularity, distinct) -> float:
     return low
 
 
-def _chunk(seed, all_rows, tokens, cumulative, column_of_rank, idf, planted, words, first) -> bytes:
+def _draw(seed, all_rows, tokens, cumulative, column_of_rank, idf, planted, first):
+    """Scores of a chunk's rows, where they start, and their columns and values."""
     rng = np.random.default_rng((seed, first))
     cols, rows = len(column_of_rank), min(CHUNK_ROWS, all_rows - first)
     lengths = np.maximum(1, rng.poisson(tokens, rows))
@@ -66,9 +87,13 @@ def _chunk(seed, all_rows, tokens, cumulative, column_of_rank, idf, planted, wor
     value = (1 + np.log(counts)) * idf[rank_of_column[column]] * rng.uniform(0.5, 1.5, len(row))
     value /= np.sqrt(np.bincount(row, value**2, rows))[row]
     margin = np.bincount(row, value * planted[column], rows)
-    label = np.where(margin + NOISE * margin.std() * rng.standard_normal(rows) > 0, b"+1", b"-1")
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    return _format(label, starts, words[column], value)
+    score = margin + NOISE * margin.std() * rng.standard_normal(rows)
+    return score, np.flatnonzero(np.diff(row, prepend=-1)), column, value
+
+
+def _text(draw, words, first) -> bytes:
+    score, starts, column, value = draw(first)
+    return _format(np.where(score > 0, b"+1", b"-1"), starts, words[column], value)
 
 
 def _format(label, starts, word, value) -> bytes:

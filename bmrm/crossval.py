@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bmrm import losses, metrics
 from bmrm.dataset import Dataset
 from bmrm.errors import DataError, ParameterError
+from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss
 from bmrm.result import Result
@@ -33,7 +34,7 @@ class CrossValidation:
     results : list of Result
         One a fold.
     values : ndarray of float64, shape (n_samples,), or (n_samples, K) for K classes
-        The decision values that the metrics were taken of.
+        The decision values.
     """
 
     metrics: dict[str, float | int | None]
@@ -50,7 +51,8 @@ def cross_validate(
     ----------
     data : Dataset
     folds : int
-        At least 2, at most the number of rows. Each has the classes in the proportions of the data.
+        At least 2, at most the number of rows. Each has the classes in the proportions of the data; of data
+        with groups, each has whole groups, and there are at most as many folds.
     loss : str or Loss, default "hinge"
     seed : int, default 0
         Of the shuffle that deals rows to folds.
@@ -85,11 +87,23 @@ def cross_validate(
     chosen = losses.get(loss, **parameters)
     labels, classes = encode(data.y, rows, chosen)
     scores = metrics.for_task(
-        chosen.task, None if classes is None else classes.tolist(), probabilities=chosen.name == "softmax"
+        chosen.task,
+        None if classes is None else classes.tolist(),
+        chosen.params,
+        data.groups,
+        probabilities=chosen.name == "softmax",
     )
     values = np.empty(rows if classes is None or not chosen.several else (rows, len(classes)))
+    scored = np.empty_like(values)
     results = []
-    fold_of = deal(labels if chosen.task in ("binary", "multiclass") else None, rows, folds, seed)
+    if data.groups is None:
+        by_class = chosen.task in ("binary", "multiclass", "ordinal")
+        fold_of = deal(labels if by_class else None, rows, folds, seed)
+    else:
+        number = int(data.groups.max()) + 1
+        if folds > number:
+            raise ParameterError(f"folds: found {folds}, expected 2 to the number of groups, {number}")
+        fold_of = deal(None, number, folds, seed)[data.groups]
     for fold in range(folds):
         held_out = fold_of == fold
         result = solve(_without(data, held_out), loss=chosen, **options)
@@ -97,8 +111,9 @@ def cross_validate(
             raise KeyboardInterrupt
         product = data.matrix.matmat if chosen.several else data.matrix.matvec
         values[held_out] = (product(result.w) + result.intercept)[held_out]
+        scored[held_out] = metrics.scored(Model.from_result(result), values[held_out])
         results.append(result)
-    scores.update(values, _targets(data.y, labels, classes, chosen))
+    scores.update(scored, _targets(data.y, labels, classes, chosen))
     return CrossValidation(scores.report(), results, values)
 
 

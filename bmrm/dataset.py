@@ -1,4 +1,4 @@
-"""The data of a problem, resident on one device: X (and its transpose), labels, weights.
+"""The data of a problem, resident on one device: X (and its transpose), labels, weights, groups.
 
 Building a `Dataset` once and solving on it many times is what `bmrm.path` and cross validation do: the
 matrix is never copied again.
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm.groups import group_numbers
 from bmrm.resident import DEFAULT_TOL, Matrix, resident
 from bmrm.weights import ClassWeight, row_weights
 
@@ -19,19 +20,23 @@ Vector = NDArray[np.float64]
 
 
 class Dataset:
-    """A data matrix resident on one device, with its labels and weights.
+    """A data matrix resident on one device, with its labels, weights and groups.
 
     Parameters
     ----------
     X : Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
     y : array_like of shape (n_samples,), optional
         Labels: two distinct values for a binary loss (the larger is the positive class), any numbers for
-        several classes, reals for regression, counts for Poisson; not needed for novelty detection. For
-        several labels a row a list of tuples, or a matrix of zeros and ones with a column a label.
+        several classes, reals for regression, counts for Poisson, relevances for ranking, ordered classes for
+        ordinal regression; not needed for novelty detection. For several labels a row a list of tuples, or a
+        matrix of zeros and ones with a column a label.
     sample_weight : array_like of shape (n_samples,), optional
         Nonnegative; a row of weight 0 takes no part.
     class_weight : dict of label to weight, or "balanced", optional
         Multiplies the sample weights; "balanced" gives each class the same total.
+    groups : array_like of shape (n_samples,), optional
+        The query of each row, for ranking losses: numbers or names, in any order. Cross validation keeps a
+        group in one fold, whatever the loss.
     device : {"auto", "cpu", "cuda"}, default "auto"
         "cuda" is the first GPU that CUDA shows. "auto" takes it where there is one, the package was built
         for it, and X has at least `bmrm.device.WORTH_A_GPU` stored values; where X does not fit there, it
@@ -49,7 +54,8 @@ class Dataset:
     Raises
     ------
     DataError
-        For a matrix without rows or columns or with values that are not finite, or weights that do not fit.
+        For a matrix without rows or columns or with values that are not finite, or weights or groups that
+        do not fit.
     ParameterError
         For an unknown device or type.
     BmrmError
@@ -72,6 +78,7 @@ class Dataset:
         *,
         sample_weight: Any = None,
         class_weight: ClassWeight | None = None,
+        groups: Any = None,
         device: str = "auto",
         dtype: DTypeLike | None = None,
         threads: int | None = None,
@@ -81,6 +88,7 @@ class Dataset:
         self.matrix, self.device, self.resolution = placed
         self.y = y
         self.weights = row_weights(y, self.shape[0], sample_weight, class_weight)
+        self.groups = group_numbers(groups, self.shape[0])
 
     @property
     def shape(self) -> tuple[int, int]:

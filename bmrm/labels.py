@@ -10,6 +10,9 @@ from bmrm.losses import Loss
 
 Vector = NDArray[np.float64]
 
+MOST_LEVELS = 1000
+"""More ordered classes than this are taken for a mistake: real targets, say."""
+
 
 def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
     """Check labels against the data and the loss, and code classes.
@@ -25,7 +28,8 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     Returns
     -------
     coded : ndarray of float64, shape (n_samples,), or (n_samples, K) for several labels a row
-        Two classes as -1 and +1, K classes as 0 to K - 1, each of K labels of a row as -1 or +1.
+        Two classes as -1 and +1, K classes (ordered or not) as 0 to K - 1, each of K labels of a row as -1 or
+        +1.
     classes : ndarray of shape (K,) or None
         The labels that these stand for, ascending; None for a loss without classes.
 
@@ -48,11 +52,15 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     if loss.task == "binary":
         classes = _two_classes(labels, loss)
         labels = np.where(labels == classes[1], 1.0, -1.0)
-    elif loss.task == "multiclass":
+    elif loss.task in ("multiclass", "ordinal"):
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise DataError(
                 f"loss {loss.name}: found one label ({classes[0]:g}), expected two or more classes"
+            )
+        if loss.task == "ordinal" and len(classes) > MOST_LEVELS:
+            raise DataError(
+                f"loss {loss.name}: found {len(classes)} different labels, expected 2 to {MOST_LEVELS}"
             )
         labels = codes.astype(np.float64)
     loss.check_labels(labels)

@@ -9,7 +9,7 @@ from bmrm.result import Result
 from bmrm.structured import Examples
 from bmrm.training import solve
 
-_DATA = ("sample_weight", "class_weight", "device", "dtype", "threads")
+_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads")
 
 
 def path(X: Any, y: Any = None, lams: Sequence[float] = (), **options: Any) -> list[Result]:

@@ -119,7 +119,9 @@ class Result:
     loss : Loss
     classes : ndarray of shape (2,) or (K,), or None
         For a binary loss the labels of negative and positive margins; for several classes those of the
-        columns of ``w``.
+        columns of ``w``; for an ordinal loss the labels in order.
+    thresholds : ndarray or None
+        For an ordinal loss the margins at which one class ends and the next begins.
     lam, tol : float
     tol_kind : str
     n_samples, n_features, nnz : int
@@ -139,6 +141,7 @@ class Result:
     bundle: Bundle = field(repr=False)
     loss: Loss
     classes: NDArray[np.float64] | None
+    thresholds: Vector | None
     lam: float
     tol: float
     tol_kind: str
@@ -152,7 +155,7 @@ class Result:
         return Model.from_result(self).decision_function(X)
 
     def predict(self, X: Any) -> Any:
-        """Predict a class, labels, a value, an expected count, or +1 and -1; see `Model.predict`.
+        """Predict a class, labels, a value, a count, a score, or +1 and -1; see `Model.predict`.
 
         With a structured loss, the outputs that the oracle gives for a sequence of inputs.
         """

@@ -41,7 +41,7 @@ class Examples:
     (2, 10)
     """
 
-    device, resolution, threads, matrix = "cpu", 0.0, 1, None
+    device, resolution, threads, matrix, groups = "cpu", 0.0, 1, None, None
 
     def __init__(
         self, inputs: Sequence[Any], outputs: Sequence[Any], n_features: int, *, sample_weight: Any = None

@@ -40,6 +40,7 @@ def solve(
     C: float | None = None,
     sample_weight: Any = None,
     class_weight: ClassWeight | None = None,
+    groups: Any = None,
     fit_intercept: bool = False,
     penalize_intercept: bool = False,
     intercept_scaling: float = 1.0,
@@ -75,7 +76,7 @@ def solve(
         Strength of the regulariser, positive.
     C : float, optional
         LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``.
-    sample_weight, class_weight, device, dtype, threads
+    sample_weight, class_weight, groups, device, dtype, threads
         See `Dataset`.
     fit_intercept : bool, default False
         Add an intercept b to every margin. It is not penalised, and is minimised out exactly.
@@ -97,7 +98,8 @@ def solve(
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
-        next to the products, else 1; 64 with a structured loss. Always 1 with an unpenalised intercept.
+        next to the products, else 1; 64 with a structured loss. Always 1 with an unpenalised intercept, and
+        for a loss that is no sum over rows.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     callback : callable, optional
@@ -105,7 +107,7 @@ def solve(
     verbose : int, default 0
         1 prints a line an iteration.
     **loss_params
-        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``; ``costs`` for ``multiclass``.
+        The loss's parameter: one of `bmrm.losses.PARAMETERS`; ``costs`` for ``multiclass``.
 
     Returns
     -------
@@ -133,13 +135,14 @@ def solve(
     array([ 1.,  1., -1.])
     """
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(chosen, X, y, sample_weight, class_weight, device, dtype, threads, tol)
+    data = _dataset(chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, tol)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
         lam = 1.0 / (C * data.total_weight)
     reporter = _verbose(callback, verbose)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
+    chosen = chosen.grouped(data.groups)
     labels, classes = encode(data.y, data.shape[0], chosen)
     columns = len(classes) if chosen.several and classes is not None else 1
     if penalize_intercept and not fit_intercept:
@@ -149,6 +152,8 @@ def solve(
     fit_intercept = fit_intercept or chosen.needs_intercept
     if chosen.needs_intercept and penalize_intercept:
         raise ParameterError(f"loss {chosen.name}: its intercept cannot be penalised")
+    if fit_intercept and chosen.no_intercept:
+        raise ParameterError(f"loss {chosen.name}: takes no intercept, {chosen.no_intercept}")
     scaling = intercept_scaling if penalize_intercept else None
     profile = fit_intercept and not penalize_intercept
     if chosen.several and profile:
@@ -170,7 +175,8 @@ def solve(
     newton = solver == "ocas" and newton_pays(design, chosen)
     regularizer = regularizers.get(reg, lam)
     several_pay = solver == "ocas" and not newton and data.device == "cpu"
-    blocks = _blocks(cuts_per_pass, design, data.shape[0], several_pay=several_pay, profile=profile)
+    rows = data.shape[0]
+    blocks = _blocks(cuts_per_pass, design, chosen, rows, several_pay=several_pay, profile=profile)
     origin = _origin(data, chosen, profile, scaling)
     known = _known_bundle(warm_start, origin, blocks)
     steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
@@ -179,7 +185,7 @@ def solve(
     w = _start(warm_start, design, (columns,) if chosen.several else ())
     run = BundleMethod(objective, bundle, settings, w, newton=newton)
     run.minimise()
-    return _result(run, data, classes)
+    return _result(run, data, labels, classes)
 
 
 def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
@@ -195,13 +201,14 @@ def _dataset(
     y: Any,
     sample_weight: Any,
     class_weight: ClassWeight | None,
+    groups: Any,
     device: str,
     dtype: DTypeLike | None,
     threads: int | None,
     tol: float,
 ) -> Dataset | Examples:
     if isinstance(loss, Structured):
-        return _examples(loss, X, y, sample_weight, class_weight, device, dtype)
+        return _examples(loss, X, y, sample_weight, class_weight, groups, device, dtype)
     if isinstance(X, Examples):
         raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
     if not isinstance(X, Dataset):
@@ -210,6 +217,7 @@ def _dataset(
             y,
             sample_weight=sample_weight,
             class_weight=class_weight,
+            groups=groups,
             device=device,
             dtype=dtype,
             threads=threads,
@@ -220,6 +228,7 @@ def _dataset(
         "device": None if device == "auto" else device,
         "sample_weight": sample_weight,
         "class_weight": class_weight,
+        "groups": groups,
         "dtype": dtype,
         "threads": threads,
     }
@@ -230,10 +239,19 @@ def _dataset(
 
 
 def _examples(
-    loss: Structured, X: Any, y: Any, sample_weight: Any, class_weight: Any, device: str, dtype: Any
+    loss: Structured,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    groups: Any,
+    device: str,
+    dtype: Any,
 ) -> Examples:
-    if class_weight is not None or device not in ("auto", "cpu") or dtype is not None:
-        raise ParameterError("loss structured: takes no class_weight, no device but the CPU, and no dtype")
+    if class_weight is not None or groups is not None or device not in ("auto", "cpu") or dtype is not None:
+        raise ParameterError(
+            "loss structured: takes no class_weight, no groups, no device but the CPU, and no dtype"
+        )
     if isinstance(X, Dataset):
         raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")
     if not isinstance(X, Examples):
@@ -261,8 +279,11 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, design: Design, rows: int, *, several_pay: bool, profile: bool) -> int:
+def _blocks(
+    cuts_per_pass: int | str, design: Design, loss: Loss, rows: int, *, several_pay: bool, profile: bool
+) -> int:
     d = design.shape[1]
+    several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
@@ -272,6 +293,8 @@ def _blocks(cuts_per_pass: int | str, design: Design, rows: int, *, several_pay:
     found = _checked_cuts(cuts_per_pass, rows)
     if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
+    if not loss.by_rows and found > 1:
+        raise ParameterError(f"cuts_per_pass: loss {loss.name} is no sum over rows and takes one cut a pass")
     return found
 
 
@@ -333,7 +356,9 @@ def _start(warm_start: Result | Vector | None, design: Design, columns: tuple[in
     return w.flatten()
 
 
-def _result(run: BundleMethod, data: Dataset | Examples, classes: NDArray[np.float64] | None) -> Result:
+def _result(
+    run: BundleMethod, data: Dataset | Examples, labels: Vector, classes: NDArray[np.float64] | None
+) -> Result:
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.
@@ -351,6 +376,7 @@ def _result(run: BundleMethod, data: Dataset | Examples, classes: NDArray[np.flo
         bundle=run.bundle,
         loss=run.objective.loss,
         classes=classes,
+        thresholds=run.objective.loss.thresholds(best.margins, labels, data.weights),
         lam=run.objective.reg.lam,
         tol=run.settings.tol,
         tol_kind=run.settings.tol_kind,

@@ -30,6 +30,55 @@ def test_folds_are_even_in_rows_and_classes(labels, folds, seed):
     assert (deal(y, len(y), folds, seed) == fold_of).all()
 
 
+def test_groups_stay_together():
+    X, y = problem()
+    groups = np.random.default_rng(1).integers(0, 12, 90)
+    found = cross_validate(bmrm.Dataset(X, y, groups=groups), 4, loss="pairwise", lam=0.1)
+    numbers = np.unique(groups, return_inverse=True)[1]
+    fold_of = deal(None, 12, 4, 0)[numbers]
+    for fold, result in enumerate(found.results):
+        rest = fold_of != fold
+        alone = bmrm.solve(X[rest], y[rest], "pairwise", groups=groups[rest], lam=0.1)
+        assert result.lower_bound <= alone.objective + 1e-12
+        assert alone.lower_bound <= result.objective + 1e-12
+        np.testing.assert_allclose(found.values[~rest], X[~rest] @ result.w, rtol=1e-12)
+    assert found.metrics["groups"] == 12
+    assert 0 < found.metrics["pairwise_error"] < 0.5
+
+
+def test_more_folds_than_groups():
+    X, y = problem()
+    with pytest.raises(ParameterError, match="folds: found 3, expected 2 to the number of groups, 2"):
+        cross_validate(bmrm.Dataset(X, y, groups=np.arange(90) % 2), 3, loss="hinge")
+
+
+@pytest.mark.parametrize(
+    ("loss", "params"), [("roc_area", {}), ("f_beta", {"beta": 2.0}), ("precision_at_k", {"k": 0.1})]
+)
+def test_measures_of_the_rows_that_are_left(loss, params):
+    X, y = problem()
+    found = cross_validate(bmrm.Dataset(X, y), 3, loss=loss, lam=0.01, **params)
+    fold_of = deal(np.where(y > 3, 1.0, -1.0), 90, 3, 0)
+    for fold, result in enumerate(found.results):
+        rest = fold_of != fold
+        alone = bmrm.solve(X[rest], y[rest], loss, lam=0.01, **params)
+        assert result.lower_bound <= alone.objective + 1e-12
+        assert alone.lower_bound <= result.objective + 1e-12
+    assert found.metrics["auc"] > 0.6
+
+
+def test_ordered_classes_are_judged_by_the_thresholds_of_their_fold():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((120, 3))
+    y = np.digitize(X @ [1.0, 2.0, -1.0], [-1.0, 1.5]).astype(float)
+    found = cross_validate(bmrm.Dataset(X, y), 3, loss="ordinal", lam=1e-3)
+    fold_of = deal(y, 120, 3, 0)
+    predicted = np.empty(120)
+    for fold, result in enumerate(found.results):
+        predicted[fold_of == fold] = result.predict(X[fold_of == fold])
+    assert found.metrics["accuracy"] == np.mean(predicted == y) > 0.85
+
+
 def test_the_shuffle_follows_the_seed():
     assert (deal(None, 100, 5, 0) != deal(None, 100, 5, 1)).any()
 

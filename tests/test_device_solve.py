@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
-from bmrm import losses
-from bmrm.errors import DataError, ParameterError
+from bmrm import _losses, losses
+from bmrm.errors import ParameterError
 
 cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
 
-LOSSES = [(name, {}) for name in losses.NAMES] + [("quantile", {"tau": 0.9}), ("huber", {"delta": 0.3})]
+LOSSES = [(name, {}) for name in _losses.names()] + [("quantile", {"tau": 0.9}), ("huber", {"delta": 0.3})]
 
 
 def problem(loss="hinge", m=3000, d=40, dtype=np.float64, seed=0):
@@ -38,6 +38,18 @@ def assert_same(here, there, resolution=0.0):
     assert there.objective >= here.lower_bound - room
     assert here.objective >= there.lower_bound - room
     assert there.status == here.status == "converged"
+
+
+@pytest.mark.parametrize("loss", ["roc_area", "f_beta", "pairwise", "ndcg", "ordinal"])
+def test_losses_of_many_margins_use_the_products_alone(loss):
+    A, y = problem("hinge" if losses.get(loss).task == "binary" else "squared")
+    if loss in ("pairwise", "ndcg", "ordinal"):
+        y = np.digitize(y, [-2.0, 0.0, 2.0]).astype(float)
+    options = {"lam": 1e-2, "tol": 1e-5, "groups": np.arange(len(y)) // 20}
+    here = bmrm.solve(A, y, loss, device="cpu", **options)
+    there = bmrm.solve(A, y, loss, device="cuda", **options)
+    assert there.device.startswith("cuda")
+    assert_same(here, there)
 
 
 @pytest.mark.parametrize(("loss", "params"), LOSSES)
@@ -172,14 +184,6 @@ def test_a_callback_sees_the_best_point():
     )
     assert len(seen) == 4
     assert all(w.shape == (A.shape[1],) and np.isfinite(w).all() for w in seen)
-
-
-def test_no_intercept_that_minimises():
-    A, y = problem("logistic")
-    with pytest.raises(DataError, match="no intercept minimises"):
-        bmrm.solve(
-            A, y, "logistic", lam=1e-2, fit_intercept=True, device="cuda", sample_weight=(y > 0).astype(float)
-        )
 
 
 def test_vectors_of_another_problem():

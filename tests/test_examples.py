@@ -66,6 +66,14 @@ def test_chain_tags_better_than_single_labels(tmp_path):
     assert number(r"([\d.]+)% as chains", out) > number(r"([\d.]+)% one by one", out) + 5
 
 
+def test_ranking_agrees_with_pairs_listed_one_by_one(tmp_path):
+    out = run("ranking.py", tmp_path)
+    wrong = {line.split()[0]: float(line.split()[-1][:-1]) for line in out.splitlines() if line.endswith("%")}
+    assert list(wrong) == ["squared", "pairwise", "ndcg", "lambda_ndcg", "mrr"]
+    assert max(wrong, key=wrong.get) == "squared"
+    assert "listed one by one" in out
+
+
 def test_lam_path_draws_its_picture(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
     out = run("lam_path.py", tmp_path)

@@ -1,5 +1,7 @@
 """Streaming metrics against scikit-learn's, whatever the chunks."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,7 +52,79 @@ def test_auc_in_blocks(monkeypatch):
 def test_unknown_label_is_wrong_and_outside_the_area():
     scores = metrics.BinaryMetrics((-1.0, 1.0))
     scores.update(np.array([1.0, -1.0, 5.0]), np.array([1.0, -1.0, 3.0]))
-    assert scores.report() == {"rows": 3, "correct": 2, "accuracy": 2 / 3, "auc": 1.0}
+    report = scores.report()
+    assert (report["rows"], report["correct"], report["accuracy"], report["auc"]) == (3, 2, 2 / 3, 1.0)
+
+
+@pytest.mark.parametrize("cuts", CHUNKS)
+def test_measures_of_two_classes(cuts):
+    rng = np.random.default_rng(4)
+    y = rng.choice([0.0, 1.0], 100, p=[0.7, 0.3])
+    values = rng.standard_normal(100) + y - 0.5
+    report = feed(metrics.BinaryMetrics((0.0, 1.0), beta=2.0, k=0.2), values, y, cuts)
+    predicted = (values > 0).astype(float)
+    assert report["precision"] == pytest.approx(reference.precision_score(y, predicted), rel=1e-14)
+    assert report["recall"] == pytest.approx(reference.recall_score(y, predicted), rel=1e-14)
+    assert report["f1"] == pytest.approx(reference.f1_score(y, predicted), rel=1e-14)
+    assert report["f_beta"] == pytest.approx(reference.fbeta_score(y, predicted, beta=2.0), rel=1e-14)
+    top = y[np.argsort(-values)]
+    positives = int(y.sum())
+    assert report["precision_at_k"] == top[:20].mean()
+    assert report["recall_at_k"] == top[:20].sum() / positives
+    assert report["break_even"] == pytest.approx(top[:positives].mean(), rel=1e-14)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=7).filter(
+        lambda rows: any(relevant for _, relevant in rows)
+    ),
+    st.integers(1, 7),
+)
+def test_ties_at_the_last_place_are_shared(rows, k):
+    values, relevant = np.array([v for v, _ in rows], float), np.array([r for _, r in rows])
+    k = min(k, len(rows))
+    best = max(sum(values[list(c)]) for c in combinations(range(len(rows)), k))
+    tops = [list(c) for c in combinations(range(len(rows)), k) if sum(values[list(c)]) == best]
+    hits = np.mean([relevant[top].sum() for top in tops])
+    precision, recall = metrics.precision_recall_at(values, relevant, k)
+    assert precision == pytest.approx(hits / k)
+    assert recall == pytest.approx(hits / relevant.sum())
+
+
+def test_ranking():
+    rng = np.random.default_rng(5)
+    groups = rng.integers(0, 6, 90)
+    y, values = rng.integers(0, 4, 90).astype(float), rng.standard_normal(90)
+    scores = metrics.RankingMetrics(groups, 5)
+    scores.update(values[:40], y[:40])
+    scores.update(values[40:], y[40:])
+    report = scores.report()
+    gains, ranks, errors = [], [], []
+    for g in range(6):
+        u, v = values[groups == g], y[groups == g]
+        gains.append(reference.ndcg_score([2**v - 1], [u], k=5))
+        ranks.append(1 / (1 + np.argmax(v[np.argsort(-u)] > 0)))
+        pairs = [(u[i] < u[j]) for i in range(len(v)) for j in range(len(v)) if v[i] > v[j]]
+        errors.append(np.mean(pairs))
+    assert report["ndcg"] == pytest.approx(np.mean(gains), rel=1e-12)
+    assert report["mrr"] == pytest.approx(np.mean(ranks), rel=1e-12)
+    assert report["pairwise_error"] == pytest.approx(np.mean(errors), rel=1e-12)
+    assert (report["rows"], report["groups"]) == (90, 6)
+
+
+def test_ranking_without_an_opinion_gains_nothing():
+    scores = metrics.RankingMetrics(np.zeros(3, int))
+    scores.update(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    report = scores.report()
+    assert report["mrr"] == pytest.approx(1 / 3)
+    assert report["ndcg"] == pytest.approx(0.5)
+    assert report["pairwise_error"] == 0.5
+
+
+def test_groups_without_a_measure_are_left_out():
+    scores = metrics.RankingMetrics(np.array([0, 0, 1, 2, 2]))
+    scores.update(np.array([1.0, 2.0, 3.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0, 0.0, 0.0]))
+    assert scores.report() == {"rows": 5, "groups": 3, "ndcg": 1.0, "mrr": 1.0, "pairwise_error": 0.0}
 
 
 def test_one_class_has_no_area():
@@ -86,9 +160,9 @@ def test_novelty():
     assert report == {"rows": 4, "novel": 2, "novel_fraction": 0.5}
 
 
-@pytest.mark.parametrize("task", ["binary", "regression", "count", "novelty"])
+@pytest.mark.parametrize("task", ["binary", "regression", "count", "novelty", "ranking", "ordinal"])
 def test_no_rows(task):
-    scores = metrics.for_task(task, (-1.0, 1.0) if task == "binary" else None)
+    scores = metrics.for_task(task, (-1.0, 1.0) if task == "binary" else None, {"k": 3.0}, np.zeros(0, int))
     scores.update(np.zeros(0), np.zeros(0))
     report = scores.report()
     assert report.pop("rows") == 0

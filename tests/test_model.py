@@ -35,7 +35,17 @@ def example(**changes):
 
 def same(one, other):
     assert one.w.tobytes() == other.w.tobytes()
-    for name in ("intercept", "loss", "task", "classes", "lam", "reg", "certificate", "zero_based"):
+    for name in (
+        "intercept",
+        "loss",
+        "task",
+        "classes",
+        "lam",
+        "reg",
+        "certificate",
+        "zero_based",
+        "thresholds",
+    ):
         assert getattr(one, name) == getattr(other, name)
     assert dict(one.loss_params) == dict(other.loss_params)
 
@@ -164,6 +174,7 @@ def test_what_each_task_predicts():
     assert example(task="regression", classes=None).predictions(values).tolist() == values.tolist()
     assert example(task="count", classes=None).predictions(values).tolist() == np.exp(values).tolist()
     assert example(task="novelty", classes=None).predictions(values).tolist() == [-1.0, 1.0, 1.0]
+    assert example(task="ranking", classes=None).predictions(values).tolist() == values.tolist()
 
 
 def test_liblinear_text(tmp_path):
@@ -202,3 +213,33 @@ def test_what_liblinear_cannot_hold(changes, tmp_path):
     with pytest.raises(ParameterError, match="liblinear"):
         example(**changes).export_liblinear(tmp_path / "text")
     assert os.listdir(tmp_path) == []
+
+
+ORDINAL = {"loss": "ordinal", "task": "ordinal", "classes": (1.0, 2.0, 5.0), "thresholds": (-0.5, 0.5)}
+
+
+def test_ordered_classes_are_saved_and_predicted(tmp_path):
+    example(**ORDINAL).save(tmp_path / "model")
+    model = Model.load(tmp_path / "model")
+    same(model, example(**ORDINAL))
+    values = np.array([-1.0, -0.5, 0.0, 0.5, 0.6])
+    assert model.predictions(values).tolist() == [1.0, 1.0, 2.0, 2.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"thresholds": None}, "thresholds None"),
+        ({"thresholds": (0.0,)}, "expected finite ones between the labels"),
+        ({"thresholds": (0.5, -0.5)}, "in order"),
+        ({"thresholds": (0.5, np.inf)}, "finite"),
+        ({"classes": (1.0,), "thresholds": ()}, "labels"),
+        ({"classes": (1.0, 2.0, 2.0)}, "ascending"),
+        ({"classes": None}, "ordinal model with labels None"),
+        ({"task": "binary"}, "binary model with thresholds"),
+        ({"task": "ranking", "classes": None}, "ranking model with thresholds"),
+    ],
+)
+def test_a_model_of_ordered_classes_must_fit_together(changes, text):
+    with pytest.raises(DataError, match=text):
+        example(**{**ORDINAL, **changes})

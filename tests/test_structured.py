@@ -141,6 +141,7 @@ X, Y = [np.ones(3)] * 2, [0, 1]
         (lambda: bmrm.solve(X, Y, Structured(Wrong((0.0, np.zeros(2))))), DataError, "example 1 has a diff"),
         (lambda: bmrm.solve(X, Y, Structured(Wrong((-1.0, np.zeros(12))))), DataError, "maximum -1, below"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), dtype="float32"), ParameterError, "no dtype"),
+        (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), groups=Y), ParameterError, "no groups"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), fit_intercept=True), ParameterError, "oracle"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), cuts_per_pass=3), ParameterError, "1 to 2"),
         (

@@ -54,6 +54,8 @@ def check(options: TrainOptions) -> None:
     from bmrm.solver import Settings
 
     loss = make_loss(options)
+    if loss.no_intercept and (options.intercept or options.bias > 0):
+        raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
     if loss.several and options.intercept:
         raise ParameterError(
             f"--intercept: not with --loss {loss.name}; --bias adds a penalised one for each class"
@@ -61,15 +63,6 @@ def check(options: TrainOptions) -> None:
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.export == "liblinear":
         check_exportable(options.loss, None)
-
-
-def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, ...] | None:
-    """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
-    classes = encode(dataset.y, dataset.shape[0], make_loss(options))[1]
-    found = None if classes is None else tuple(map(float, classes))
-    if options.export == "liblinear":
-        check_exportable(options.loss, found)
-    return found
 
 
 def fit(
@@ -99,11 +92,17 @@ def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[An
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
     loss = make_loss(options)
-    classes = labels(options, dataset)
+    labels, found = encode(dataset.y, dataset.shape[0], loss)
+    classes = None if found is None else tuple(map(float, found))
+    if options.export == "liblinear":
+        check_exportable(options.loss, classes)
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
 
     def snapshot(state: Progress) -> Model:
         w, intercept = state.best()
+        thresholds = None
+        if loss.task == "ordinal":
+            thresholds = loss.thresholds(dataset.matrix.matvec(w), labels, dataset.weights)
         return Model(
             w=w.copy(),
             intercept=intercept,
@@ -122,6 +121,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
                 tol_kind=options.tol_kind,
             ),
             zero_based=data.zero_based,
+            thresholds=None if thresholds is None else tuple(map(float, thresholds)),
         )
 
     return snapshot

@@ -25,6 +25,7 @@ _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untru
 
 def load(options: TrainOptions) -> tuple[Data, Dataset]:
     """Read the data and make it resident."""
+    from bmrm import losses
     from bmrm.dataset import Dataset
     from bmrm.io import read_data
 
@@ -36,6 +37,7 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             dtype=options.dtype,
             threads=options.threads,
             cache=options.cache,
+            query_id=losses.LOSSES[options.loss].needs_groups,
         )
     began = time.perf_counter()
     with logged(options.verbose):
@@ -44,6 +46,7 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             data.y,
             sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
             class_weight=options.class_weight,
+            groups=data.qid,
             device=options.device,
             threads=options.threads,
             tol=options.tol,

@@ -1,4 +1,7 @@
-"""``bmrm-predict``: from a data file and a model file to a prediction a line, in bounded memory."""
+"""``bmrm-predict``: from a data file and a model file to a prediction a line, in bounded memory.
+
+A ranking is the exception: its rows are read whole, with their queries.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from bmrm.cli.exits import PREDICT_MEANINGS, Exit, epilog, reading, run
 from bmrm.errors import DataError, ParameterError
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from bmrm.io import Csr, Labels
+    from bmrm.io import Csr, Data, Labels
     from bmrm.io.model import Model
 
     Vector = npt.NDArray[np.float64]
@@ -94,17 +97,21 @@ def predict(argv: Sequence[str]) -> int:
         model = Model.load(options.model)
     if options.probability and model.loss not in ("logistic", "softmax"):
         raise ParameterError(f"--probability: the model's loss is {model.loss}, expected logistic or softmax")
-    scores = metrics.for_task(model.task, model.classes, probabilities=model.loss == "softmax")
+    ranking = _ranked(options, model) if model.task == "ranking" else None
+    groups = None if ranking is None else ranking.qid
+    scores = metrics.for_task(
+        model.task, model.classes, model.loss_params, groups, probabilities=model.loss == "softmax"
+    )
     ignored = 0
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with Interrupts(), target as out:
-        for X, y in _chunks(options, model):
+        for X, y in _chunks(options, model) if ranking is None else [(ranking.X, _labels(ranking, model))]:
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
             values = model.decision_function(X, threads=options.threads)
             _write(out, model, values, options)
             if y is not None:
-                scores.update(values, y)
+                scores.update(metrics.scored(model, values), y)
         out.flush()
     _report(options, model, scores.report(), ignored, time.perf_counter() - started)
     return Exit.OK
@@ -112,12 +119,9 @@ def predict(argv: Sequence[str]) -> int:
 
 def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | Dense, Labels | None]]:
     """Read the rows in chunks; what is not text is read whole, or mapped."""
-    from bmrm.cli.loading import ZERO_BASED
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
 
-    zero_based = ZERO_BASED["auto"] if model.zero_based is None else model.zero_based
-    if options.zero_based is not None:
-        zero_based = ZERO_BASED[options.zero_based]
+    zero_based = _zero_based(options, model)
     with reading(options.data):
         if is_text(options.data):
             for X, y in iter_svmlight(options.data, zero_based=zero_based, threads=options.threads):
@@ -125,10 +129,32 @@ def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | D
         else:
             data = read_data(options.data, threads=options.threads)
             if isinstance(data.X, Csr):
-                yield data.X, None if data.y is None else _checked(data.y, model)
+                yield data.X, _labels(data, model)
             else:
                 for start in range(0, data.X.shape[0], _DENSE_ROWS):
                     yield data.X[start : start + _DENSE_ROWS], None
+
+
+def _ranked(options: argparse.Namespace, model: Model) -> Data:
+    """Read all rows with their queries, since a query's rows may lie anywhere."""
+    from bmrm.io import read_data
+
+    with reading(options.data):
+        return read_data(
+            options.data, zero_based=_zero_based(options, model), query_id=True, threads=options.threads
+        )
+
+
+def _zero_based(options: argparse.Namespace, model: Model) -> bool | Literal["auto"]:
+    from bmrm.cli.loading import ZERO_BASED
+
+    if options.zero_based is not None:
+        return ZERO_BASED[options.zero_based]
+    return ZERO_BASED["auto"] if model.zero_based is None else model.zero_based
+
+
+def _labels(data: Data, model: Model) -> Labels | None:
+    return None if data.y is None else _checked(data.y, model)
 
 
 def _checked(y: Labels, model: Model) -> Labels:

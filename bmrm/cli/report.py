@@ -94,10 +94,22 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
         templates = {
             "accuracy": "Accuracy = {0:g}% ({1[correct]}/{1[rows]})",
             "auc": "AUC = {0:.6g}",
+            "f1": "F1 = {0:.6g}",
+            "f_beta": "F-beta = {0:.6g}",
+            "precision_at_k": "Precision at k = {0:.6g}",
+            "recall_at_k": "Recall at k = {0:.6g}",
+            "break_even": "Precision/recall break-even = {0:.6g}",
             "hamming_loss": "Hamming loss = {0:.6g}",
             "micro_f1": "Micro F1 = {0:.6g}",
             "macro_f1": "Macro F1 = {0:.6g}",
             "log_loss": "Log loss = {0:.6g}",
+            "mae": "MAE = {0:g}",
+        }
+    elif task == "ranking":
+        templates = {
+            "ndcg": "NDCG = {0:.6g} ({1[groups]} groups)",
+            "mrr": "Mean reciprocal rank = {0:.6g}",
+            "pairwise_error": "Pairs in the wrong order = {0:g}%",
         }
     else:
         templates = {
@@ -111,7 +123,7 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
             "average_precision": "Average precision = {0:.6g}",
             "novel_fraction": "Novel = {0:g}% ({1[novel]}/{1[rows]})",
         }
-    percent = ("accuracy", "novel_fraction")
+    percent = ("accuracy", "novel_fraction", "pairwise_error")
     return "\n".join(
         template.format(100 * value if name in percent else value, report)
         for name, template in templates.items()

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
     from bmrm.result import Result
 
-TASKS = ("binary", "regression", "count", "novelty", "multiclass", "multilabel", "label_ranking")
+TASKS = (
+    "binary",
+    "regression",
+    "count",
+    "novelty",
+    "multiclass",
+    "multilabel",
+    "label_ranking",
+    "ranking",
+    "ordinal",
+)
 SEVERAL = ("multiclass", "multilabel", "label_ranking")
 """Tasks whose models have a column of weights for each class or label."""
 
@@ -75,17 +85,22 @@ class Model:
     intercept : float, or ndarray of float64, shape (K,)
     loss : str
         Name of the loss it was trained with.
-    task : {"binary", "regression", "count", "novelty", "multiclass", "multilabel", "label_ranking"}
-        What `predict` returns: a label, x.w + b, exp(x.w + b), +1 (usual) and -1 (novel), a label again, all
-        labels of a row, or all labels that there are in order.
+    task : str
+        What `predict` returns: a label ("binary", "multiclass"), x.w + b ("regression"), exp(x.w + b)
+        ("count"), +1 (usual) and -1 (novel) ("novelty"), all labels of a row ("multilabel"), all labels that
+        there are in order ("label_ranking"), the score x.w ("ranking"), or the label between whose thresholds
+        x.w lies ("ordinal").
     classes : tuple of float, or None
-        The labels (negative, positive) of a binary model, or those of the columns of ``w``, ascending.
+        The labels (negative, positive) of a binary model, those of the columns of ``w``, or those of an
+        ordinal model, ascending.
     lam : float
     reg : str, default "l2"
     loss_params : mapping of str to float
     certificate : Certificate, or None
     zero_based : bool, or None
         Whether feature numbers of the text it was trained on start at 0; None when it was no text.
+    thresholds : tuple of float, or None
+        Of an ordinal model: one fewer than labels, not descending.
     library_version : str
         Version of the package that wrote it.
 
@@ -111,6 +126,7 @@ class Model:
     loss_params: Mapping[str, float] = field(default_factory=dict)
     certificate: Certificate | None = None
     zero_based: bool | None = None
+    thresholds: tuple[float, ...] | None = None
     library_version: str = ""
 
     def __post_init__(self) -> None:
@@ -131,16 +147,28 @@ class Model:
             return f"an intercept of shape {np.shape(self.intercept)} beside weights of {self.w.shape}"
         if not (np.isfinite(self.w).all() and np.isfinite(self.intercept).all()):
             return "weights that are not finite"
-        if (several or self.task == "binary") != (self.classes is not None):
+        if (several or self.task in ("binary", "ordinal")) != (self.classes is not None):
             return f"a {self.task} model with labels {self.classes}"
+        if (self.task == "ordinal") != (self.thresholds is not None):
+            return f"a {self.task} model with thresholds {self.thresholds}"
         return None if self.classes is None else self._label_problem(self.classes)
 
     def _label_problem(self, classes: tuple[float, ...]) -> str | None:
-        wanted = self.w.shape[1] if self.task in SEVERAL else 2
-        if len(classes) != wanted:
-            return f"{len(classes)} labels, expected {wanted}"
+        if self.task == "ordinal":
+            if len(classes) < 2:
+                return f"{len(classes)} labels, expected 2 or more"
+        else:
+            wanted = self.w.shape[1] if self.task in SEVERAL else 2
+            if len(classes) != wanted:
+                return f"{len(classes)} labels, expected {wanted}"
         if not (np.isfinite(classes).all() and (np.diff(classes) > 0).all()):
             return f"labels {classes}, expected finite ones, ascending"
+        if self.thresholds is not None and not (
+            len(self.thresholds) == len(classes) - 1
+            and np.isfinite(self.thresholds).all()
+            and (np.diff(self.thresholds) >= 0).all()
+        ):
+            return f"thresholds {self.thresholds}, expected finite ones between the labels, in order"
         return None
 
     @property
@@ -195,6 +223,7 @@ class Model:
                 result.tol_kind,
             ),
             zero_based=zero_based,
+            thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )
 
     def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
@@ -261,9 +290,9 @@ class Model:
         Returns
         -------
         ndarray of float64, shape (m,), or list of tuple of float
-            Labels, values, expected counts, or +1 and -1. A tie goes to the negative label, or to the first
-            of several classes. For ``multilabel`` a tuple a row of the labels whose value is above 0,
-            ascending; for ``label_ranking`` of all labels, that of the largest value first.
+            Labels, values, expected counts, scores, or +1 and -1. A tie goes to the negative or smaller
+            label, or to the first of several classes. For ``multilabel`` a tuple a row of the labels whose
+            value is above 0, ascending; for ``label_ranking`` of all labels, that of the largest value first.
         """
         if self.task in SEVERAL:
             assert self.classes is not None
@@ -276,6 +305,8 @@ class Model:
         if self.task == "binary":
             assert self.classes is not None
             return np.where(values > 0, self.classes[1], self.classes[0])
+        if self.task == "ordinal":
+            return np.asarray(self.classes)[np.searchsorted(np.asarray(self.thresholds), values)]
         if self.task == "count":
             with np.errstate(over="ignore"):
                 return np.exp(values)

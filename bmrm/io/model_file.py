@@ -73,6 +73,7 @@ def _document(model: Model) -> dict[str, Any]:
         "lam": model.lam,
         "n_features": model.n_features,
         "zero_based": model.zero_based,
+        "thresholds": None if model.thresholds is None else list(model.thresholds),
         "certificate": certificate
         and {
             "objective": finite_or_none(certificate.objective),
@@ -142,6 +143,7 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
         if document["n_features"] != len(w) or intercept.shape != (w.shape[1:] or (1,)):
             raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
         classes, certificate = document["classes"], document["certificate"]
+        thresholds = document.get("thresholds")  # older files have none
         if document["zero_based"] not in (None, True, False):
             raise ValueError
         return Model(
@@ -155,6 +157,7 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
             loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},
             certificate=None if certificate is None else _certificate(certificate),
             zero_based=document["zero_based"],
+            thresholds=None if thresholds is None else tuple(map(float, thresholds)),
             library_version=str(document["library_version"]),
         )
     except DataError:

@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from bmrm.errors import ParameterError
-from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, Parameter, ScalarLoss
+from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, NamedLoss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
+from bmrm.losses.joint import JointLoss
 from bmrm.losses.multiclass import ClassLoss, Multiclass, Multilabel, MultilabelRanking, Softmax, tree_costs
+from bmrm.losses.multivariate import BreakEven, FBeta, PrecisionAtK, RecallAtK, RocArea
 from bmrm.losses.novelty import Novelty
+from bmrm.losses.ordinal import Ordinal
+from bmrm.losses.ranking import LambdaNdcg, Mrr, Ndcg, Pairwise
 from bmrm.losses.regression import (
     Absolute,
     EpsilonInsensitive,
@@ -33,7 +37,9 @@ __all__ = [
     "About",
     "CallableLoss",
     "ClassLoss",
+    "JointLoss",
     "Loss",
+    "NamedLoss",
     "Parameter",
     "ScalarLoss",
     "Structured",
@@ -59,8 +65,18 @@ _CLASSES = (
     Softmax,
     Multilabel,
     MultilabelRanking,
+    RocArea,
+    FBeta,
+    PrecisionAtK,
+    RecallAtK,
+    BreakEven,
+    Pairwise,
+    Ndcg,
+    LambdaNdcg,
+    Mrr,
+    Ordinal,
 )
-LOSSES: Mapping[str, type[ScalarLoss] | type[ClassLoss]] = {cls.name: cls for cls in _CLASSES}
+LOSSES: Mapping[str, type[NamedLoss]] = {cls.name: cls for cls in _CLASSES}
 NAMES: tuple[str, ...] = tuple(LOSSES)
 
 

@@ -1,11 +1,12 @@
 """What a loss is to the solver.
 
 A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or (`Loss.several`) of
-a margin for each class, ``u_ic = x_i . w_c``, and the classes of the row.  It knows nothing of the solver, of
-the regulariser or of where the data lives.  Three kinds exist: `ScalarLoss`, whose formula is compiled
-(``src_cython/losses.h``), `CallableLoss`, a user's Python function, and the losses of several margins
-(``multiclass.py``).  All answer the same two questions about a line of margins ``z + t dz + b``: the slope of
-the risk along it, and a cut of the risk at a point of it.  A smooth one also tells its second derivatives.
+a margin for each class, ``u_ic = x_i . w_c``, and the classes of the row, or of the margins of many rows
+together.  It knows nothing of the solver, of the regulariser or of where the data lives.  Four kinds exist:
+`ScalarLoss`, whose formula is compiled (``src_cython/losses.h``), `CallableLoss`, a user's Python function,
+the losses of several margins a row (``multiclass.py``), and `JointLoss` (``joint.py``), of the margins of
+many rows.  All answer the same two questions about a line of margins ``z + t dz + b``: the slope of the risk
+along it, and a cut of the risk at a point of it.  A smooth one also tells its second derivatives.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 Task = Literal[
-    "binary", "regression", "count", "novelty", "multiclass", "multilabel", "label_ranking", "structured"
+    "binary",
+    "regression",
+    "count",
+    "novelty",
+    "multiclass",
+    "multilabel",
+    "label_ranking",
+    "structured",
+    "ranking",
+    "ordinal",
 ]
 
 
@@ -38,6 +48,11 @@ class About(NamedTuple):
     weights: bool
     distributed: str
     gpu: str
+
+
+def by_row(formula: str, reference: str) -> About:
+    """Tell of a loss of one margin: what all of them have in common."""
+    return About(formula, reference, "O(m)", "exact, on stored margins", True, "no", "all of a pass")
 
 
 class Parameter(NamedTuple):
@@ -67,6 +82,14 @@ PARAMETERS: dict[str, Parameter] = {
     "h": Parameter("half width of the quadratic part of the hinge", 0.5, 0.0, np.inf, ("huber_hinge",)),
     "delta": Parameter("residual at which Huber's loss turns linear", 1.0, 0.0, np.inf, ("huber",)),
     "nu": Parameter("largest fraction of rows taken for outliers", 0.1, 0.0, 1.0, ("novelty",)),
+    "beta": Parameter("weight of recall against precision", 1.0, 0.0, np.inf, ("f_beta",)),
+    "k": Parameter(
+        "rows at the top of the list: a number, or below 1 a fraction of all rows (not for ndcg)",
+        10.0,
+        0.0,
+        np.inf,
+        ("precision_at_k", "recall_at_k", "ndcg"),
+    ),
 }
 
 
@@ -89,20 +112,28 @@ class RowRisk(Protocol):
 
 
 class Loss(ABC):
-    """A convex loss in the margin of a row, or in its margins.
+    """A convex loss in the margin of a row, in its margins, or in those of many rows.
 
     Attributes
     ----------
     name : str
     task : str
         What the labels are: two classes coded -1 and +1 ("binary"), reals ("regression"), counts ("count"),
-        nothing ("novelty"), K classes coded 0 to K - 1 ("multiclass"), K labels of which each is coded -1 or
-        +1 ("multilabel", and "label_ranking", which orders them), or what an oracle takes ("structured").
+        nothing ("novelty"), K classes coded 0 to K - 1 ("multiclass", and "ordinal", where they are ordered),
+        K labels of which each is coded -1 or +1 ("multilabel", and "label_ranking", which orders them),
+        relevances within a group ("ranking"), or what an oracle takes ("structured").
     several : bool
         A row has a margin for each of K classes; margins, derivatives and weights have K columns, and
         pass through a `RowRisk` row after row.
     intercept_slope : float
         The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
+    needs_intercept : bool
+    no_intercept : str
+        Why an intercept has no meaning; empty where it has one.
+    by_rows : bool
+        The risk is a sum over rows, so that it can be split into blocks of them.
+    needs_groups : bool
+        The loss wants to know which rows belong together.
     search_slack : float
         How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
@@ -113,7 +144,10 @@ class Loss(ABC):
     task: Task
     intercept_slope: float = 0.0
     needs_intercept: bool = False
+    no_intercept: str = ""
     several: bool = False
+    by_rows: bool = True
+    needs_groups: bool = False
     search_slack: float = 1.0
 
     @property
@@ -156,15 +190,29 @@ class Loss(ABC):
         """Raise `DataError` where a label is outside what the loss takes; most take any number."""
         return
 
+    def grouped(self, groups: NDArray[np.int64] | None) -> Loss:
+        """Return the loss for rows of these groups; most losses know of none.
+
+        Parameters
+        ----------
+        groups : ndarray of int64, shape (m,), or None
+            The group of each row, numbered from 0.
+        """
+        return self
+
+    def thresholds(self, margins: Vector, y: Vector, weights: Vector | None) -> Vector | None:
+        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+        return None
+
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v:g}" for k, v in self.params.items())
         return f"{type(self).__name__}({inner})"
 
 
-class ScalarLoss(Loss):
-    """A loss whose formula is compiled; subclasses name it and its parameter."""
+class NamedLoss(Loss):
+    """A loss of the package; subclasses name it, its parameter, and what is to be known of it."""
 
-    formula: ClassVar[str]
+    about: ClassVar[About]
     parameter: ClassVar[str | None] = None
 
     def __init__(self, **params: float) -> None:
@@ -185,24 +233,28 @@ class ScalarLoss(Loss):
             raise ParameterError(f"{self.parameter}: found {self.parameter_value:g}, expected {wanted}")
 
     @property
-    def number(self) -> int:
-        """Position of the formula among the compiled ones."""
-        return _losses.names().index(self.name)
+    def params(self) -> dict[str, float]:
+        """Parameters by name; empty for most losses."""
+        return {} if self.parameter is None else {self.parameter: self.parameter_value}
 
     @property
     def key(self) -> object:
         """Name and parameters."""
         return self.name, tuple(self.params.items())
 
+
+class ScalarLoss(NamedLoss):
+    """A loss of one margin whose formula is compiled."""
+
+    @property
+    def number(self) -> int:
+        """Position of the formula among the compiled ones."""
+        return _losses.names().index(self.name)
+
     @property
     def smooth(self) -> bool:
         """Whether the formula has a second derivative."""
         return _losses.smooth(self.number)
-
-    @property
-    def params(self) -> dict[str, float]:
-        """Parameters by name; empty for most losses."""
-        return {} if self.parameter is None else {self.parameter: self.parameter_value}
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""

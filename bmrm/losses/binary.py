@@ -2,32 +2,38 @@
 
 import numpy as np
 
-from bmrm.losses.base import ScalarLoss
+from bmrm.losses.base import ScalarLoss, by_row
 
 
 class Hinge(ScalarLoss):
     """``max(0, 1 - y u)``: the support vector machine."""
 
-    name, task, formula = "hinge", "binary", "max(0, 1 - y u)"
+    name, task = "hinge", "binary"
+    about = by_row("max(0, 1 - y u)", "Cortes, Vapnik, Mach. Learn. 20 (1995) 273")
 
 
 class SquaredHinge(ScalarLoss):
     """``max(0, 1 - y u)^2``: the L2-loss support vector machine."""
 
-    name, task, formula = "squared_hinge", "binary", "max(0, 1 - y u)^2"
+    name, task = "squared_hinge", "binary"
+    about = by_row("max(0, 1 - y u)^2", "Mangasarian, Optim. Methods Softw. 17 (2002) 913")
 
 
 class HuberHinge(ScalarLoss):
     """The hinge with its kink rounded by a parabola over ``|1 - y u| <= h`` (Chapelle 2007)."""
 
     name, task, parameter = "huber_hinge", "binary", "h"
-    formula = "max(0, 1 + h - y u)^2 / (4 h) if 1 - y u <= h else 1 - y u"
+    about = by_row(
+        "max(0, 1 + h - y u)^2 / (4 h) if 1 - y u <= h else 1 - y u",
+        "Chapelle, Neural Comp. 19 (2007) 1155",
+    )
 
 
 class Logistic(ScalarLoss):
     """``log(1 + exp(-y u))``: logistic regression."""
 
-    name, task, formula = "logistic", "binary", "log(1 + exp(-y u))"
+    name, task = "logistic", "binary"
+    about = by_row("log(1 + exp(-y u))", "Cox, J. R. Stat. Soc. B 20 (1958) 215")
 
     @staticmethod
     def probability(margins: np.ndarray) -> np.ndarray:
@@ -38,4 +44,5 @@ class Logistic(ScalarLoss):
 class Exponential(ScalarLoss):
     """``exp(-y u)``: the loss of boosting."""
 
-    name, task, formula = "exponential", "binary", "exp(-y u)"
+    name, task = "exponential", "binary"
+    about = by_row("exp(-y u)", "Freund, Schapire, J. Comput. Syst. Sci. 55 (1997) 119")

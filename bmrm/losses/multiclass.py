@@ -13,30 +13,19 @@ classes (Dekel, Keshet, Singer, ICML 2004).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from bmrm import _losses
 from bmrm.errors import DataError, ParameterError
-from bmrm.losses.base import About, Loss, RowRisk, Vector
+from bmrm.losses.base import About, NamedLoss, RowRisk, Vector
 
 
-class ClassLoss(Loss):
+class ClassLoss(NamedLoss):
     """A loss in the K margins of a row; subclasses name it and what is to be known of it."""
 
     several = True
-    about: ClassVar[About]
-    parameter: ClassVar[str | None] = None
-
-    def __init__(self, **params: Any) -> None:
-        for name in params:
-            raise ParameterError(f"loss {self.name}: unknown parameter {name!r}")
-
-    @property
-    def key(self) -> object:
-        """The loss as a value."""
-        return self.name
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights; margins are (m, K), row after row."""
@@ -99,8 +88,8 @@ class Multiclass(ClassLoss):
 
     @property
     def key(self) -> object:
-        """The loss as a value."""
-        return self.name if self.costs is None else (self.name, self.costs.shape, self.costs.tobytes())
+        """Name and costs."""
+        return super().key if self.costs is None else (self.name, self.costs.shape, self.costs.tobytes())
 
     def check_labels(self, y: Vector) -> None:
         """Raise `DataError` where the cost matrix is not one of these classes."""

@@ -9,13 +9,16 @@ With b = -rho the margin is ``u = x . w + b`` and the last term is ``+b``: the l
 with an intercept that is never penalised and enters the risk once more on its own.  Labels are ignored.
 """
 
-from bmrm.losses.base import ScalarLoss
+from bmrm.losses.base import ScalarLoss, by_row
 
 
 class Novelty(ScalarLoss):
     """``max(0, -u) / nu + b``: one-class novelty detection; at most a fraction nu of rows has ``u < 0``."""
 
     name, task, parameter = "novelty", "novelty", "nu"
-    formula = "max(0, -u) / nu + b"
+    about = by_row(
+        "max(0, -u) / nu + b",
+        "Schoelkopf, Platt, Shawe-Taylor, Smola, Williamson, Neural Comp. 13 (2001) 1443",
+    )
     intercept_slope = 1.0
     needs_intercept = True

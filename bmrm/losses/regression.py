@@ -3,53 +3,59 @@
 import numpy as np
 
 from bmrm.errors import DataError
-from bmrm.losses.base import ScalarLoss, Vector
+from bmrm.losses.base import ScalarLoss, Vector, by_row
 
 
 class Squared(ScalarLoss):
     """``(u - y)^2 / 2``: ridge regression."""
 
-    name, task, formula = "squared", "regression", "(u - y)^2 / 2"
+    name, task = "squared", "regression"
+    about = by_row("(u - y)^2 / 2", "Hoerl, Kennard, Technometrics 12 (1970) 55")
 
 
 class Absolute(ScalarLoss):
     """``|u - y|``: least absolute deviation."""
 
-    name, task, formula = "absolute", "regression", "|u - y|"
+    name, task = "absolute", "regression"
+    about = by_row("|u - y|", "Bloomfield, Steiger, Least Absolute Deviations (1983)")
 
 
 class Quantile(ScalarLoss):
     """``max(tau (y - u), (1 - tau)(u - y))``: the pinball loss of quantile regression."""
 
     name, task, parameter = "quantile", "regression", "tau"
-    formula = "max(tau (y - u), (1 - tau)(u - y))"
+    about = by_row("max(tau (y - u), (1 - tau)(u - y))", "Koenker, Bassett, Econometrica 46 (1978) 33")
 
 
 class EpsilonInsensitive(ScalarLoss):
     """``max(0, |u - y| - epsilon)``: support vector regression."""
 
     name, task, parameter = "epsilon_insensitive", "regression", "epsilon"
-    formula = "max(0, |u - y| - epsilon)"
+    about = by_row("max(0, |u - y| - epsilon)", "Drucker, Burges, Kaufman, Smola, Vapnik, NIPS 9 (1997) 155")
 
 
 class SquaredEpsilonInsensitive(ScalarLoss):
     """``max(0, |u - y| - epsilon)^2``: L2-loss support vector regression."""
 
     name, task, parameter = "squared_epsilon_insensitive", "regression", "epsilon"
-    formula = "max(0, |u - y| - epsilon)^2"
+    about = by_row("max(0, |u - y| - epsilon)^2", "Ho, Lin, JMLR 13 (2012) 3323")
 
 
 class Huber(ScalarLoss):
     """``e^2 / 2`` for ``|e| <= delta``, else ``delta (|e| - delta / 2)``, ``e = u - y``."""
 
     name, task, parameter = "huber", "regression", "delta"
-    formula = "(u - y)^2 / 2 if |u - y| <= delta else delta (|u - y| - delta / 2)"
+    about = by_row(
+        "(u - y)^2 / 2 if |u - y| <= delta else delta (|u - y| - delta / 2)",
+        "Huber, Ann. Math. Stat. 35 (1964) 73",
+    )
 
 
 class Poisson(ScalarLoss):
     """``exp(u) - y u``: Poisson regression with the log link; labels are counts."""
 
-    name, task, formula = "poisson", "count", "exp(u) - y u"
+    name, task = "poisson", "count"
+    about = by_row("exp(u) - y u", "Nelder, Wedderburn, J. R. Stat. Soc. A 135 (1972) 370")
 
     def check_labels(self, y: Vector) -> None:
         """Raise `DataError` for a negative count, or when every count is zero."""

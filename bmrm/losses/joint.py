@@ -1,0 +1,163 @@
+"""Losses of margins taken together: what they share.
+
+Their risk is a mean over groups of rows, ``R(u) = sum_g share_g F_g(u)``, or one F of all rows.  F is
+convex but no sum over rows: it is found by sorting the margins (``src_cython/joint``).  A row of weight 0
+takes no part, as if it were not there; that is how cross validation holds rows out.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm._joint import JointRisk
+from bmrm.errors import ParameterError
+from bmrm.losses.base import NamedLoss, RowRisk, Vector
+from bmrm.vectors import dot
+
+Indices = NDArray[np.int64]
+
+LINE_SEARCH = "exact, from subgradients"
+
+
+class Members(NamedTuple):
+    """The rows that take part, group by group, and their weights."""
+
+    rows: Indices
+    starts: Indices
+    weights: Vector
+
+    @property
+    def group(self) -> Indices:
+        """The number of the group of each row here."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @property
+    def group_weights(self) -> Vector:
+        """Mean weight of each group's rows."""
+        return np.asarray(np.add.reduceat(self.weights, self.starts[:-1]) / np.diff(self.starts))
+
+    def of_groups(self, kept: NDArray[np.bool_]) -> Members:
+        """Return the members of some groups."""
+        inside = np.repeat(kept, np.diff(self.starts))
+        sizes = np.diff(self.starts)[kept]
+        return Members(self.rows[inside], np.append(0, np.cumsum(sizes)), self.weights[inside])
+
+
+def members(weights: Vector | None, groups: Indices | None, n_samples: int) -> Members:
+    """Collect the rows of positive weight, in the order of their groups."""
+    rows = np.arange(n_samples) if weights is None else np.flatnonzero(weights > 0.0)
+    starts = np.array([0, len(rows)])
+    if groups is not None:
+        of_row = groups[rows]
+        order = np.argsort(of_row, kind="stable")
+        rows, of_row = rows[order], of_row[order]
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(of_row)) + 1, [len(rows)]])
+    return Members(rows, starts, np.ones(len(rows)) if weights is None else weights[rows])
+
+
+def levels_within(group: Indices, labels: Vector) -> Indices:
+    """Return the rank of each label among the distinct ones of its group, from 0; groups are in order."""
+    order = np.lexsort((labels, group))
+    in_order, group_in_order = labels[order], group[order]
+    opens = np.append(True, np.diff(group_in_order) != 0)
+    rank = np.cumsum(opens | np.append(True, np.diff(in_order) != 0)) - 1
+    level = np.empty(len(labels), np.int64)
+    level[order] = rank - rank[opens][group_in_order]
+    return level
+
+
+def bind(
+    kind: str,
+    found: Members,
+    level: Indices,
+    share: Vector,
+    *,
+    weight: Vector | None = None,
+    value: Vector | None = None,
+    anchor: Vector | None = None,
+    k: int = 1,
+    beta: float = 1.0,
+    threads: int = 1,
+) -> JointRisk:
+    """Make the compiled risk; arrays that it has no use for are left out."""
+    unused = np.zeros(len(found.rows))
+    return JointRisk(
+        kind,
+        found.rows,
+        found.starts,
+        level,
+        unused if weight is None else weight,
+        unused if value is None else value,
+        unused if anchor is None else anchor,
+        share,
+        k=k,
+        beta=beta,
+        threads=threads,
+    )
+
+
+class JointLoss(NamedLoss):
+    """A loss of margins taken together; subclasses collect what the compiled risk needs."""
+
+    by_rows = False
+    search_slack = 10.0  # a slope sorts all margins, which takes as long as a product
+
+    @abstractmethod
+    def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
+        """Bind the loss to labels and weights."""
+
+    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
+        """Bind the loss to labels and weights; ``scale`` plays no part, the risk has one of its own."""
+        return _LineRisk(self.joint_risk(y, weights, threads), len(y))
+
+    def evaluate(
+        self, margins: Vector, y: Vector, weights: Vector | None = None, threads: int = 1
+    ) -> tuple[float, Vector]:
+        """Return the risk at some margins and a subgradient there.
+
+        Parameters
+        ----------
+        margins, y : ndarray of float64, shape (m,)
+            Labels coded as for `Loss.risk`.
+        weights : ndarray of float64, shape (m,), optional
+        threads : int, default 1
+
+        Returns
+        -------
+        risk : float
+        subgradient : ndarray of float64, shape (m,)
+        """
+        z = np.ascontiguousarray(margins, dtype=np.float64)
+        r = np.empty_like(z)
+        labels = np.ascontiguousarray(y, dtype=np.float64)
+        values = self.joint_risk(labels, weights, threads).evaluate(z, z, 0.0, 0.0, r)
+        return float(values.sum()), r
+
+    def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
+        raise ParameterError(f"loss {self.name}: is no sum over rows; evaluate gives it for all")
+
+
+class _LineRisk:
+    """A compiled joint risk as the solver asks for it."""
+
+    def __init__(self, risk: JointRisk, n_samples: int) -> None:
+        self._risk, self._r = risk, np.empty(n_samples)
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        self._risk.evaluate(z, dz, t, b, self._r)
+        return dot(self._r, dz), float(self._r.sum())
+
+    def cut(
+        self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
+    ) -> tuple[Vector, Vector]:
+        if len(starts) != 2:
+            raise ParameterError("a risk that is no sum over rows has one block of them")
+        values = self._risk.evaluate(z, dz, t, b, r)
+        return np.array([values.sum()]), np.array([r.sum()])
+
+    def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        raise NotImplementedError("a joint loss has no second derivative")

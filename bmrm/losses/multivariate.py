@@ -1,0 +1,202 @@
+"""Losses for two classes that bound a measure of all predictions: ROC area, F-beta, precision, recall.
+
+Joachims, ICML 2005, 377 and KDD 2006, 217 (svm_perf): for a measure with loss Delta(y') of labelling the rows
+y' the risk is the structured hinge with margin rescaling,
+
+    R(u) = max over y' of  Delta(y') - (1/m) sum_{i: y'_i != y_i} y_i u_i,
+
+over all labellings, or those that the measure admits; the true one is always among them.  It is at least
+Delta of the one that the margins favour, by sign where all are admitted, and with Delta the share of errors
+it is the mean hinge.  The margins of svm_perf are 50/m of these and its losses are in percent, so that its
+``-c C`` is lam = 25 / (C m^2) here; for the ROC area, whose scale is the same, it is lam = 1 / (100 C).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bmrm._joint import JointRisk
+from bmrm.errors import DataError, ParameterError
+from bmrm.losses.base import About, Vector
+from bmrm.losses.joint import LINE_SEARCH, JointLoss, Members, bind, members
+
+_JOACHIMS = "Joachims, ICML 2005, 377"
+_DIFFERENCES = "it depends on differences of margins alone"
+
+
+def _both_classes(name: str, y: Vector, found: Members) -> tuple[int, int]:
+    """Count positive and negative rows; raise where a class is missing."""
+    positives = int(np.count_nonzero(y[found.rows] > 0.0))
+    negatives = len(found.rows) - positives
+    if not (positives and negatives):
+        raise DataError(
+            f"loss {name}: found {positives} positive and {negatives} negative rows of positive weight, "
+            "expected both"
+        )
+    return positives, negatives
+
+
+class RocArea(JointLoss):
+    """``sum_ij s_i s_j max(0, 1 - (u_i - u_j)) / sum_ij s_i s_j``, i positive, j negative.
+
+    A bound of 1 minus the area under the ROC curve, the share of pairs in the wrong order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RocArea().evaluate(np.array([2.0, 0.5, 0.0]), np.array([1.0, 1.0, -1.0]))[0]
+    0.25
+    """
+
+    name, task = "roc_area", "binary"
+    no_intercept = _DIFFERENCES
+    about = About(
+        "mean over pairs y_i > y_j of max(0, 1 - (u_i - u_j))",
+        _JOACHIMS,
+        "O(m log m)",
+        LINE_SEARCH,
+        True,
+        "no",
+        "products",
+    )
+
+    def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
+        """Bind the loss to labels and weights."""
+        found = members(weights, None, len(y))
+        _both_classes(self.name, y, found)
+        positive = y[found.rows] > 0.0
+        s = found.weights
+        pairs = s[positive].sum() * s[~positive].sum()
+        share = np.array([1.0 / pairs])
+        return bind("pairs", found, positive.astype(np.int64), share, weight=s, threads=threads)
+
+
+class _ContingencyLoss(JointLoss):
+    """A measure of the contingency table of true and predicted labels."""
+
+    def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
+        """Bind the loss to labels; weights may leave rows out, and do nothing else."""
+        found = members(weights, None, len(y))
+        positives, _ = _both_classes(self.name, y, found)
+        if found.weights.min() != found.weights.max():
+            raise ParameterError(
+                f"loss {self.name}: found weights from {found.weights.min():g} to {found.weights.max():g}, "
+                "expected equal ones, or 0 to leave rows out: the measure counts rows"
+            )
+        m = len(found.rows)
+        level = (y[found.rows] > 0.0).astype(np.int64)
+        k, beta = self._numbers(m, positives)
+        return bind(self.name, found, level, np.array([1.0 / m]), k=k, beta=beta, threads=threads)
+
+    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+        """Return k and beta of the compiled risk."""
+        return 1, 1.0
+
+
+def _about(measure: str, labellings: str) -> About:
+    formula = f"max over labellings y'{labellings} of 1 - {measure} - sum_(y'_i != y_i) y_i u_i / m"
+    return About(formula, _JOACHIMS, "O(m log m)", LINE_SEARCH, False, "no", "products")
+
+
+class FBeta(_ContingencyLoss):
+    """Bound of 1 - F_beta: the weighted harmonic mean of precision and recall of the positive class.
+
+    ``F = (1 + beta^2) a / ((1 + beta^2) a + b + beta^2 c)`` with a true positives, b false positives and c
+    false negatives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FBeta(beta=1.0).evaluate(np.array([2.0, -3.0]), np.array([1.0, -1.0]))[0]
+    0.0
+    """
+
+    name, task, parameter = "f_beta", "binary", "beta"
+    about = _about("F_beta(y, y')", "")
+
+    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+        return 1, self.parameter_value
+
+
+class _AtK(_ContingencyLoss):
+    """A measure with k rows at the top: a number of rows, or below 1 a fraction of those that take part."""
+
+    parameter = "k"
+
+    def __init__(self, **params: float) -> None:
+        super().__init__(**params)
+        if self.parameter_value >= 1.0 and not self.parameter_value.is_integer():
+            raise ParameterError(
+                f"k: found {self.parameter_value:g}, expected a whole number, or a fraction below 1"
+            )
+
+    def count(self, rows: int) -> int:
+        """Return k as a number of rows, at least 1."""
+        return (
+            int(self.parameter_value)
+            if self.parameter_value >= 1.0
+            else max(1, round(self.parameter_value * rows))
+        )
+
+
+class PrecisionAtK(_AtK):
+    """Bound of 1 - precision, among the labellings with at least k rows labelled positive.
+
+    Like svm_perf it takes k up to the number of positives, so that the true labelling is one of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> PrecisionAtK(k=1).evaluate(np.array([0.5, 1.0]), np.array([1.0, -1.0]))[0]
+    1.25
+    """
+
+    name, task = "precision_at_k", "binary"
+    about = _about("precision(y, y')", " with at least k positive")
+
+    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+        k = self.count(rows)
+        if k > positives:
+            raise DataError(
+                f"loss {self.name}: found {positives} positive rows, expected at least k = {k} of them"
+            )
+        return k, 1.0
+
+
+class RecallAtK(_AtK):
+    """Bound of 1 - recall, among the labellings with at most k rows labelled positive.
+
+    Like svm_perf it takes k from the number of positives on, so that the true labelling is one of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RecallAtK(k=1).evaluate(np.array([0.5, 1.0]), np.array([1.0, -1.0]))[0]
+    1.25
+    """
+
+    name, task = "recall_at_k", "binary"
+    about = _about("recall(y, y')", " with at most k positive")
+
+    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+        k = self.count(rows)
+        if k < positives:
+            raise DataError(
+                f"loss {self.name}: found {positives} positive rows, expected at most k = {k} of them"
+            )
+        return k, 1.0
+
+
+class BreakEven(_ContingencyLoss):
+    """Bound of 1 - precision where it equals recall: as many rows are labelled positive as are positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> BreakEven().evaluate(np.array([0.5, 1.0]), np.array([1.0, -1.0]))[0]
+    1.25
+    """
+
+    name, task = "prbep", "binary"
+    no_intercept = _DIFFERENCES
+    about = _about("precision(y, y')", " with as many positive as y")

@@ -1,0 +1,102 @@
+// Structured hinge bounds of measures of a ranked list, one list a group.
+//
+// NDCG (Le, Smola, Direct optimization of ranking measures, 2007): with the score of a permutation
+// f(pi) = sum_i d_i u_pi(i), d_i = 1 / log2(1 + i) up to position k and 0 beyond,
+//
+//     F(u) = max over pi of 1 - NDCG(pi) + f(pi)  -  mean of f over the ideal permutations.
+//
+// The maximum is an assignment with the benefits d_i (u_j - v_j), v_j the gain of row j over the ideal DCG.
+// As that is a product, no general assignment problem has to be solved: it is largest when both factors are
+// in the same order (Hardy, Littlewood, Polya, theorem 368), so one sort does it.
+//
+// Reciprocal rank (Chakrabarti, Khanna, Sawant, Bhattacharyya, KDD 2008): with f(pi) the mean of u_i - u_j
+// over the pairs of a relevant i that pi puts before an irrelevant j,
+//
+//     F(u) = max over q of  1 - 1/q + loss of f when the q - 1 highest irrelevant rows precede all relevant
+//     ones
+//            and all other pairs are ordered by margin.
+//
+// From q to q + 1 the first part gains less each time and the second falls more, so the search ends at the
+// first step that does not pay.
+#pragma once
+
+#include <cmath>
+
+#include "problem.h"
+#include "sort.h"
+
+namespace bmrm {
+
+/// `value` is v_j, `anchor` the mean discount of the row over the ideal permutations.
+struct DiscountedGainRisk {
+    int64_t k;
+
+    double operator()(const Group& group, const Line& line, double* r, int threads) const {
+        const int64_t n = group.size, top = std::min(n, k);
+        std::vector<Ranked> order(n), scratch(n);
+        double total = 1.0;
+        for (int64_t p = 0; p < n; ++p) {
+            const double u = line(group.rows[p]);
+            total -= group.anchor[p] * u;
+            // Negated, so that the highest come first.
+            order[p] = Ranked(group.value[p] - u, p);
+            r[group.rows[p]] = -group.share * group.anchor[p];
+        }
+        if (top < n / 8)
+            std::partial_sort(order.begin(), order.begin() + top, order.end());
+        else
+            sort_margins(order.data(), scratch.data(), n, threads);
+        for (int64_t i = 0; i < top; ++i) {
+            const double discount = 1.0 / std::log2(double(i + 2));
+            total -= discount * order[i].margin();
+            r[group.rows[order[i].place]] += group.share * discount;
+        }
+        return group.share * total;
+    }
+};
+
+/// Level 1 is relevant, level 0 is not; a group has both.
+struct ReciprocalRankRisk {
+    double operator()(const Group& group, const Line& line, double* r, int threads) const {
+        std::vector<Ranked> good, bad;
+        for (int64_t p = 0; p < group.size; ++p)
+            (group.level[p] ? good : bad).emplace_back(line(group.rows[p]), group.rows[p]);
+        std::vector<Ranked> scratch(group.size);
+        const int64_t n = good.size(), o = bad.size();
+        sort_margins(good.data(), scratch.data(), n, threads);
+        sort_margins(bad.data(), scratch.data(), o, threads);
+        std::reverse(bad.begin(), bad.end());
+        std::vector<double> lowest(n + 1, 0.0);
+        for (int64_t i = 0; i < n; ++i) lowest[i + 1] = lowest[i] + good[i].margin();
+        // Of each irrelevant row: the relevant rows below it, and how far below they are in sum.
+        std::vector<int64_t> below(o);
+        double total = 0.0;
+        for (int64_t j = 0, i = n; j < o; ++j) {
+            const double u = bad[j].margin();
+            while (i > 0 && !(good[i - 1].margin() < u)) --i;
+            below[j] = i;
+            total += double(i) * u - lowest[i];
+        }
+        const double scale = 1.0 / (double(n) * double(o));
+        total *= scale;
+        int64_t ahead = 0;
+        for (; ahead < o; ++ahead) {
+            const double u = bad[ahead].margin();
+            const int64_t i = below[ahead];
+            const double forced = double(n - i) * u - (lowest[n] - lowest[i]);  // not positive
+            const double gain = 1.0 / (double(ahead + 1) * double(ahead + 2)) + scale * forced;
+            if (!(gain > 0.0)) break;
+            total += gain;
+        }
+        for (int64_t j = 0; j < o; ++j)
+            r[bad[j].place] = group.share * scale * double(j < ahead ? n : below[j]);
+        // A relevant row pays for the rows forced ahead of it, and for those that are above it by themselves.
+        for (int64_t i = 0, j = o; i < n; ++i) {
+            while (j > 0 && below[j - 1] <= i) --j;
+            r[good[i].place] = -group.share * scale * double(std::max(j, ahead));
+        }
+        return group.share * total;
+    }
+};
+
+}  // namespace bmrm

@@ -1,0 +1,71 @@
+// Risks of margins taken together: what they share.
+//
+// A joint risk is a mean over groups of rows (queries; or one group, all rows), R = sum_g share_g F_g(u),
+// each F_g convex in the margins of its group and cheap once these are sorted.  Groups are independent, so
+// they are evaluated in parallel, each in an order of its own that does not depend on the number of threads.
+#pragma once
+
+#include <omp.h>
+
+#include <cstdint>
+
+namespace bmrm {
+
+/// Groups from this many rows on have all threads to themselves, one group after another.
+constexpr int64_t kLargeGroup = 1 << 16;
+
+/// The margins u_i = z_i + t dz_i + b that a risk is asked for.
+struct Line {
+    const double *z, *dz;
+    double t, b;
+
+    double operator()(int64_t row) const { return z[row] + t * dz[row] + b; }
+};
+
+/// The rows that take part, group by group; arrays beside `rows` run along with it.
+struct Problem {
+    const int64_t* rows;
+    const int64_t* starts;  // groups + 1 of them
+    int64_t groups;
+    const int64_t* level;  // class or grade of each row, from 0 within its group
+    const double* weight;
+    const double* value;   // what else a risk needs of each row
+    const double* anchor;  // and one thing more
+    const double* share;   // weight of each group in the risk
+};
+
+/// One group of a problem, with the arrays set to its first row.
+struct Group {
+    const int64_t* rows;
+    int64_t size;
+    const int64_t* level;
+    const double *weight, *value, *anchor;
+    double share;
+
+    Group(const Problem& p, int64_t g)
+        : rows(p.rows + p.starts[g]),
+          size(p.starts[g + 1] - p.starts[g]),
+          level(p.level + p.starts[g]),
+          weight(p.weight + p.starts[g]),
+          value(p.value + p.starts[g]),
+          anchor(p.anchor + p.starts[g]),
+          share(p.share[g]) {}
+};
+
+/// values[g] = risk(group g, line, r, threads); each call writes r at the rows of its group.
+template <class Risk>
+void for_groups(const Problem& problem, const Line& line, double* r, int threads, const Risk& risk,
+                double* values) {
+    for (int64_t g = 0; g < problem.groups; ++g) {
+        const Group group(problem, g);
+        if (group.size >= kLargeGroup) values[g] = risk(group, line, r, threads);
+    }
+    const int team = problem.starts[problem.groups] < 4096 ? 1 : threads;
+#pragma omp parallel for schedule(dynamic, 8) num_threads(team) if (team > 1)
+    for (int64_t g = 0; g < problem.groups; ++g) {
+        const Group group(problem, g);
+        if (group.size < kLargeGroup) values[g] = risk(group, line, r, 1);
+    }
+}
+
+}  // namespace bmrm
