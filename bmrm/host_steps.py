@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _cpu
-from bmrm.linesearch import bracket_minimum
+from bmrm.linesearch import search_ray
 from bmrm.losses.base import RowRisk
 from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
-from bmrm.regularizers import Regularizer
+from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
 
 Vector = NDArray[np.float64]
@@ -66,23 +66,20 @@ class HostSteps:
         """``lam Omega(w)``."""
         return reg.value(w)
 
-    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> tuple[float, float]:
-        """Coefficients of the derivative of ``lam Omega`` along ``w + t (end - w)``."""
+    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> Slopes:
+        """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
         return reg.line(w, end - w)
 
     def search(
-        self, z: Vector, end: Vector, penalty: tuple[float, float], first: float, accuracy: float
+        self, z: Vector, end: Vector, penalty: Slopes, first: float, accuracy: float, content: float
     ) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too."""
         dz = self.direction(z, end)
-        p, q = penalty
 
         def slope(t: float) -> float:
-            return p + q * t + self.rows.slope(z, dz, t, 0.0)[0]
+            return penalty.slope(t) + self.rows.slope(z, dz, t, 0.0)[0]
 
-        step, start = 0.0, slope(0.0)
-        if start < 0.0:
-            step = min(bracket_minimum(slope, 0.0, first, accuracy, start).nearest, LONGEST_STEP)
+        step = search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
         risk, moved = self.risk(z, dz, step, 0.0)
         return dz, Searched(step, moved, risk)
 

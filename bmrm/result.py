@@ -120,6 +120,10 @@ class Result:
     classes : ndarray of shape (2,) or None
         For a binary loss the labels of negative and positive margins.
     lam, tol : float
+    reg : str
+    reg_params : dict
+        Beside lam: ``l1_ratio``, ``positive``, ``feature_lambda``, ``unpenalised`` (their number), ``prior``,
+        each where it was given.
     tol_kind : str
     n_samples, n_features, nnz : int
     device : str
@@ -139,12 +143,19 @@ class Result:
     loss: Loss
     classes: NDArray[np.float64] | None
     lam: float
+    reg: str
+    reg_params: dict[str, float | bool]
     tol: float
     tol_kind: str
     n_samples: int
     n_features: int
     nnz: int
     device: str
+
+    @property
+    def n_nonzero(self) -> int:
+        """Number of weights that are not 0."""
+        return int(np.count_nonzero(self.w))
 
     def decision_function(self, X: Any) -> Vector:
         """Margins ``X w + intercept``; see `Model.decision_function`."""

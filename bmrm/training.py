@@ -13,9 +13,10 @@ from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss
-from bmrm.newton import newton_pays
+from bmrm.newton import newton_begins
 from bmrm.objective import Design, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
@@ -36,6 +37,10 @@ def solve(
     lam: float = 1e-4,
     *,
     C: float | None = None,
+    l1_ratio: float | None = None,
+    positive: bool = False,
+    feature_lambda: Any = None,
+    prior: Model | Result | Any = None,
     sample_weight: Any = None,
     class_weight: ClassWeight | None = None,
     fit_intercept: bool = False,
@@ -66,12 +71,22 @@ def solve(
         Labels; see `Dataset`.
     loss : str or Loss, default "hinge"
         One of `bmrm.losses.NAMES`, or a `bmrm.losses.CallableLoss`.
-    reg : {"l2"}, default "l2"
-        ``Omega(w) = |w|^2 / 2``.
+    reg : {"l2", "l1", "elastic_net"}, default "l2"
+        ``Omega(w)``: ``|w|^2 / 2``, ``|w|_1``, or ``l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2``.
     lam : float, default 1e-4
         Strength of the regulariser, positive.
     C : float, optional
         LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``.
+    l1_ratio : float, optional
+        Share of the l1 norm in the elastic net, 0 to 1; default 0.5.
+    positive : bool, default False
+        Keep the weights, but not an intercept, at least 0.
+    feature_lambda : array_like of shape (n_features,), optional
+        A factor of lam for each feature, at least 0. A feature with 0 is not penalised; the certificate
+        then covers weights up to `bmrm.regularizers.RADIUS` away from the prior mean.
+    prior : Model, Result or array_like of shape (n_features,), optional
+        Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
+        ``warm_start`` says otherwise.
     sample_weight, class_weight, device, dtype, threads
         See `Dataset`.
     fit_intercept : bool, default False
@@ -117,7 +132,8 @@ def solve(
 
     References
     ----------
-    Teo, Vishwanathan, Smola, Le, JMLR 11 (2010) 311. Franc, Sonnenburg, JMLR 10 (2009) 2157.
+    Teo, Vishwanathan, Smola, Le, JMLR 11 (2010) 311. Franc, Sonnenburg, JMLR 10 (2009) 2157. Zou, Hastie,
+    J. R. Stat. Soc. B 67 (2005) 301 (the elastic net).
 
     Examples
     --------
@@ -148,17 +164,32 @@ def solve(
     scaling = intercept_scaling if penalize_intercept else None
     design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
     profile = fit_intercept and not penalize_intercept
-    newton = solver == "ocas" and newton_pays(design, chosen)
-    regularizer = regularizers.get(reg, lam)
-    several_pay = solver == "ocas" and not newton and data.device == "cpu"
+    regularizer = regularizers.get(
+        reg,
+        lam,
+        data.shape[1],
+        l1_ratio=l1_ratio,
+        positive=positive,
+        feature_lambda=feature_lambda,
+        prior=_prior(prior, scaling),
+        intercepts=design.shape[1] - data.shape[1],
+    )
+    floor = chosen.floor(labels, data.weights)
+    if regularizer.needs_floor and floor == -np.inf:
+        raise ParameterError(
+            f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
+        )
+    newton_from = newton_begins(design, chosen, regularizer) if solver == "ocas" else 0.0
+    several_pay = solver == "ocas" and reg == "l2" and newton_from < np.inf and data.device == "cpu"
     blocks = _blocks(cuts_per_pass, design, several_pay=several_pay, profile=profile)
-    origin = _origin(data, chosen, profile, scaling)
+    on_device = _on_device(data, chosen, regularizer)
+    origin = (*_origin(data, chosen, profile, scaling), on_device)
     known = _known_bundle(warm_start, origin, blocks)
-    steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
+    steps, store = _place(data, design, chosen, labels, scaling, known, on_device=on_device)
     objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
-    bundle = known or Bundle(store, blocks, max_cuts, origin)
-    w = _start(warm_start, design.shape[1], scaling)
-    run = BundleMethod(objective, bundle, settings, w, newton=newton)
+    bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
+    w = _start(warm_start, scaling, regularizer, design.shape[1])
+    run = BundleMethod(objective, bundle, settings, w, newton_from=newton_from)
     run.minimise()
     return _result(run, data, classes)
 
@@ -245,19 +276,26 @@ def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -
     return known if known.origin == origin and known.groups == blocks and len(known) else None
 
 
+def _on_device(data: Dataset, loss: Loss, reg: Regularizer) -> bool:
+    """Whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
+    compiled = isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2)
+    return hasattr(data.matrix, "problem") and compiled
+
+
 def _place(
     data: Dataset,
     design: Design,
     loss: Loss,
-    reg: Regularizer,
     labels: Vector,
     scaling: float | None,
     known: Bundle | None,
+    *,
+    on_device: bool,
 ) -> tuple[Steps, Store]:
-    """Choose where weights, margins and cuts live: with the matrix where the loss is compiled, else here."""
+    """Put labels and weights, and the cuts, where they live."""
     scale = 1.0 / data.total_weight
-    on_device = hasattr(data.matrix, "problem")
-    if on_device and isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2):
+    if on_device:
+        assert isinstance(loss, losses.ScalarLoss)
         steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
         return steps, steps.cuts
     risk = loss.risk(labels, data.weights, scale, data.threads)
@@ -265,10 +303,17 @@ def _place(
     return HostSteps(design, risk), store
 
 
-def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) -> Vector:
+def _prior(prior: Model | Result | Any, scaling: float | None) -> Any:
+    """Return the prior mean of the weights, and of an intercept that is penalised."""
+    if prior is None or not hasattr(prior, "intercept"):
+        return prior
+    return prior.w if scaling is None else np.append(prior.w, prior.intercept / scaling)
+
+
+def _start(warm_start: Result | Vector | None, scaling: float | None, reg: Regularizer, d: int) -> Vector:
     """Choose the first point."""
     if warm_start is None:
-        return np.zeros(d)
+        return reg.start(d)
     if isinstance(warm_start, Result):
         w = warm_start.w
         if scaling is not None:
@@ -277,7 +322,7 @@ def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) ->
         w = np.asarray(warm_start, np.float64)
     if w.shape != (d,) or not np.isfinite(w).all():
         raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
-    return w.copy()
+    return reg.project(w.copy())
 
 
 def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:
@@ -299,6 +344,8 @@ def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | Non
         loss=run.objective.loss,
         classes=classes,
         lam=run.objective.reg.lam,
+        reg=run.objective.reg.name,
+        reg_params=run.objective.reg.params,
         tol=run.settings.tol,
         tol_kind=run.settings.tol_kind,
         n_samples=data.shape[0],

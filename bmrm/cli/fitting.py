@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm import losses
-from bmrm.errors import DataError
+from bmrm import losses, regularizers
+from bmrm.cli.loading import model_of, numbers
+from bmrm.errors import DataError, ParameterError
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
 from bmrm.labels import encode
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
     from bmrm.result import Progress, Result
 
 
-def solver_arguments(options: TrainOptions) -> dict[str, Any]:
-    """Return the options as keywords of `bmrm.solve`."""
+def solver_arguments(options: TrainOptions, dataset: Dataset) -> dict[str, Any]:
+    """Return the options as keywords of `bmrm.solve`; read the files that they name."""
     penalised = options.bias > 0
     arguments = {
         "loss": options.loss,
         "reg": options.reg,
+        **penalty_arguments(options, dataset),
         "fit_intercept": options.intercept or penalised,
         "penalize_intercept": penalised,
         "intercept_scaling": options.bias if penalised else 1.0,
@@ -42,12 +45,29 @@ def solver_arguments(options: TrainOptions) -> dict[str, Any]:
     return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
 
 
+def penalty_arguments(options: TrainOptions, dataset: Dataset) -> dict[str, Any]:
+    """Return what makes the penalty, beside its name and lambda."""
+    n_features = dataset.shape[1]
+    prior = model_of(options.prior)
+    if prior is not None:
+        w = _widened("--prior", prior, n_features)
+        prior = dataclasses.replace(prior, w=w)
+    return {
+        "l1_ratio": options.l1_ratio,
+        "positive": options.positive,
+        "feature_lambda": numbers(options.feature_lambda, n_features, "factor", "features"),
+        "prior": prior,
+    }
+
+
 def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
     from bmrm.solver import Settings
 
     losses.get(options.loss, **options.loss_params)
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
+    if options.l1_ratio is not None and options.reg != "elastic_net":
+        raise ParameterError(f"--l1-ratio: goes with --reg elastic_net, found {options.reg}")
     if options.export == "liblinear":
         check_exportable(options.loss, None)
 
@@ -69,20 +89,25 @@ def fit(
     from bmrm.training import solve
 
     start = None if warm is None else _start(options, warm, dataset.shape[1])
-    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options))
+    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options, dataset))
 
 
 def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
-    """Widen the model to the data's features, those that it has not seen starting at zero."""
-    missing = n_features - warm.n_features
-    if missing < 0:
-        raise DataError(
-            f"--warm-start: found {n_features} features in the data, expected the model's {warm.n_features} "
-            f"(try --n-features {warm.n_features})"
-        )
+    """Return the model's weights as the solver starts from them."""
     # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
     bias = [warm.intercept / options.bias] if options.bias > 0 else []
-    return np.concatenate([warm.w, np.zeros(missing), bias])
+    return np.concatenate([_widened("--warm-start", warm, n_features), bias])
+
+
+def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]:
+    """Widen a model to the data's features, with weight zero for those that it has not seen."""
+    missing = n_features - model.n_features
+    if missing < 0:
+        raise DataError(
+            f"{option}: found {n_features} features in the data, expected the model's {model.n_features} "
+            f"(try --n-features {model.n_features})"
+        )
+    return np.concatenate([model.w, np.zeros(missing)])
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
@@ -90,6 +115,9 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
     loss = losses.get(options.loss, **options.loss_params)
     classes = labels(options, dataset)
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
+    arguments = penalty_arguments(options, dataset)
+    arguments["prior"] = arguments["prior"] and arguments["prior"].w
+    penalty = regularizers.get(options.reg, lam, dataset.shape[1], **arguments)
 
     def snapshot(state: Progress) -> Model:
         w, intercept = state.best()
@@ -101,6 +129,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
             classes=classes,
             lam=lam,
             reg=options.reg,
+            reg_params=penalty.params,
             loss_params=loss.params,
             certificate=Certificate(
                 objective=state.objective,

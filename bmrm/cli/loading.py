@@ -41,7 +41,7 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
         dataset = Dataset(
             data.X,
             data.y,
-            sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
+            sample_weight=numbers(options.sample_weight, data.X.shape[0], "weight", "rows"),
             class_weight=options.class_weight,
             device=options.device,
             threads=options.threads,
@@ -51,11 +51,11 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
     return data, dataset
 
 
-def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | None:
-    """Read one number a line."""
+def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[np.float64] | None:
+    """Read numbers of at least 0, one a line: a ``what`` for each of ``count`` ``each``."""
     if path is None:
         return None
-    weights = np.empty(rows)
+    found = np.empty(count)
     number = 0
     with reading(path), open(path, "rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(_LINE_LIMIT), b""), 1):
@@ -65,16 +65,16 @@ def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | Non
                 value = np.nan
             if not 0 <= value < np.inf:
                 text = line[:40].decode("ascii", "backslashreplace").strip()
-                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a weight of at least 0")
-            if number <= rows:
-                weights[number - 1] = value
-    if number != rows:
-        raise DataError(f"{shown(path)}: found {number} weights, expected one for each of the {rows} rows")
-    return weights
+                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a {what} of at least 0")
+            if number <= count:
+                found[number - 1] = value
+    if number != count:
+        raise DataError(f"{shown(path)}: found {number} {what}s, expected one for each of the {count} {each}")
+    return found
 
 
-def warm_start(path: str | None) -> Model | None:
-    """Load the model to start from."""
+def model_of(path: str | None) -> Model | None:
+    """Load a model to start from, or to regularise towards."""
     if path is None:
         return None
     from bmrm.io.model import Model

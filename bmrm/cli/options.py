@@ -28,6 +28,10 @@ class TrainOptions:
     loss: str = "hinge"
     loss_params: dict[str, float] = dataclasses.field(default_factory=dict)
     reg: str = "l2"
+    l1_ratio: float | None = None
+    positive: bool = False
+    feature_lambda: str | None = None
+    prior: str | None = None
     lam: float = 1e-4
     cost: float | None = None
     bias: float = -1.0
@@ -163,7 +167,22 @@ def build_parser() -> Parser:
             metavar="X",
             help=f"{parameter.help} ({', '.join(parameter.losses)}; default: {parameter.default:g})",
         )
-    _add(problem, "--reg", choices=["l2"], help="regularisation")
+    _add(problem, "--reg", choices=["l2", "l1", "elastic_net"], help="regularisation")
+    _add(
+        problem,
+        "--l1-ratio",
+        type=real("a number from 0 to 1", lambda value: 0 <= value <= 1),
+        metavar="X",
+        help="share of the l1 norm in the elastic net (default: 0.5)",
+    )
+    _add(problem, "--positive", action="store_true", help="keep weights at least 0")
+    _add(
+        problem,
+        "--feature-lambda",
+        metavar="FILE",
+        help="factors of lambda, one number a line for each feature; 0 for no penalty",
+    )
+    _add(problem, "--prior", metavar="MODEL", help="regularise towards the weights of this model")
     _add(problem, "--lambda", dest="lam", type=positive, metavar="X", help="weight of the regularisation")
     _add(problem, "-c", "--cost", type=positive, metavar="C", help="LIBLINEAR's C: lambda = 1/(C m)")
     _add(

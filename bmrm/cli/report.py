@@ -37,7 +37,7 @@ def certificate_text(result: Result, seconds: float) -> str:
         f"objective    {result.objective:.10g}\n"
         f"lower bound  {result.lower_bound:.10g}\n"
         f"gap          {result.gap:.3g}: at most {excess} above the optimum"
-    )
+    ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.n_features} weights")
 
 
 def result_json(result: Result, seconds: Mapping[str, float], options: TrainOptions, model: str) -> str:
@@ -52,6 +52,7 @@ def result_json(result: Result, seconds: Mapping[str, float], options: TrainOpti
             "n_samples": result.n_samples,
             "n_features": result.n_features,
             "nnz": result.nnz,
+            "nonzero_weights": result.n_nonzero,
             "device": result.device,
             "lambda": result.lam,
             "model": model,

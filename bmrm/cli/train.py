@@ -57,12 +57,12 @@ def train(argv: Sequence[str]) -> int:
 
 def _train(options: TrainOptions, interrupts: Interrupts) -> int:
     from bmrm.cli.fitting import check, fit, snapshots
-    from bmrm.cli.loading import load, warm_start
+    from bmrm.cli.loading import load, model_of
 
     started = time.perf_counter()
     path = _model_path(options)
     check(options)
-    warm = warm_start(options.warm_start)
+    warm = model_of(options.warm_start)
     data, dataset = load(options)
     snapshot = snapshots(options, data, dataset)
     loaded = time.perf_counter()
@@ -86,7 +86,7 @@ def _train(options: TrainOptions, interrupts: Interrupts) -> int:
 def _save(result: Result, options: TrainOptions, path: str, data: Data, observer: Observer) -> None:
     from bmrm.io.model import Model
 
-    model = Model.from_result(result, reg=options.reg, zero_based=data.zero_based)
+    model = Model.from_result(result, zero_based=data.zero_based)
     if options.checkpoint is not None:
         with observer.keeping_failure():  # first, in case MODEL's disk is full
             model.save(options.checkpoint)
@@ -105,7 +105,7 @@ def _cross_validate(options: TrainOptions) -> int:
     assert options.folds is not None
     check(options)
     _, dataset = load(options)
-    found = cross_validate(dataset, options.folds, **solver_arguments(options))
+    found = cross_validate(dataset, options.folds, **solver_arguments(options, dataset))
     if options.json:
         print(cross_validation_json(found, options))
     elif not options.quiet:

@@ -77,6 +77,8 @@ class Model:
         The labels (negative, positive) of a binary model.
     lam : float
     reg : str, default "l2"
+    reg_params : mapping of str to float or bool
+        See `Result.reg_params`.
     loss_params : mapping of str to float
     certificate : Certificate, or None
     zero_based : bool, or None
@@ -103,6 +105,7 @@ class Model:
     classes: tuple[float, float] | None
     lam: float
     reg: str = "l2"
+    reg_params: Mapping[str, float | bool] = field(default_factory=dict)
     loss_params: Mapping[str, float] = field(default_factory=dict)
     certificate: Certificate | None = None
     zero_based: bool | None = None
@@ -134,13 +137,12 @@ class Model:
         return len(self.w)
 
     @classmethod
-    def from_result(cls, result: Result, *, reg: str = "l2", zero_based: bool | None = None) -> Model:
+    def from_result(cls, result: Result, *, zero_based: bool | None = None) -> Model:
         """Take what prediction needs out of a training result.
 
         Parameters
         ----------
         result : Result
-        reg : str, default "l2"
         zero_based : bool, or None
             See `Model`.
 
@@ -162,7 +164,8 @@ class Model:
             task=result.loss.task,
             classes=None if result.classes is None else (float(result.classes[0]), float(result.classes[1])),
             lam=float(result.lam),
-            reg=reg,
+            reg=result.reg,
+            reg_params=dict(result.reg_params),
             loss_params=dict(result.loss.params),
             certificate=Certificate(
                 result.objective,

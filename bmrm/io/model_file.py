@@ -69,6 +69,7 @@ def _document(model: Model) -> dict[str, Any]:
         "loss": {"name": model.loss, "params": dict(model.loss_params)},
         "classes": None if model.classes is None else list(model.classes),
         "reg": model.reg,
+        "reg_params": dict(model.reg_params),
         "lam": model.lam,
         "n_features": model.n_features,
         "zero_based": model.zero_based,
@@ -151,6 +152,7 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
             classes=None if classes is None else (float(classes[0]), float(classes[1])),
             lam=float(document["lam"]),
             reg=str(document["reg"]),
+            reg_params=_reg_params(document.get("reg_params", {})),
             loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},
             certificate=None if certificate is None else _certificate(certificate),
             zero_based=document["zero_based"],
@@ -160,6 +162,13 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
         raise DataError("damaged model description") from None
+
+
+def _reg_params(document: dict[str, Any]) -> dict[str, float | bool]:
+    for value in document.values():
+        if not isinstance(value, bool | int | float):
+            raise ValueError
+    return {str(key): value for key, value in document.items()}
 
 
 def _certificate(document: dict[str, Any]) -> Certificate:
