@@ -25,7 +25,7 @@ LAMS = [1e-3, 1e-4, 1e-5]
 PAIRS = [("logistic", 6), ("squared_hinge", 5)]
 EPSILONS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
 ACCURACY = 1e-4
-REPEATS = 5
+REPEATS = 3
 
 
 def objective(loss: str, X: sp.csr_matrix, y: np.ndarray, w: np.ndarray, lam: float) -> float:
