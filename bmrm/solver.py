@@ -109,6 +109,7 @@ class BundleMethod:
         self.step, self.shift = 1.0, FARTHEST
         self.best = self._evaluate(objective.steps.weights(w))
         self._evaluated = True
+        self._gradient = np.empty(0)
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
 
@@ -122,7 +123,8 @@ class BundleMethod:
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
-        self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
+        if not len(self.bundle):
+            self._cut_at_best()
         while not self._ended():
             self.iteration += 1
             w = self._minimise_model()
@@ -155,6 +157,8 @@ class BundleMethod:
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
+        if not self._gradient.size:  # the cuts so far were taken elsewhere
+            self._cut_at_best()
         w = newton_point(self.objective, self.best, self._gradient)
         self._lap("newton")
         self.newton = w is not None
@@ -178,6 +182,10 @@ class BundleMethod:
         """Cut at the model's minimiser itself."""
         self._improve(line, 1.0)
         self._cut_on_line(line, 0.0, 1.0)
+
+    def _cut_at_best(self) -> None:
+        """Cut at the best point."""
+        self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
 
     def _cut_on_line(self, line: Line, step: float, shift: float) -> None:
         """Cut at ``step + shift`` on the line, or closer to ``step`` where the loss overflows."""

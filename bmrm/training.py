@@ -91,8 +91,8 @@ def solve(
     max_time : float, default inf
         Most seconds.
     warm_start : Result or ndarray of shape (n_features,) or (n_features, K), optional
-        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings its
-        cuts, whatever its lam.
+        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings a
+        copy of its cuts, whatever its lam.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
@@ -179,7 +179,7 @@ def solve(
     w = _start(warm_start, design, (columns,) if chosen.several else ())
     run = BundleMethod(objective, bundle, settings, w, newton=newton)
     run.minimise()
-    return _result(run, data, classes)
+    return result_of(run, data, classes)
 
 
 def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
@@ -289,11 +289,13 @@ def _origin(data: Dataset | Examples, loss: Loss, profile: bool, scaling: float 
 
 
 def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
-    """Return the bundle of an earlier result where its cuts still hold."""
+    """Return the cuts of an earlier result where they still hold: a copy, or on a GPU the cuts themselves."""
     if not isinstance(warm_start, Result):
         return None
     known = warm_start.bundle
-    return known if known.origin == origin and known.groups == blocks and len(known) else None
+    if known.origin != origin or known.groups != blocks or not len(known):
+        return None
+    return known.only(np.arange(len(known))) if isinstance(known.store, HostCuts) else known
 
 
 def _place(
@@ -333,7 +335,8 @@ def _start(warm_start: Result | Vector | None, design: Design, columns: tuple[in
     return w.flatten()
 
 
-def _result(run: BundleMethod, data: Dataset | Examples, classes: NDArray[np.float64] | None) -> Result:
+def result_of(run: BundleMethod, data: Dataset | Examples, classes: NDArray[np.float64] | None) -> Result:
+    """Return what a run has found, with the objective from a new product."""
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.

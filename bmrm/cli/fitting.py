@@ -63,9 +63,9 @@ def check(options: TrainOptions) -> None:
         check_exportable(options.loss, None)
 
 
-def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, ...] | None:
+def labels(options: TrainOptions, y: Any, rows: int) -> tuple[float, ...] | None:
     """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
-    classes = encode(dataset.y, dataset.shape[0], make_loss(options))[1]
+    classes = encode(y, rows, make_loss(options))[1]
     found = None if classes is None else tuple(map(float, classes))
     if options.export == "liblinear":
         check_exportable(options.loss, found)
@@ -99,7 +99,7 @@ def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[An
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
     loss = make_loss(options)
-    classes = labels(options, dataset)
+    classes = labels(options, dataset.y, dataset.shape[0])
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
 
     def snapshot(state: Progress) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,12 @@ _COSTS_LIMIT = 1 << 20  # bytes of a line of costs
 _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
 
 
-def load(options: TrainOptions) -> tuple[Data, Dataset]:
-    """Read the data and make it resident."""
-    from bmrm.dataset import Dataset
+def read(options: TrainOptions) -> Data:
+    """Read the data."""
     from bmrm.io import read_data
 
     with reading(options.data):
-        data = read_data(
+        return read_data(
             options.data,
             n_features=options.n_features,
             zero_based=ZERO_BASED[options.zero_based],
@@ -37,19 +36,28 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             threads=options.threads,
             cache=options.cache,
         )
+
+
+def load(options: TrainOptions) -> tuple[Data, Dataset]:
+    """Read the data and make it resident."""
+    from bmrm.dataset import Dataset
+
+    data = read(options)
     began = time.perf_counter()
     with logged(options.verbose):
-        dataset = Dataset(
-            data.X,
-            data.y,
-            sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
-            class_weight=options.class_weight,
-            device=options.device,
-            threads=options.threads,
-            tol=options.tol,
-        )
+        dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data.X.shape[0]))
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
+
+
+def placement(options: TrainOptions, rows: int) -> dict[str, Any]:
+    """Return what the options say of a `Dataset` besides X and y."""
+    return {
+        "sample_weight": sample_weights(options.sample_weight, rows),
+        "class_weight": options.class_weight,
+        "device": options.device,
+        "threads": options.threads,
+    }
 
 
 def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | None:

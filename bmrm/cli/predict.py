@@ -57,14 +57,23 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.set_defaults(decision_values=False, probability=False, zero_based=None, threads=None)
+    parser.set_defaults(decision_values=False, probability=False, estimates=0)
+    parser.set_defaults(zero_based=None, threads=None)
     parser.set_defaults(json=False, quiet=False, verbose=False)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b whatever the task")
     output.add_argument(
         "--probability",
         action="store_true",
-        help="write probabilities: the larger label's (logistic), each class's (softmax)",
+        help="write probabilities: the larger label's (calibrated, logistic), each class's (softmax)",
+    )
+    output.add_argument(
+        "-b",
+        dest="estimates",
+        type=int,
+        choices=[0, 1],
+        metavar="0|1",
+        help="1: write labels and their probabilities as LIBLINEAR's predict -b 1 does",
     )
     parser.add_argument(
         "--zero-based",
@@ -92,12 +101,21 @@ def predict(argv: Sequence[str]) -> int:
         raise ParameterError("--json: OUT is stdout already; name a file")
     with reading(options.model):
         model = Model.load(options.model)
-    if options.probability and model.loss not in ("logistic", "softmax"):
-        raise ParameterError(f"--probability: the model's loss is {model.loss}, expected logistic or softmax")
+    tells = options.probability or options.estimates == 1
+    if tells and not model.has_probabilities:
+        raise ParameterError(
+            f"--probability: found a model of the loss {model.loss} without calibration, expected one "
+            "trained with --calibrate, or with the loss logistic or softmax"
+        )
     scores = metrics.for_task(model.task, model.classes, probabilities=model.loss == "softmax")
+    fit = None
+    if tells and model.task == "binary" and model.classes is not None:
+        fit = metrics.ProbabilityMetrics((model.classes[0], model.classes[1]))
     ignored = 0
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with Interrupts(), target as out:
+        if options.estimates == 1 and model.classes is not None:
+            out.write("labels {1:.17g} {0:.17g}\n".format(*model.classes).encode())
         for X, y in _chunks(options, model):
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
@@ -105,8 +123,11 @@ def predict(argv: Sequence[str]) -> int:
             _write(out, model, values, options)
             if y is not None:
                 scores.update(values, y)
+                if fit is not None:
+                    fit.update(model.probabilities(values), y)
         out.flush()
-    _report(options, model, scores.report(), ignored, time.perf_counter() - started)
+    found = scores.report() | ({} if fit is None else fit.report())
+    _report(options, model, found, ignored, time.perf_counter() - started)
     return Exit.OK
 
 
@@ -162,6 +183,12 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
 
     Labels of one row are separated by commas as in the data, values by blanks.
     """
+    if options.estimates == 1:
+        p = model.probabilities(values)
+        table = np.column_stack([p, 1.0 - p]) if p.ndim == 1 else p
+        for label, row in zip(np.asarray(model.predictions(values)).tolist(), table.tolist(), strict=True):
+            out.write(f"{_number(label)} {' '.join(map(repr, row))}\n".encode())
+        return
     if options.probability:
         values = model.probabilities(values)
     rows = values if options.probability or options.decision_values else model.predictions(values)
