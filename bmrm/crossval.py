@@ -338,7 +338,7 @@ class _Shared:
         self._bundle = FoldBundle(self._design.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
         self._last: dict[int, Iterate] = {}
-        self._latest: list[int] = []
+        self._latest: tuple[Iterate | None, Iterate] | None = None
 
     def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
         problem, folds = self._problem, self._problem.folds
@@ -354,19 +354,30 @@ class _Shared:
         )
         self._bundle.hold_out(fold, scale)
         settings = replace(self._settings, max_time=max_time)
-        run = BundleMethod(objective, self._bundle, settings, self._start(objective, steps))
+        run = BundleMethod(objective, self._bundle, settings, self._start(fold, objective, steps))
         run.minimise()
         result = replace(result_of(run, problem.data, problem.classes), bundle=self._bundle.active())
-        self._last[fold] = run.certified()
+        self._latest = self._last.get(fold), run.certified()
+        self._last[fold] = self._latest[1]
         margins = np.empty(len(self._labels))
         margins[folds.order] = self._last[fold].margins
         return result, margins
 
-    def _start(self, objective: Objective, steps: FoldSteps) -> Vector:
-        """Return the best point known: the answers of all folds, their last ones. It takes no product."""
-        known = list(self._last.values())
-        if not known:
+    def _start(self, fold: int, objective: Objective, steps: FoldSteps) -> Vector:
+        """Return the best of a few points whose margins are known, so that it takes no product.
+
+        They are the fold's last answer, that of the fold solved last, and the former moved as the latter has
+        moved since its answer before: the folds' answers go much the same way from lam to lam.
+        """
+        if self._latest is None:
             return np.zeros(self._design.shape[1])
+        own, (before, now) = self._last.get(fold), self._latest
+        known = [now]
+        if own is not None:
+            known.append(own)
+            if before is not None:
+                w = own.w + (now.w - before.w)
+                known.append(own._replace(w=w, margins=own.margins + (now.margins - before.margins)))
         steps.know(known)
         best: Vector = min(known, key=lambda point: objective.evaluate(point.w).objective).w
         return best
