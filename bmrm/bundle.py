@@ -169,6 +169,7 @@ class Bundle:
 
         Cuts on a device serve no solve but those of their own bundle: a copy of them has no origin.
         """
+        self.store.size = self.size
         other = copy.copy(self)
         other.store = self.store.only(kept)
         if type(other.store) is not type(self.store):
