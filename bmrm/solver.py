@@ -130,7 +130,9 @@ class BundleMethod:
             w = self._minimise_model()
             if self._resolved():
                 wanted = self.settings.absolute_tol(self.best.objective)
-                self.status = "converged" if self.gap <= wanted else "precision"
+                # A bound may meet the objective by rounding alone, which shows no gap smaller than rounding.
+                shown = max(self.gap, SMALLEST_TOL * abs(self.best.objective))
+                self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
             if self.newton:
