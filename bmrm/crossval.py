@@ -187,7 +187,9 @@ class FoldProblem:
     def validate(self, lam: float) -> CrossValidation:
         """Train for every fold held out, and score each on its own rows."""
         several, classes = self.loss.several, self.classes
-        values = np.empty((len(self.labels), len(classes)) if several and classes is not None else len(self.labels))
+        values = np.empty(
+            (len(self.labels), len(classes)) if several and classes is not None else len(self.labels)
+        )
         results = []
         for fold in range(self.folds.number):
             rows = self.folds.rows(fold)
@@ -201,7 +203,7 @@ class FoldProblem:
         rows = self.folds.rows(fold)
         values = found.values[rows]
         if metric == "loss":
-            return self._held_out_loss(rows, values, found.results[fold].intercept)
+            return self._held_out_loss(rows, values, float(found.results[fold].intercept))
         if metric == "accuracy" and self.loss.task == "binary":  # without the other metrics, which sort
             return float(np.mean((values > 0.0) == (self.labels[rows] > 0.0)))
         return found.metrics_of(rows)[metric]

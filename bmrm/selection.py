@@ -167,6 +167,8 @@ class Selection:
         DataError
             The labels are not of two classes.
         """
+        if self.values.ndim > 1:
+            raise DataError("calibration: found several values a row, expected a loss for two classes")
         return calibrate(self.values, self.labels, method, sample_weight=self.weights)
 
     def __str__(self) -> str:
@@ -346,7 +348,11 @@ def _resident(
     rows = X.shape[0] if len(X.shape) else 0
     labels = encode(y, rows, loss)[0]
     dealt = deal_for(loss, labels, rows, folds, seed)
-    if len(X.shape) != 2 or loss.several or not sharing_pays(folds, X.shape[1], X.nnz if isinstance(X, Csr) else X.size):
+    if (
+        len(X.shape) != 2
+        or loss.several
+        or not sharing_pays(folds, X.shape[1], X.nnz if isinstance(X, Csr) else X.size)
+    ):
         return Dataset(X, y, **given, **tol), dealt, dealt
     weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
     data = Dataset(

@@ -176,7 +176,7 @@ def test_models_without_one():
         model(None).probabilities(np.zeros(2))
     logistic = model(None, loss="logistic")
     np.testing.assert_allclose(logistic.probabilities(np.array([0.0, 2.0])), [0.5, 1 / (1 + np.exp(-2.0))])
-    with pytest.raises(DataError, match="regression model with probabilities"):
+    with pytest.raises(DataError, match="regression model with a calibration"):
         model(Platt(-1.0, 0.0), task="regression", classes=None)
 
 

@@ -188,6 +188,26 @@ def test_regression_and_counts_have_their_metrics():
     assert novelty.metric == "loss"
 
 
+@pytest.mark.parametrize("loss", ["multiclass", "softmax"])
+def test_several_classes(loss):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((150, 4))
+    y = np.argmax(X @ rng.standard_normal((4, 3)) + 0.5 * rng.standard_normal((150, 3)), axis=1) + 1.0
+    found = bmrm.select(X, y, [1e-3, 1.0], 3, loss=loss, tol=1e-5)
+    assert (found.metric, found.result.w.shape) == ("accuracy", (4, 3))
+    for k, lam in enumerate(found.lams):
+        for fold in range(3):
+            out = found.folds.fold_of == fold
+            alone = bmrm.solve(X[~out], y[~out], loss, lam=float(lam), tol=1e-5)
+            result = found.validations[k].results[fold]
+            assert result.objective == pytest.approx(alone.objective, rel=2e-5)
+            np.testing.assert_allclose(found.validations[k].values[out], X[out] @ result.w, atol=1e-12)
+            right = np.argmax(X[out] @ result.w, axis=1) + 1.0 == y[out]
+            assert found.scores[k, fold] == pytest.approx(right.mean())
+    with pytest.raises(DataError, match="several values a row"):
+        found.calibrate()
+
+
 @pytest.mark.parametrize("penalised", [False, True])
 def test_intercepts(engine, penalised):
     X, y = problem(rows=150)

@@ -115,7 +115,9 @@ def predict(argv: Sequence[str]) -> int:
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with Interrupts(), target as out:
         if options.estimates == 1 and model.classes is not None:
-            out.write("labels {1:.17g} {0:.17g}\n".format(*model.classes).encode())
+            # The columns in which `_write` has the probabilities.
+            order = model.classes[::-1] if model.task == "binary" else model.classes
+            out.write(f"labels {' '.join(map(_number, order))}\n".encode())
         for X, y in _chunks(options, model):
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
@@ -123,7 +125,7 @@ def predict(argv: Sequence[str]) -> int:
             _write(out, model, values, options)
             if y is not None:
                 scores.update(values, y)
-                if fit is not None:
+                if fit is not None and not isinstance(y, list):
                     fit.update(model.probabilities(values), y)
         out.flush()
     found = scores.report() | ({} if fit is None else fit.report())
@@ -183,6 +185,8 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
 
     Labels of one row are separated by commas as in the data, values by blanks.
     """
+    import numpy as np
+
     if options.estimates == 1:
         p = model.probabilities(values)
         table = np.column_stack([p, 1.0 - p]) if p.ndim == 1 else p

@@ -138,7 +138,7 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
     >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.75, "auc": None}))
     Accuracy = 75% (3/4)
     """
-    if "correct" in report:
+    if "correct" in report or "log_loss" in report:
         templates = {
             "accuracy": "Accuracy = {0:g}% ({1[correct]}/{1[rows]})",
             "auc": "AUC = {0:.6g}",

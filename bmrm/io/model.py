@@ -300,7 +300,7 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it tells probabilities: by its calibration, or as a model of the loss logistic or softmax."""
+        """Whether it tells probabilities: by its calibration, or as logistic and softmax models do."""
         return self.calibration is not None or self.loss in ("logistic", "softmax")
 
     def predict_probability(self, X: MatrixLike) -> Vector:
