@@ -261,6 +261,40 @@ def convergence() -> str:
     return heading("Convergence on a9a, lam 1e-5", results) + table(columns, rows) + along
 
 
+def cross_validation() -> str:
+    """Tell what a grid of cross validations costs."""
+    results = load("crossval")
+    rows = [
+        [
+            f"{row['set']} {row['rows']} x {row['columns']}, {row['loss']}",
+            f"{1e3 * row['unit_seconds']:.1f}",
+            str(row["unit_passes"]),
+            f"{1e3 * row['seconds']:.1f}",
+            str(row["passes"]),
+            f"{row['times_unit']:.1f}",
+            f"{1e3 * row['one_by_one']['seconds']:.1f}",
+            str(row["one_by_one"]["passes"]),
+        ]
+        for row in results["rows"]
+    ]
+    lams = results["lams"]
+    count = results["folds"] * len(lams)
+    columns = ["set, loss", "one solve ms", "passes", "grid ms", "passes", "grid / one solve"]
+    return (
+        heading("Cross validation", results)
+        + f"\n{results['folds']} folds for {len(lams)} lam from {max(lams):.2g} to {min(lams):.2g}: {count} "
+        f"certified solves to a relative gap of {results['tol']:g}. `one solve` is the solver's time for the "
+        "smallest lam on all rows, from scratch, on resident data; `grid` is the whole call of `bmrm.select` "
+        "without the final model, from a matrix in memory; `one by one` the same solves from scratch. The "
+        "aim is a grid in under 6 solves. A pass that ends at once, on the cuts known, counts too.\n"
+        + table([*columns, "one by one ms", "passes"], rows)
+        + "\nWhere X is narrow and the loss has kinks, the folds share their cuts. On text the folds' "
+        "solutions lie far apart: each fold goes its own way to the smallest lam, which takes five solves "
+        "by itself. With a smooth loss on narrow data one solve is five Newton steps, and none takes less "
+        "than one.\n"
+    )
+
+
 def against_liblinear() -> str:
     """Compare training with LIBLINEAR's."""
     results = load("against_liblinear")
@@ -294,6 +328,36 @@ def against_liblinear() -> str:
         + "\nTraining alone on a9a, at equal true suboptimality: LIBLINEAR 2.50 at each of its tolerances, "
         "and bmrm until its objective is as low.\n"
         + table(["loss", "suboptimality", "bmrm ms", "LIBLINEAR ms", "times faster"], alone)
+    )
+
+
+def multiclass() -> str:
+    """Compare training of several classes with LIBLINEAR's."""
+    results = load("multiclass")
+    against = [
+        [
+            f"{row['set']}, -e {row['epsilon']:g}",
+            f"{row['liblinear_objective']:.7f}",
+            f"{row['bmrm_objective']:.7f}",
+            f"{row['bmrm_seconds']:.2f}",
+            f"{row['liblinear_seconds']:.2f}",
+            f"{row['times_faster']:.1f}",
+        ]
+        for row in results["against"]
+    ]
+    certified = "; ".join(
+        f"`{row['loss']}` {row['seconds']:.2f} s, {row['passes']} passes" for row in results["certified"]
+    )
+    return (
+        heading("Several classes", results)
+        + "\nTraining alone on 20 000 rows of 20 classes: LIBLINEAR 2.50's `-s 4` (Crammer and Singer) at "
+        "some of its tolerances, and `multiclass` until its objective is as low; both objectives by "
+        "one function of NumPy and SciPy, one thread each. `letter` is dense with 16 features. `text` "
+        "is sparse with as many features as rows and classes that can be told apart without an error: "
+        "there LIBLINEAR's dual method is the faster one, and the products of new cuts with old ones, "
+        "400 000 weights long, take most of our time.\n"
+        + table(["set", "J LIBLINEAR", "J bmrm", "bmrm s", "LIBLINEAR s", "times faster"], against)
+        + f"\nTo a certified relative gap of 1e-3 on `letter`: {certified}.\n"
     )
 
 
@@ -352,7 +416,9 @@ def page() -> str:
         + gpu_products()
         + choice
         + convergence()
+        + cross_validation()
         + against_liblinear()
+        + multiclass()
         + l1()
         + commands()
     )

@@ -16,6 +16,7 @@ Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,6 +68,9 @@ class Store(Protocol):
 
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width)."""
+
+    def only(self, kept: NDArray[np.intp]) -> Store:
+        """Return a store of its own, on the host, with copies of some of the cuts."""
 
 
 class Bundle:
@@ -181,6 +185,27 @@ class Bundle:
         # Last, so that an interrupt leaves a bundle of whole cuts.
         self.size = n
 
+    def only(self, kept: NDArray[np.intp]) -> Bundle:
+        """Return a bundle of its own, on the host, with copies of some of the cuts, their alpha included.
+
+        Cuts on a device serve no solve but those of their own bundle: a copy of them has no origin.
+        """
+        self.store.size = self.size
+        other = copy.copy(self)
+        other.store = self.store.only(kept)
+        if type(other.store) is not type(self.store):
+            other.origin = None
+        other._gram = self._gram[np.ix_(kept, kept)]
+        other._offset, other._alpha = self._offset[kept], self._alpha[kept]
+        other._group, other._idle = self._group[kept], self._idle[kept]
+        other._serial = self._serial[kept]
+        other.size = len(kept)
+        return other
+
+    def active(self) -> Bundle:
+        """Return a bundle of its own with the cuts that hold mass in the last inner problem."""
+        return self.only(np.flatnonzero(self.alpha))
+
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
         """Minimise the model, by the regulariser's inner solver.
 
@@ -253,7 +278,7 @@ class Bundle:
 
     def _drop_idle(self, count: int) -> None:
         """Drop up to ``count`` cuts without mass, those that have been idle longest first."""
-        idle = np.flatnonzero(self.alpha == 0.0)
+        idle = np.flatnonzero(self._mass() == 0.0)
         longest = idle[np.argsort(-self._idle[idle], kind="stable")][:count]
         self._keep(np.setdiff1d(np.arange(self.size), longest))
 
@@ -264,14 +289,23 @@ class Bundle:
         """
         counts = np.bincount(self.blocks, minlength=self.groups)
         members = np.flatnonzero(self.blocks == int(counts.argmax()))
-        i, j = np.sort(members[np.argsort(self._alpha[members], kind="stable")][:2])
-        mass = self._alpha[i] + self._alpha[j]
-        share = self._alpha[i] / mass if mass > 0.0 else 0.5
+        weight = self._mass()
+        i, j = np.sort(members[np.argsort(weight[members], kind="stable")][:2])
+        mass = weight[i] + weight[j]
+        share = weight[i] / mass if mass > 0.0 else 0.5
         n = self.size
         self.store.merge(int(i), int(j), float(share))
         self._offset[i] = share * self._offset[i] + (1.0 - share) * self._offset[j]
         row = share * self._gram[i, :n] + (1.0 - share) * self._gram[j, :n]
         row[i] = share * row[i] + (1.0 - share) * row[j]
         self._gram[i, :n] = self._gram[:n, i] = row
-        self._alpha[i], self._idle[i], self._serial[i] = mass, 0, self._number(1)[0]
+        self._move_mass(j, i)
+        self._idle[i], self._serial[i] = 0, self._number(1)[0]
         self._keep(np.delete(np.arange(n), j))
+
+    def _mass(self) -> Vector:
+        """Mass of each cut, which says what can be dropped and what is cheap to merge."""
+        return self.alpha
+
+    def _move_mass(self, source: int, to: int) -> None:
+        self._alpha[to] += self._alpha[source]

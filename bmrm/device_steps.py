@@ -19,6 +19,7 @@ from bmrm import _cpu
 from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
 from bmrm.device import room_for_cuts
+from bmrm.host_steps import HostCuts
 from bmrm.losses import ScalarLoss
 from bmrm.objective import LONGEST_STEP, Planes, Searched
 from bmrm.regularizers import Regularizer, Slopes
@@ -197,3 +198,7 @@ class DeviceCuts:
     def get(self) -> Vector:
         """Gradients of the cuts in use, on the host, shape (size, width)."""
         return self.problem.get_cuts(self.size)
+
+    def only(self, kept: NDArray[np.intp]) -> HostCuts:
+        """Return a store on the host with copies of some of the cuts."""
+        return HostCuts.of(np.asarray(self.get()[kept], np.float64), threads=1)

@@ -29,10 +29,12 @@ class HostSteps:
     design : Design
     risk : RowRisk
         The loss bound to labels and weights.
+    cut_of : RowRisk, optional
+        What cutting planes are taken of, where it is not ``risk``.
     """
 
-    def __init__(self, design: Design, risk: RowRisk) -> None:
-        self.design, self.rows = design, risk
+    def __init__(self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None) -> None:
+        self.design, self.rows, self.cut_of = design, risk, cut_of or risk
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -111,7 +113,7 @@ class HostSteps:
     ) -> Planes:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         along, step = (z, 0.0) if dz is None else (dz, t)
-        values, slopes = self.rows.cut(z, along, step, 0.0, starts, self._derivatives[0])
+        values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
     def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Planes:
@@ -185,3 +187,14 @@ class HostCuts:
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width); a view."""
         return self._rows[: self.size]
+
+    def only(self, kept: NDArray[np.intp]) -> HostCuts:
+        """Return a store of its own with copies of some of the cuts."""
+        return HostCuts.of(self._rows[kept], self.threads)
+
+    @classmethod
+    def of(cls, gradients: Vector, threads: int) -> HostCuts:
+        """Make a store of an array of gradients, which it keeps."""
+        cuts = cls(gradients.shape[1], threads)
+        cuts._rows, cuts.size = gradients, len(gradients)
+        return cuts

@@ -80,24 +80,45 @@ def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
 
 def quadratic(planes: CutModel, lam: float, best: float, rel_tol: float) -> None:
     """Maximise D for ``lam/2 |w|^2`` in ``planes.alpha``, up to ``rel_tol`` of ``best`` minus its value."""
-    _solve(planes, planes.gram, planes.offsets, lam, planes.alpha, best, rel_tol, 1e-15 * max(1.0, abs(best)))
+    maximise(
+        planes.gram,
+        planes.offsets,
+        planes.blocks,
+        planes.groups,
+        lam,
+        planes.alpha,
+        best,
+        rel_tol,
+        _tiny(best),
+    )
 
 
-def _solve(
-    planes: CutModel,
+def _tiny(best: float) -> float:
+    """Gap that is rounding beside an objective."""
+    return 1e-15 * max(1.0, abs(best))
+
+
+def maximise(
     gram: Vector,
     offsets: Vector,
+    blocks: NDArray[np.int32],
+    groups: int,
     lam: float,
     alpha: Vector,
     best: float,
     rel_tol: float,
     abs_tol: float,
 ) -> None:
+    """Solve the QP of a Gram matrix, from ``alpha`` to ``alpha``.
+
+    Its gap ends at the larger of ``abs_tol`` and ``rel_tol`` of ``best`` minus its value; a cut of block -1
+    takes no part.
+    """
     _qp.solve(
         gram,
         offsets,
-        planes.blocks,
-        planes.groups,
+        blocks,
+        groups,
         lam,
         alpha,
         np.empty(len(alpha)),
@@ -149,17 +170,18 @@ def piecewise(
         gap = float(tops.sum()) - dot(alpha, heights)
         prox = 0.0 if mu is None else 0.5 * dot(mu, (w - centre) ** 2)
         # D = value + prox - gap: what is left to gain of it, against how far it is from the best objective.
-        wanted = max(rel_tol * (best - (value + prox - gap)), 1e-15 * max(1.0, abs(best)))
+        wanted = max(rel_tol * (best - (value + prox - gap)), _tiny(best))
         if gap <= wanted or step == NEWTON_STEPS - 1:
             break
         moving = np.flatnonzero((w != penalty.prior) & (w > penalty.low) & (w < penalty.high))
         target = alpha.copy()
         scaled = cuts[:, moving] / np.sqrt(curvature[moving])
         gram = _cpu.gram(scaled, scaled, threads=planes.threads)
-        _solve(planes, gram, heights + dot_rows(gram, alpha), 1.0, target, np.inf, 0.0, 0.1 * wanted)
+        pull = heights + dot_rows(gram, alpha)
+        maximise(gram, pull, planes.blocks, planes.groups, 1.0, target, np.inf, 0.0, 0.1 * wanted)
         change = target - alpha
         da, rise = combination(planes, change)
-        if rise + dot(da, w) <= 1e-15 * max(1.0, abs(best)):
+        if rise + dot(da, w) <= _tiny(best):
             break
         t = _search(penalty, w, a, da, rise, mu, centre)
         if t == 0.0:

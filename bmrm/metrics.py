@@ -7,11 +7,13 @@ scored; only the exact area under the ROC curve needs every score, at 8 bytes a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from bmrm.class_metrics import LabelRankingMetrics, MulticlassMetrics, MultilabelMetrics
 
 Vector = npt.NDArray[np.float64]
 _BLOCK = 1 << 18  # rows ranked at a time
@@ -20,7 +22,7 @@ _BLOCK = 1 << 18  # rows ranked at a time
 class Metrics(Protocol):
     """What every accumulator offers."""
 
-    def update(self, values: Vector, y: Vector) -> None:
+    def update(self, values: Vector, y: Any) -> None:
         """Add rows: predicted values and the labels they should have."""
 
     def report(self) -> dict[str, float | int | None]:
@@ -222,23 +224,74 @@ class NoveltyMetrics:
         return {"rows": self._rows, "novel": self._novel, "novel_fraction": fraction}
 
 
-def for_task(task: str, classes: tuple[float, float] | None) -> Metrics:
+class ProbabilityMetrics:
+    """Log loss and Brier score of probabilities of the larger label.
+
+    Parameters
+    ----------
+    classes : tuple of float
+        The labels (negative, positive). A row with another label has no part.
+
+    References
+    ----------
+    Brier, Monthly Weather Review 78 (1950) 1. Good, J. R. Statist. Soc. B 14 (1952) 107.
+
+    Examples
+    --------
+    >>> metrics = ProbabilityMetrics((-1.0, 1.0))
+    >>> metrics.update(np.array([0.5, 0.5]), np.array([1.0, -1.0]))
+    >>> metrics.report()
+    {'log_loss': 0.6931471805599453, 'brier': 0.25}
+    """
+
+    def __init__(self, classes: tuple[float, float]) -> None:
+        self._classes = classes
+        self._rows = 0
+        self._logarithms = 0.0
+        self._squares = 0.0
+
+    def update(self, probability: Vector, y: Vector) -> None:
+        """Add rows: probabilities and labels, each of shape (m,)."""
+        known = np.isin(y, self._classes)
+        p, positive = probability[known], y[known] == self._classes[1]
+        right = np.where(positive, p, 1.0 - p)
+        self._rows += len(p)
+        # Certainty that is wrong would cost infinity: no probability counts as less than the rounding of 1.
+        self._logarithms -= float(np.log(np.maximum(right, np.finfo(float).eps)).sum())
+        self._squares += float(((1.0 - right) ** 2).sum())
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``log_loss`` and ``brier``, means over the rows."""
+        if not self._rows:
+            return {"log_loss": None, "brier": None}
+        return {"log_loss": self._logarithms / self._rows, "brier": self._squares / self._rows}
+
+
+def for_task(task: str, classes: Sequence[float] | None, *, probabilities: bool = False) -> Metrics:
     """Return the accumulator for a task.
 
     Parameters
     ----------
-    task : {"binary", "regression", "count", "novelty"}
-    classes : tuple of float, or None
-        The labels (negative, positive) of a binary task.
+    task : str
+        That of a `bmrm.losses.Loss`.
+    classes : sequence of float, or None
+        The labels (negative, positive) of a binary task, or those of several classes.
+    probabilities : bool, default False
+        Whether the values of several classes are those of the softmax loss.
 
     Examples
     --------
     >>> for_task("regression", None).report()["rows"]
     0
     """
-    if task == "binary":
-        assert classes is not None
-        return BinaryMetrics(classes)
+    if classes is not None:
+        if task == "multiclass":
+            return MulticlassMetrics(classes, probabilities=probabilities)
+        if task == "multilabel":
+            return MultilabelMetrics(classes)
+        if task == "label_ranking":
+            return LabelRankingMetrics(classes)
+        return BinaryMetrics((classes[0], classes[1]))
     accumulators: dict[str, Callable[[], Metrics]] = {
         "regression": RegressionMetrics,
         "count": CountMetrics,

@@ -266,8 +266,10 @@ class Penalised:
         self, planes: CutModel, best: float, rel_tol: float, centre: Vector
     ) -> tuple[Vector, float]:
         """Minimise the model, near ``centre`` where the penalty has no curvature."""
+        last = np.empty(planes.groups, np.intp)
+        last[planes.blocks] = np.arange(len(planes.blocks))
         newest = np.zeros(len(planes.alpha))
-        newest[-planes.groups :] = 1.0
+        newest[last] = 1.0
         bound = self._bound(planes, newest)
         if not self._flat.any():
             found = piecewise(planes, self.penalty, None, centre, best, rel_tol)
@@ -360,6 +362,7 @@ def get(
     positive: bool = False,
     feature_lambda: Any = None,
     prior: Any = None,
+    columns: int = 1,
     intercepts: int = 0,
 ) -> Regularizer:
     """Make a regulariser from its name and options.
@@ -377,10 +380,12 @@ def get(
         Keep weights at least 0.
     feature_lambda : array_like of shape (n_features,), optional
         Factors of lam, at least 0; 0 leaves a feature without a penalty.
-    prior : array_like of shape (n_features,) or (n_features + intercepts,), optional
+    prior : array_like of shape (n_features,), (n_features, columns) or all weights, optional
         Weights to regularise towards.
+    columns : int, default 1
+        Weights of each feature, one for each class.
     intercepts : int, default 0
-        Features at the end that are intercepts: with strength 1 and of either sign.
+        Weights at the end that are intercepts: with strength 1 and of either sign.
 
     Raises
     ------
@@ -405,20 +410,20 @@ def get(
         raise ParameterError(f"l1_ratio: found {share:g}, expected 0 to 1")
     if name == "l2" and not positive and feature_lambda is None and prior is None:
         return L2(lam)
-    weights = _vector("feature_lambda", feature_lambda, n_features, intercepts, 1.0)
+    weights = _vector("feature_lambda", feature_lambda, n_features, columns, intercepts, 1.0)
     if not (weights >= 0.0).all():
         raise DataError(f"feature_lambda: found {weights.min():g}, expected numbers of at least 0")
     if not weights.any():
         raise DataError("feature_lambda: all are 0, expected a penalty on one feature at least")
-    low = np.full(n_features + intercepts, -np.inf)
+    low = np.full(len(weights), -np.inf)
     if positive:
-        low[:n_features] = 0.0
+        low[: n_features * columns] = 0.0
     penalty = Separable(
         l1=lam * share * weights,
         l2=lam * (1.0 - share) * weights,
-        prior=_vector("prior", prior, n_features, intercepts, 0.0),
+        prior=_vector("prior", prior, n_features, columns, intercepts, 0.0),
         low=low,
-        high=np.full(n_features + intercepts, np.inf),
+        high=np.full(len(weights), np.inf),
     )
     params = {
         "l1_ratio": share if name == "elastic_net" else None,
@@ -430,14 +435,19 @@ def get(
     return Penalised(name, lam, penalty, {key: x for key, x in params.items() if x is not None})
 
 
-def _vector(what: str, given: Any, n_features: int, intercepts: int, fill: float) -> Vector:
-    """Numbers of the features, and of the intercepts behind them where they are not given."""
-    found = np.full(n_features + intercepts, fill)
+def _vector(what: str, given: Any, n_features: int, columns: int, intercepts: int, fill: float) -> Vector:
+    """Numbers of all weights, row after row; of the intercepts behind them where they are not given."""
+    found = np.full(n_features * columns + intercepts, fill)
     if given is not None:
         values = np.asarray(given, np.float64)
-        if values.shape not in ((n_features,), found.shape) or not np.isfinite(values).all():
+        shape = values.shape
+        if shape in ((n_features,), (n_features, columns)):
+            values = (np.repeat(values, columns) if values.ndim == 1 else values).ravel()
+        elif shape != found.shape:
+            values = np.array([np.nan])
+        if not np.isfinite(values).all():
             raise DataError(
-                f"{what}: found shape {values.shape}, expected {n_features} finite numbers, one a feature"
+                f"{what}: found shape {shape}, expected {n_features} finite numbers, one a feature"
             )
         found[: len(values)] = values
     return found

@@ -118,6 +118,7 @@ class BundleMethod:
         self._last_bound = -np.inf
         self.best = self._evaluate(objective.steps.weights(w))
         self._evaluated = True
+        self._gradient = np.empty(0)
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
 
@@ -131,19 +132,21 @@ class BundleMethod:
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
-        self._cut_at_best()
+        if not len(self.bundle):
+            self._cut_at_best()
         while not self._ended():
             self.iteration += 1
             w = self._minimise_model()
             if self._resolved():
                 self._trim(w)
                 wanted = self.settings.absolute_tol(self.best.objective)
-                self.status = "converged" if self.gap <= wanted else "precision"
+                # A bound may meet the objective by rounding alone, which shows no gap smaller than rounding.
+                shown = max(self.gap, SMALLEST_TOL * abs(self.best.objective))
+                self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
             if 0.0 < self.gap <= self._newton_from * abs(self.best.objective) and not self.newton:
                 self.newton = True
-                self._cut_at_best()
             if self.newton:
                 # Once it is of no use it stays so.
                 self._newton_from = 0.0
@@ -170,6 +173,8 @@ class BundleMethod:
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
+        if not self._gradient.size:  # the cuts so far were taken elsewhere
+            self._cut_at_best()
         w = newton_point(self.objective, self.best, self._gradient)
         self._lap("newton")
         self.newton = w is not None

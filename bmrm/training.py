@@ -9,24 +9,26 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
 from bmrm.bundle import Bundle, Store
+from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.io.model import Model
 from bmrm.labels import encode
-from bmrm.losses import Loss
+from bmrm.losses import Loss, Structured
 from bmrm.newton import newton_begins
 from bmrm.objective import Design, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
 from bmrm.solver import BundleMethod, Callback, Settings
+from bmrm.structured import Copies, Examples
 from bmrm.weights import ClassWeight
 
 Vector = NDArray[np.float64]
 
-BLOCKS = 16
-"""Cuts a pass where several pay."""
+BLOCKS, ORACLE_BLOCKS = 16, 64
+"""Cuts a pass where several pay; and where an oracle is asked for them."""
 
 
 def solve(
@@ -59,7 +61,7 @@ def solve(
     threads: int | None = None,
     callback: Callback | None = None,
     verbose: int = 0,
-    **loss_params: float,
+    **loss_params: Any,
 ) -> Result:
     """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b, y_i) / sum_i s_i`` and certify the answer.
 
@@ -67,10 +69,11 @@ def solve(
     ----------
     X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
         A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
+        For a structured loss a sequence of inputs, or `bmrm.structured.Examples`.
     y : array_like of shape (n_samples,), optional
         Labels; see `Dataset`.
     loss : str or Loss, default "hinge"
-        One of `bmrm.losses.NAMES`, or a `bmrm.losses.CallableLoss`.
+        One of `bmrm.losses.NAMES`, a `bmrm.losses.CallableLoss`, or a `bmrm.losses.Structured`.
     reg : {"l2", "l1", "elastic_net"}, default "l2"
         ``Omega(w)``: ``|w|^2 / 2``, ``|w|_1``, or ``l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2``.
     lam : float, default 1e-4
@@ -82,9 +85,9 @@ def solve(
     positive : bool, default False
         Keep the weights, but not an intercept, at least 0.
     feature_lambda : array_like of shape (n_features,), optional
-        A factor of lam for each feature, at least 0. A feature with 0 is not penalised; the certificate
-        then covers weights up to `bmrm.regularizers.RADIUS` away from the prior mean.
-    prior : Model, Result or array_like of shape (n_features,), optional
+        A factor of lam for each feature, in every class, at least 0. A feature with 0 is not penalised; the
+        certificate then covers weights up to `bmrm.regularizers.RADIUS` away from the prior mean.
+    prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
         ``warm_start`` says otherwise.
     sample_weight, class_weight, device, dtype, threads
@@ -102,22 +105,22 @@ def solve(
         Most passes over the data.
     max_time : float, default inf
         Most seconds.
-    warm_start : Result or ndarray of shape (n_features,), optional
-        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings its
-        cuts, whatever its lam.
+    warm_start : Result or ndarray of shape (n_features,) or (n_features, K), optional
+        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings a
+        copy of its cuts, whatever its lam.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
-        next to the products, else 1. Always 1 with an unpenalised intercept.
+        next to the products, else 1; 64 with a structured loss. Always 1 with an unpenalised intercept.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
         1 prints a line an iteration.
-    **loss_params : float
-        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``.
+    **loss_params
+        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``; ``costs`` for ``multiclass``.
 
     Returns
     -------
@@ -146,7 +149,7 @@ def solve(
     array([ 1.,  1., -1.])
     """
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads, tol)
+    data = _dataset(chosen, X, y, sample_weight, class_weight, device, dtype, threads, tol)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
@@ -154,6 +157,7 @@ def solve(
     reporter = _verbose(callback, verbose)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     labels, classes = encode(data.y, data.shape[0], chosen)
+    columns = len(classes) if chosen.several and classes is not None else 1
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
     if not 0.0 < intercept_scaling < np.inf:
@@ -162,8 +166,24 @@ def solve(
     if chosen.needs_intercept and penalize_intercept:
         raise ParameterError(f"loss {chosen.name}: its intercept cannot be penalised")
     scaling = intercept_scaling if penalize_intercept else None
-    design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
     profile = fit_intercept and not penalize_intercept
+    if chosen.several and profile:
+        raise ParameterError(
+            f"loss {chosen.name}: an intercept for each class is penalised (penalize_intercept) or left out"
+        )
+    design: Design
+    if isinstance(data, Examples):
+        if fit_intercept:
+            raise ParameterError("fit_intercept: a structured loss has what intercepts its oracle gives it")
+        columns, cuts_per_pass = data.shape[1], _oracle_cuts(cuts_per_pass, data.shape[0], solver)
+        design = Copies(columns, cuts_per_pass)
+    elif chosen.several:
+        design = Columns(data.matrix, columns, scaling)
+    elif scaling is not None:
+        design = WithConstant(data.matrix, scaling)
+    else:
+        design = data.matrix
+    shape, each = ((columns,), columns) if chosen.several else ((), 1)
     regularizer = regularizers.get(
         reg,
         lam,
@@ -171,8 +191,9 @@ def solve(
         l1_ratio=l1_ratio,
         positive=positive,
         feature_lambda=feature_lambda,
-        prior=_prior(prior, scaling),
-        intercepts=design.shape[1] - data.shape[1],
+        prior=_prior(prior, design, shape),
+        columns=each,
+        intercepts=design.shape[1] - data.shape[1] * each,
     )
     floor = chosen.floor(labels, data.weights)
     if regularizer.needs_floor and floor == -np.inf:
@@ -181,20 +202,28 @@ def solve(
         )
     newton_from = newton_begins(design, chosen, regularizer) if solver == "ocas" else 0.0
     several_pay = solver == "ocas" and reg == "l2" and newton_from < np.inf and data.device == "cpu"
-    blocks = _blocks(cuts_per_pass, design, several_pay=several_pay, profile=profile)
+    blocks = _blocks(cuts_per_pass, design, data.shape[0], several_pay=several_pay, profile=profile)
     on_device = _on_device(data, chosen, regularizer)
     origin = (*_origin(data, chosen, profile, scaling), on_device)
     known = _known_bundle(warm_start, origin, blocks)
     steps, store = _place(data, design, chosen, labels, scaling, known, on_device=on_device)
-    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
+    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns)
     bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
-    w = _start(warm_start, scaling, regularizer, design.shape[1])
+    w = _start(warm_start, design, regularizer, shape)
     run = BundleMethod(objective, bundle, settings, w, newton_from=newton_from)
     run.minimise()
-    return _result(run, data, classes)
+    return result_of(run, data, classes)
+
+
+def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
+    """Many cuts a pass, where nothing else is asked for: a pass of an oracle costs more than they do."""
+    if cuts_per_pass == "auto":
+        return min(ORACLE_BLOCKS, examples) if solver == "ocas" else 1
+    return _checked_cuts(cuts_per_pass, examples)
 
 
 def _dataset(
+    loss: Loss,
     X: Any,
     y: Any,
     sample_weight: Any,
@@ -203,7 +232,11 @@ def _dataset(
     dtype: DTypeLike | None,
     threads: int | None,
     tol: float,
-) -> Dataset:
+) -> Dataset | Examples:
+    if isinstance(loss, Structured):
+        return _examples(loss, X, y, sample_weight, class_weight, device, dtype)
+    if isinstance(X, Examples):
+        raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
     if not isinstance(X, Dataset):
         return Dataset(
             X,
@@ -229,6 +262,24 @@ def _dataset(
     return X
 
 
+def _examples(
+    loss: Structured, X: Any, y: Any, sample_weight: Any, class_weight: Any, device: str, dtype: Any
+) -> Examples:
+    if class_weight is not None or device not in ("auto", "cpu") or dtype is not None:
+        raise ParameterError("loss structured: takes no class_weight, no device but the CPU, and no dtype")
+    if isinstance(X, Dataset):
+        raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")
+    if not isinstance(X, Examples):
+        return Examples(X, y, loss.n_features, sample_weight=sample_weight)
+    if y is not None or sample_weight is not None:
+        raise ParameterError("y, sample_weight: give them to the Examples, not to solve")
+    if X.shape[1] != loss.n_features:
+        raise ParameterError(
+            f"oracle: found n_features {loss.n_features}, expected the examples' {X.shape[1]}"
+        )
+    return X
+
+
 def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     if not verbose:
         return callback
@@ -243,47 +294,51 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, design: Design, *, several_pay: bool, profile: bool) -> int:
-    m, d = design.shape
+def _blocks(cuts_per_pass: int | str, design: Design, rows: int, *, several_pay: bool, profile: bool) -> int:
+    d = design.shape[1]
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
         # that.  On a GPU no pass does.
-        cheap = design.nnz > max(1000 * d, 4_000_000) and m >= 64 * BLOCKS
+        cheap = design.nnz > max(1000 * d, 4_000_000) and rows >= 64 * BLOCKS
         return BLOCKS if cheap and several_pay and not profile else 1
-    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= m:
-        raise ParameterError(
-            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {m}"
-        )
-    if profile and cuts_per_pass > 1:
+    found = _checked_cuts(cuts_per_pass, rows)
+    if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
+    return found
+
+
+def _checked_cuts(cuts_per_pass: int | str, rows: int) -> int:
+    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= rows:
+        raise ParameterError(
+            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {rows}"
+        )
     return cuts_per_pass
 
 
-def _origin(data: Dataset, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
+def _origin(data: Dataset | Examples, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
     """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
-    function: object = loss
-    if isinstance(loss, losses.ScalarLoss):
-        function = (loss.name, tuple(loss.params.items()))
-    return data, function, profile, scaling
+    return data, loss.key, profile, scaling
 
 
 def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
-    """Return the bundle of an earlier result where its cuts still hold."""
+    """Return the cuts of an earlier result where they still hold: a copy, or on a GPU the cuts themselves."""
     if not isinstance(warm_start, Result):
         return None
     known = warm_start.bundle
-    return known if known.origin == origin and known.groups == blocks and len(known) else None
+    if known.origin != origin or known.groups != blocks or not len(known):
+        return None
+    return known.only(np.arange(len(known))) if isinstance(known.store, HostCuts) else known
 
 
-def _on_device(data: Dataset, loss: Loss, reg: Regularizer) -> bool:
+def _on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     """Whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
     compiled = isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2)
     return hasattr(data.matrix, "problem") and compiled
 
 
 def _place(
-    data: Dataset,
+    data: Dataset | Examples,
     design: Design,
     loss: Loss,
     labels: Vector,
@@ -296,6 +351,7 @@ def _place(
     scale = 1.0 / data.total_weight
     if on_device:
         assert isinstance(loss, losses.ScalarLoss)
+        assert isinstance(data, Dataset)
         steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
         return steps, steps.cuts
     risk = loss.risk(labels, data.weights, scale, data.threads)
@@ -303,29 +359,37 @@ def _place(
     return HostSteps(design, risk), store
 
 
-def _prior(prior: Model | Result | Any, scaling: float | None) -> Any:
-    """Return the prior mean of the weights, and of an intercept that is penalised."""
+def _prior(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]) -> Any:
+    """Return the prior mean of the weights, and of intercepts that are penalised."""
     if prior is None or not hasattr(prior, "intercept"):
         return prior
-    return prior.w if scaling is None else np.append(prior.w, prior.intercept / scaling)
+    if prior.w.shape[1:] != columns:
+        wanted = f"{columns[0]} numbers" if columns else "a number"
+        raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
+    return design.joined(prior.w, prior.intercept) if isinstance(design, (WithConstant, Columns)) else prior.w
 
 
-def _start(warm_start: Result | Vector | None, scaling: float | None, reg: Regularizer, d: int) -> Vector:
+def _start(
+    warm_start: Result | Vector | None, design: Design, reg: Regularizer, columns: tuple[int, ...]
+) -> Vector:
     """Choose the first point."""
+    d = design.shape[1]
     if warm_start is None:
         return reg.start(d)
+    shape = (d // columns[0], *columns) if columns else (d,)
     if isinstance(warm_start, Result):
         w = warm_start.w
-        if scaling is not None:
-            w = np.append(w, warm_start.intercept / scaling)
+        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
+            w = design.joined(w, warm_start.intercept).reshape(-1, *columns)
     else:
         w = np.asarray(warm_start, np.float64)
-    if w.shape != (d,) or not np.isfinite(w).all():
-        raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
-    return reg.project(w.copy())
+    if w.shape != shape or not np.isfinite(w).all():
+        raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
+    return reg.project(w.flatten())
 
 
-def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:
+def result_of(run: BundleMethod, data: Dataset | Examples, classes: NDArray[np.float64] | None) -> Result:
+    """Return what a run has found, with the objective from a new product."""
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.

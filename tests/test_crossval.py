@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bmrm
-from bmrm.crossval import cross_validate, deal
+from bmrm.crossval import cross_validate
 from bmrm.errors import DataError, ParameterError
+from bmrm.folds import deal
 
 
 def problem(rows=90, seed=0):
@@ -23,15 +24,15 @@ def problem(rows=90, seed=0):
 )
 def test_folds_are_even_in_rows_and_classes(labels, folds, seed):
     y = np.array(labels)
-    fold_of = deal(y, len(y), folds, seed)
+    fold_of = deal(y, len(y), folds, seed).fold_of
     for rows in (np.ones(len(y), bool), y > 0, y < 0):
         counts = np.bincount(fold_of[rows], minlength=folds)
         assert counts.max() - counts.min() <= 1
-    assert (deal(y, len(y), folds, seed) == fold_of).all()
+    assert (deal(y, len(y), folds, seed).fold_of == fold_of).all()
 
 
 def test_the_shuffle_follows_the_seed():
-    assert (deal(None, 100, 5, 0) != deal(None, 100, 5, 1)).any()
+    assert (deal(None, 100, 5, 0).fold_of != deal(None, 100, 5, 1).fold_of).any()
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
@@ -41,7 +42,7 @@ def test_each_fold_is_trained_on_the_others(loss, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
     data = bmrm.Dataset(X, y, sample_weight=weights if weighted else None)
     found = cross_validate(data, 3, loss=loss, lam=0.1, tol=1e-9)
-    fold_of = deal(y if loss == "logistic" else None, len(y), 3, 0)
+    fold_of = deal(y if loss == "logistic" else None, len(y), 3, 0).fold_of
     for fold, result in enumerate(found.results):
         rest = fold_of != fold
         alone = bmrm.solve(X[rest], y[rest], loss=loss, lam=0.1, tol=1e-9, sample_weight=weights[rest])

@@ -60,6 +60,12 @@ def test_own_loss_agrees_with_scipy_and_the_built_in_loss(tmp_path):
     assert number(r"own (\S+),", out) == pytest.approx(number(r"built in (\S+)", out), rel=1e-6)
 
 
+def test_chain_tags_better_than_single_labels(tmp_path):
+    out = run("chain.py", tmp_path)
+    assert "chain: converged" in out
+    assert number(r"([\d.]+)% as chains", out) > number(r"([\d.]+)% one by one", out) + 5
+
+
 def test_lam_path_draws_its_picture(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
     out = run("lam_path.py", tmp_path)
@@ -67,6 +73,18 @@ def test_lam_path_draws_its_picture(tmp_path):
     picture = (tmp_path / "lam_path.png").read_bytes()
     assert picture.startswith(b"\x89PNG\r\n")
     assert len(picture) > 10_000
+
+
+def test_select_lam_certifies_all_folds_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    out = run("select_lam.py", tmp_path)
+    assert len(re.findall(r"  converged", out)) == 10
+    assert number(r"(\d+) passes for 50 solves", out) < 6 * number(r"alone takes (\d+)", out)
+    assert (
+        number(r"log loss on new rows (\S+);", out) < number(r"of the true probabilities (\S+)", out) + 0.03
+    )
+    assert abs(number(r"held out (\S+),", out) - number(r"new rows (0\.\d+) right", out)) < 0.02
+    assert (tmp_path / "select_lam.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 def test_demo_checks_both_of_its_certificates(tmp_path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmrm import losses, regularizers
-from bmrm.cli.loading import model_of, numbers
+from bmrm.cli.loading import model_of, numbers, read_costs
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
@@ -23,13 +23,20 @@ if TYPE_CHECKING:
     from bmrm.result import Progress, Result
 
 
-def solver_arguments(options: TrainOptions, dataset: Dataset) -> dict[str, Any]:
+def make_loss(options: TrainOptions) -> losses.Loss:
+    """Return the loss that the options ask for."""
+    if options.costs is None:
+        return losses.get(options.loss, **options.loss_params)
+    return losses.get(options.loss, costs=read_costs(options.costs), **options.loss_params)
+
+
+def solver_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
     """Return the options as keywords of `bmrm.solve`; read the files that they name."""
     penalised = options.bias > 0
     arguments = {
-        "loss": options.loss,
+        "loss": make_loss(options),
         "reg": options.reg,
-        **penalty_arguments(options, dataset),
+        **penalty_arguments(options, n_features),
         "fit_intercept": options.intercept or penalised,
         "penalize_intercept": penalised,
         "intercept_scaling": options.bias if penalised else 1.0,
@@ -40,14 +47,12 @@ def solver_arguments(options: TrainOptions, dataset: Dataset) -> dict[str, Any]:
         "max_cuts": options.max_cuts,
         "max_iter": options.max_iter,
         "max_time": math.inf if options.max_time is None else options.max_time,
-        **options.loss_params,
     }
     return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
 
 
-def penalty_arguments(options: TrainOptions, dataset: Dataset) -> dict[str, Any]:
+def penalty_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
     """Return what makes the penalty, beside its name and lambda."""
-    n_features = dataset.shape[1]
     prior = model_of(options.prior)
     if prior is not None:
         w = _widened("--prior", prior, n_features)
@@ -64,7 +69,11 @@ def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
     from bmrm.solver import Settings
 
-    losses.get(options.loss, **options.loss_params)
+    loss = make_loss(options)
+    if loss.several and options.intercept:
+        raise ParameterError(
+            f"--intercept: not with --loss {loss.name}; --bias adds a penalised one for each class"
+        )
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.l1_ratio is not None and options.reg != "elastic_net":
         raise ParameterError(f"--l1-ratio: goes with --reg elastic_net, found {options.reg}")
@@ -72,11 +81,10 @@ def check(options: TrainOptions) -> None:
         check_exportable(options.loss, None)
 
 
-def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, float] | None:
-    """Return the negative and the positive label of a binary loss; raise for labels that do not suit."""
-    loss = losses.get(options.loss, **options.loss_params)
-    classes = encode(dataset.y, dataset.shape[0], loss)[1]
-    found = None if classes is None else (float(classes[0]), float(classes[1]))
+def labels(options: TrainOptions, y: Any, rows: int) -> tuple[float, ...] | None:
+    """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
+    classes = encode(y, rows, make_loss(options))[1]
+    found = None if classes is None else tuple(map(float, classes))
     if options.export == "liblinear":
         check_exportable(options.loss, found)
     return found
@@ -89,14 +97,15 @@ def fit(
     from bmrm.training import solve
 
     start = None if warm is None else _start(options, warm, dataset.shape[1])
-    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options, dataset))
+    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options, dataset.shape[1]))
 
 
 def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
     """Return the model's weights as the solver starts from them."""
     # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
-    bias = [warm.intercept / options.bias] if options.bias > 0 else []
-    return np.concatenate([_widened("--warm-start", warm, n_features), bias])
+    bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)
+    columns = warm.w.shape[1:]
+    return np.concatenate([_widened("--warm-start", warm, n_features), bias.reshape(-1, *columns)])
 
 
 def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]:
@@ -107,17 +116,18 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
             f"{option}: found {n_features} features in the data, expected the model's {model.n_features} "
             f"(try --n-features {model.n_features})"
         )
-    return np.concatenate([model.w, np.zeros(missing)])
+    return np.concatenate([model.w, np.zeros((missing, *model.w.shape[1:]))])
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
-    loss = losses.get(options.loss, **options.loss_params)
-    classes = labels(options, dataset)
+    loss = make_loss(options)
+    classes = labels(options, dataset.y, dataset.shape[0])
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
-    arguments = penalty_arguments(options, dataset)
+    arguments = penalty_arguments(options, dataset.shape[1])
     arguments["prior"] = arguments["prior"] and arguments["prior"].w
-    penalty = regularizers.get(options.reg, lam, dataset.shape[1], **arguments)
+    columns = len(classes) if loss.several and classes is not None else 1
+    penalty = regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
 
     def snapshot(state: Progress) -> Model:
         w, intercept = state.best()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from bmrm.io.model import Model
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
+_COSTS_LIMIT = 1 << 20  # bytes of a line of costs
 _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
 
 
-def load(options: TrainOptions) -> tuple[Data, Dataset]:
-    """Read the data and make it resident."""
-    from bmrm.dataset import Dataset
+def read(options: TrainOptions) -> Data:
+    """Read the data."""
     from bmrm.io import read_data
 
     with reading(options.data):
-        data = read_data(
+        return read_data(
             options.data,
             n_features=options.n_features,
             zero_based=ZERO_BASED[options.zero_based],
@@ -36,19 +36,28 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             threads=options.threads,
             cache=options.cache,
         )
+
+
+def load(options: TrainOptions) -> tuple[Data, Dataset]:
+    """Read the data and make it resident."""
+    from bmrm.dataset import Dataset
+
+    data = read(options)
     began = time.perf_counter()
     with logged(options.verbose):
-        dataset = Dataset(
-            data.X,
-            data.y,
-            sample_weight=numbers(options.sample_weight, data.X.shape[0], "weight", "rows"),
-            class_weight=options.class_weight,
-            device=options.device,
-            threads=options.threads,
-            tol=options.tol,
-        )
+        dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data.X.shape[0]))
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
+
+
+def placement(options: TrainOptions, rows: int) -> dict[str, Any]:
+    """Return what the options say of a `Dataset` besides X and y."""
+    return {
+        "sample_weight": numbers(options.sample_weight, rows, "weight", "rows"),
+        "class_weight": options.class_weight,
+        "device": options.device,
+        "threads": options.threads,
+    }
 
 
 def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[np.float64] | None:
@@ -71,6 +80,29 @@ def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[n
     if number != count:
         raise DataError(f"{shown(path)}: found {number} {what}s, expected one for each of the {count} {each}")
     return found
+
+
+def read_costs(path: str) -> npt.NDArray[np.float64]:
+    """Read a matrix, a row a line, its numbers separated by blanks or commas."""
+    rows: list[list[float]] = []
+    with reading(path), open(path, "rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(_COSTS_LIMIT), b""), 1):
+            words = line.replace(b",", b" ").split()
+            try:
+                row = [float(word) for word in words]
+            except ValueError:
+                row = []
+            if not row or (rows and len(row) != len(rows[0])):
+                wanted = f"{len(rows[0])} numbers" if rows else "numbers"
+                text = line[:40].decode("ascii", "backslashreplace").strip()
+                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected {wanted}")
+            rows.append(row)
+            if len(rows) > len(rows[0]):
+                break
+    if not rows or len(rows) != len(rows[0]):
+        columns = len(rows[0]) if rows else 0
+        raise DataError(f"{shown(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix")
+    return np.array(rows)
 
 
 def model_of(path: str | None) -> Model | None:
