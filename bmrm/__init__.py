@@ -9,24 +9,43 @@ from typing import TYPE_CHECKING, Any
 from bmrm._version import __version__
 
 if TYPE_CHECKING:
+    from bmrm.calibration import calibrate
     from bmrm.dataset import Dataset
     from bmrm.io.model import Model
     from bmrm.io.svmlight import load_svmlight
-    from bmrm.lam_path import path
+    from bmrm.lam_path import Path, path
     from bmrm.result import Progress, Result
+    from bmrm.selection import Selection, select
     from bmrm.training import solve
 
 _HOMES = {
     "Dataset": "bmrm.dataset",
     "Model": "bmrm.io.model",
+    "Path": "bmrm.lam_path",
     "Progress": "bmrm.result",
     "Result": "bmrm.result",
+    "Selection": "bmrm.selection",
+    "calibrate": "bmrm.calibration",
     "load_svmlight": "bmrm.io.svmlight",
     "path": "bmrm.lam_path",
+    "select": "bmrm.selection",
     "solve": "bmrm.training",
 }
 
-__all__ = ["Dataset", "Model", "Progress", "Result", "__version__", "load_svmlight", "path", "solve"]
+__all__ = [
+    "Dataset",
+    "Model",
+    "Path",
+    "Progress",
+    "Result",
+    "Selection",
+    "__version__",
+    "calibrate",
+    "load_svmlight",
+    "path",
+    "select",
+    "solve",
+]
 
 
 def __getattr__(name: str) -> Any:

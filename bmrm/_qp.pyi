@@ -2,6 +2,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 def cholesky_solve(M: NDArray[np.float64], x: NDArray[np.float64]) -> bool: ...
+def penalised_quadratic(
+    H: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    l1: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    w: NDArray[np.float64],
+) -> int: ...
 def solve(
     gram: NDArray[np.float64],
     offset: NDArray[np.float64],

@@ -16,12 +16,12 @@ Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _qp
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.objective import Cut, Iterate, Planes, Weights
 from bmrm.regularizers import Regularizer
@@ -34,9 +34,6 @@ PATIENCE = 50
 
 MOST_CUTS = 2000
 """Most cuts where nobody says how many to keep, if as many fit."""
-
-MAX_CHANGES = 5000
-"""Cuts that may enter or leave in one inner solve; the next outer iteration goes on from there."""
 
 
 class Store(Protocol):
@@ -72,6 +69,9 @@ class Store(Protocol):
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width)."""
 
+    def only(self, kept: NDArray[np.intp]) -> Store:
+        """Return a store of its own, on the host, with copies of some of the cuts."""
+
 
 class Bundle:
     """Cutting planes of a risk that is a sum over ``groups`` blocks of rows.
@@ -86,6 +86,9 @@ class Bundle:
         Fewer where memory ends earlier.
     origin : object, optional
         What the cuts bound, for whoever wants to use them again.
+    floor : float, default -inf
+        A number that the risk is nowhere below: a cut that costs nothing.
+    threads : int, default 1
 
     Raises
     ------
@@ -94,23 +97,30 @@ class Bundle:
     """
 
     def __init__(
-        self, store: Store, groups: int = 1, max_cuts: int | None = None, origin: object = None
+        self,
+        store: Store,
+        groups: int = 1,
+        max_cuts: int | None = None,
+        origin: object = None,
+        floor: float = -np.inf,
+        threads: int = 1,
     ) -> None:
-        self.store, self.groups, self.origin = store, groups, origin
+        self.store, self.groups, self.origin, self.floor, self.threads = store, groups, origin, floor, threads
         self.max_cuts = max(4 * groups, min(MOST_CUTS, store.most)) if max_cuts is None else max_cuts
         if self.max_cuts < 3 * groups:
             raise ParameterError(
                 f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 a cut per pass"
             )
-        self.size = 0
+        self.size, self._made = 0, 0
         self._groups = np.arange(groups, dtype=np.int32)
         self._allocate(min(self.max_cuts, 32 * groups))
 
     def _allocate(self, capacity: int) -> None:
         self.store.reserve(capacity)
         self._gram = np.zeros((capacity, capacity))
-        self._offset, self._alpha, self._slope = (np.zeros(capacity) for _ in range(3))
+        self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
+        self._serial = np.zeros(capacity, np.int64)
 
     def __len__(self) -> int:
         return self.size
@@ -146,6 +156,20 @@ class Bundle:
         """The dual solution of the last `minimise`, shape (cuts,); a view."""
         return self._alpha[: self.size]
 
+    @property
+    def gram(self) -> Vector:
+        """Inner products of the gradients; only the first ``cuts`` rows and columns count."""
+        return self._gram
+
+    @property
+    def serials(self) -> NDArray[np.int64]:
+        """A number for each cut, which no other ever had, shape (cuts,); a view."""
+        return self._serial[: self.size]
+
+    def _number(self, count: int) -> NDArray[np.int64]:
+        self._made += count
+        return np.arange(self._made - count, self._made)
+
     def add(self, cut: Cut) -> None:
         """Add one cut for each block, ``R_p(w) >= <a_p, w> + b_p``, after `make_room`."""
         first, n = self.size, self.size + self.groups
@@ -153,6 +177,7 @@ class Bundle:
         products = self.store.append(cut.planes)
         self._offset[new] = cut.offsets
         self._group[new], self._idle[new] = self._groups, 0
+        self._serial[new] = self._number(self.groups)
         # The first cuts hold all the mass; later ones get theirs from the QP.
         self._alpha[new] = 1.0 if first == 0 else 0.0
         self._gram[new, :n] = products
@@ -160,16 +185,37 @@ class Bundle:
         # Last, so that an interrupt leaves a bundle of whole cuts.
         self.size = n
 
+    def only(self, kept: NDArray[np.intp]) -> Bundle:
+        """Return a bundle of its own, on the host, with copies of some of the cuts, their alpha included.
+
+        Cuts on a device serve no solve but those of their own bundle: a copy of them has no origin.
+        """
+        self.store.size = self.size
+        other = copy.copy(self)
+        other.store = self.store.only(kept)
+        if type(other.store) is not type(self.store):
+            other.origin = None
+        other._gram = self._gram[np.ix_(kept, kept)]
+        other._offset, other._alpha = self._offset[kept], self._alpha[kept]
+        other._group, other._idle = self._group[kept], self._idle[kept]
+        other._serial = self._serial[kept]
+        other.size = len(kept)
+        return other
+
+    def active(self) -> Bundle:
+        """Return a bundle of its own with the cuts that hold mass in the last inner problem."""
+        return self.only(np.flatnonzero(self.alpha))
+
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
-        """Minimise the model.
+        """Minimise the model, by the regulariser's inner solver.
 
         Parameters
         ----------
         reg : Regularizer
         best : Iterate
-            The best point known.
+            The best point known; where the regulariser has no curvature, the minimiser is sought near it.
         rel_tol : float
-            The QP may end with a gap of this share of its objective minus the dual value.
+            The inner solver may end with a gap of this share of its objective minus the dual value.
 
         Returns
         -------
@@ -178,27 +224,16 @@ class Bundle:
         bound : float
             A lower bound on the optimum.
         """
-        n = self.size
-        tiny = 1e-15 * max(1.0, abs(best.objective))
-        _qp.solve(
-            self._gram,
-            self._offset[:n],
-            self._group[:n],
-            self.groups,
-            reg.lam,
-            self._alpha[:n],
-            self._slope[:n],
-            best=best.objective,
-            rel_tol=rel_tol,
-            abs_tol=tiny,
-            max_changes=MAX_CHANGES,
-        )
-        alpha = self._alpha[:n]
-        idle = self._idle[:n]
+        found = reg.minimise_model(self, best.objective, rel_tol, best.w)
+        idle = self._idle[: self.size]
         idle += 1
-        idle[alpha > 0.0] = 0
-        w, least = self.store.minimise(reg, alpha, best.w)
-        return w, least + dot(self._offset[:n], alpha)
+        idle[self.alpha > 0.0] = 0
+        return found
+
+    def minimiser(self, reg: Regularizer, near: Weights) -> tuple[Weights, float]:
+        """Minimise ``lam Omega(w) + <A' alpha, w> + <b, alpha>``; return w and the minimum."""
+        w, least = self.store.minimise(reg, self.alpha, near)
+        return w, least + dot(self.offsets, self.alpha)
 
     def make_room(self) -> None:
         """Make place for one more cut a block."""
@@ -220,10 +255,15 @@ class Bundle:
 
     def _grow(self, capacity: int) -> None:
         n, gram = self.size, self._gram
-        scalars = self._offset, self._alpha, self._group, self._idle
+        scalars = self._scalars()
         self._allocate(capacity)
         self._gram[:n, :n] = gram[:n, :n]
-        self._offset[:n], self._alpha[:n], self._group[:n], self._idle[:n] = (x[:n] for x in scalars)
+        for array, old in zip(self._scalars(), scalars, strict=True):
+            array[:n] = old[:n]
+
+    def _scalars(self) -> tuple[NDArray[Any], ...]:
+        """All that is known of cuts as a number each."""
+        return self._offset, self._alpha, self._group, self._idle, self._serial
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
         n = len(kept)
@@ -231,14 +271,14 @@ class Bundle:
         for to, source in enumerate(kept):
             if to != source:
                 self.store.move(to, int(source))
-        self._offset[:n], self._alpha[:n] = self._offset[kept], self._alpha[kept]
-        self._group[:n], self._idle[:n] = self._group[kept], self._idle[kept]
+        for array in self._scalars():
+            array[:n] = array[kept]
         self._gram[:n, :n] = self._gram[np.ix_(kept, kept)]
         self.size = n
 
     def _drop_idle(self, count: int) -> None:
         """Drop up to ``count`` cuts without mass, those that have been idle longest first."""
-        idle = np.flatnonzero(self.alpha == 0.0)
+        idle = np.flatnonzero(self._mass() == 0.0)
         longest = idle[np.argsort(-self._idle[idle], kind="stable")][:count]
         self._keep(np.setdiff1d(np.arange(self.size), longest))
 
@@ -249,14 +289,23 @@ class Bundle:
         """
         counts = np.bincount(self.blocks, minlength=self.groups)
         members = np.flatnonzero(self.blocks == int(counts.argmax()))
-        i, j = np.sort(members[np.argsort(self._alpha[members], kind="stable")][:2])
-        mass = self._alpha[i] + self._alpha[j]
-        share = self._alpha[i] / mass if mass > 0.0 else 0.5
+        weight = self._mass()
+        i, j = np.sort(members[np.argsort(weight[members], kind="stable")][:2])
+        mass = weight[i] + weight[j]
+        share = weight[i] / mass if mass > 0.0 else 0.5
         n = self.size
         self.store.merge(int(i), int(j), float(share))
         self._offset[i] = share * self._offset[i] + (1.0 - share) * self._offset[j]
         row = share * self._gram[i, :n] + (1.0 - share) * self._gram[j, :n]
         row[i] = share * row[i] + (1.0 - share) * row[j]
         self._gram[i, :n] = self._gram[:n, i] = row
-        self._alpha[i], self._idle[i] = mass, 0
+        self._move_mass(j, i)
+        self._idle[i], self._serial[i] = 0, self._number(1)[0]
         self._keep(np.delete(np.arange(n), j))
+
+    def _mass(self) -> Vector:
+        """Mass of each cut, which says what can be dropped and what is cheap to merge."""
+        return self.alpha
+
+    def _move_mass(self, source: int, to: int) -> None:
+        self._alpha[to] += self._alpha[source]

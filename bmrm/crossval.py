@@ -1,45 +1,111 @@
-"""K-fold cross validation on one resident data set.
+"""K-fold cross validation on one resident data set, for one lam or many.
 
-The matrix is uploaded once and never split: a fold is held out by giving its rows weight 0, which leaves
-the risk of the others exactly what it would be without them.
+The matrix is uploaded once and never split: a fold is held out by giving its rows weight 0, which leaves the
+risk of the others exactly what it would be without them.
+
+Where X is narrow and the penalty plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
+of all folds and all lam share their cuts (``folds.py``).  Elsewhere, for losses of several margins a row, and
+where a solve ends in a few Newton steps, each fold has cuts of its own that serve all lam, and starts from
+another fold's weights: with many features the folds' solutions lie far apart, a cut near one says little of
+another, and the entries of its Gram matrix cost more than the pass that it might save.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
-from typing import Any
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bmrm import losses, metrics
-from bmrm.dataset import Dataset
+from bmrm.dataset import Dataset, WithConstant
 from bmrm.errors import DataError, ParameterError
+from bmrm.folds import FoldBundle, Folds, FoldSteps, Remembering, RowsByFold, by_fold, deal, fold_objective
 from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss
+from bmrm.newton import newton_pays
+from bmrm.objective import Iterate, Objective
+from bmrm.regularizers import L2
 from bmrm.result import Result
-from bmrm.training import solve
+from bmrm.solver import BundleMethod, Settings
+from bmrm.training import result_of, solve
+
+if TYPE_CHECKING:
+    from bmrm.resident import Matrix
+
+Vector = npt.NDArray[np.float64]
+
+KEPT = 300
+"""Cuts a fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
+
+_SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads"}
+_SET_HERE |= {"warm_start", "verbose", "loss_params"}
+_DEFAULTS: dict[str, Any] = {
+    name: parameter.default
+    for name, parameter in inspect.signature(solve).parameters.items()
+    if name not in _SET_HERE
+}
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What cross validation finds.
+    """What cross validation finds for one strength of the regulariser.
 
     Attributes
     ----------
-    metrics : dict
-        Metrics of the predictions of all rows, each by the model that has not seen it; see `bmrm.metrics`.
     results : list of Result
         One a fold.
     values : ndarray of float64, shape (n_samples,), or (n_samples, K) for K classes
-        The decision values.
+        The decision values of all rows, each by the model that has not seen it.
+    scored : ndarray
+        What metrics are taken of: the decision values, or for ordinal regression the labels predicted.
+    targets : ndarray of float64, shape (n_samples,), or list of tuples
+        The labels; zeros for novelty detection.
+    groups : ndarray of int64, shape (n_samples,), or None
     """
 
-    metrics: dict[str, float | int | None]
     results: list[Result] = field(repr=False)
-    values: npt.NDArray[np.float64] = field(repr=False)
+    values: Vector = field(repr=False)
+    scored: Vector = field(repr=False)
+    targets: Any = field(repr=False)
+    groups: npt.NDArray[np.int64] | None = field(repr=False, default=None)
+
+    @cached_property
+    def metrics(self) -> dict[str, float | int | None]:
+        """Metrics of all rows; see `bmrm.metrics`."""
+        return self.metrics_of(np.arange(len(self.values)))
+
+    def metrics_of(self, rows: npt.NDArray[np.intp]) -> dict[str, float | int | None]:
+        """Metrics of some rows."""
+        loss, classes = self.results[0].loss, self.results[0].classes
+        labels = None if classes is None else classes.tolist()
+        groups = None if self.groups is None else self.groups[rows]
+        scores = metrics.for_task(
+            loss.task, labels, loss.params, groups, probabilities=loss.name == "softmax"
+        )
+        several = isinstance(self.targets, list)
+        targets = [self.targets[i] for i in rows.tolist()] if several else self.targets[rows]
+        scores.update(self.scored[rows], targets)
+        return scores.report()
+
+
+class FoldDone(NamedTuple):
+    """One solve of a cross validation, as a progress function sees it."""
+
+    done: int
+    total: int
+    fold: int
+    result: Result
+
+
+Progressed = Callable[[FoldDone], object]
 
 
 def cross_validate(
@@ -57,7 +123,7 @@ def cross_validate(
     seed : int, default 0
         Of the shuffle that deals rows to folds.
     **options
-        Of `bmrm.solve`.
+        Of `bmrm.solve`; ``max_time`` is for all folds together.
 
     Returns
     -------
@@ -72,6 +138,10 @@ def cross_validate(
     KeyboardInterrupt
         A fold was interrupted: what is known of the others is no cross validation.
 
+    See Also
+    --------
+    bmrm.select : for many lam at once, far cheaper than one after the other.
+
     Examples
     --------
     >>> import numpy as np
@@ -80,56 +150,167 @@ def cross_validate(
     >>> cross_validate(Dataset(X, [1, 1, 1, 0, 0, 0]), 3, lam=0.1).metrics["accuracy"]
     1.0
     """
-    rows = data.shape[0]
-    if not 2 <= folds <= rows:
-        raise ParameterError(f"folds: found {folds}, expected 2 to the number of rows, {rows}")
-    parameters = {name: options.pop(name) for name in (*losses.PARAMETERS, "costs") if name in options}
-    chosen = losses.get(loss, **parameters)
-    labels, classes = encode(data.y, rows, chosen)
-    scores = metrics.for_task(
-        chosen.task,
-        None if classes is None else classes.tolist(),
-        chosen.params,
-        data.groups,
-        probabilities=chosen.name == "softmax",
-    )
-    values = np.empty(rows if classes is None or not chosen.several else (rows, len(classes)))
-    scored = np.empty_like(values)
-    results = []
-    if data.groups is None:
-        by_class = chosen.task in ("binary", "multiclass", "ordinal")
-        fold_of = deal(labels if by_class else None, rows, folds, seed)
-    else:
-        number = int(data.groups.max()) + 1
-        if folds > number:
-            raise ParameterError(f"folds: found {folds}, expected 2 to the number of groups, {number}")
-        fold_of = deal(None, number, folds, seed)[data.groups]
-    for fold in range(folds):
-        held_out = fold_of == fold
-        result = solve(_without(data, held_out), loss=chosen, **options)
+    problem = FoldProblem(data, folds, loss, seed, options)
+    return problem.validate(problem.options["lam"])
+
+
+class FoldProblem:
+    """A data set dealt to folds, solved again and again for other lam, strongest first.
+
+    Parameters
+    ----------
+    data : Dataset
+    folds : int or Folds
+    loss : str or Loss
+    seed : int
+    options : dict
+        Of `bmrm.solve`.
+    progress : callable, optional
+        Called with a `FoldDone` after each solve.
+    solves : int, optional
+        How many there will be, as the progress function is told; default: one a fold.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        folds: int | Folds,
+        loss: str | Loss,
+        seed: int,
+        options: dict[str, Any],
+        *,
+        progress: Progressed | None = None,
+        solves: int | None = None,
+    ) -> None:
+        parameters = {name: options[name] for name in (*losses.PARAMETERS, "costs") if name in options}
+        self.loss = losses.get(loss, **parameters)
+        self.options = _with_defaults({k: v for k, v in options.items() if k not in parameters})
+        self.data, self.progress = data, progress
+        rows = data.shape[0]
+        self.labels, self.classes = encode(data.y, rows, self.loss)
+        self.folds = (
+            folds
+            if isinstance(folds, Folds)
+            else deal_for(self.loss, self.labels, data.groups, rows, folds, seed)
+        )
+        self.weights = np.ones(rows) if data.weights is None else data.weights
+        self._deadline = time.perf_counter() + self.options["max_time"]
+        self._solves, self._total = 0, self.folds.number if solves is None else solves
+        self._engine: _Engine = (_Shared if self._may_share() else _Apart)(self)
+
+    def validate(self, lam: float) -> CrossValidation:
+        """Train for every fold held out, and score each on its own rows."""
+        several, classes = self.loss.several, self.classes
+        values = np.empty(
+            (len(self.labels), len(classes)) if several and classes is not None else len(self.labels)
+        )
+        scored = np.empty_like(values)
+        results = []
+        for fold in range(self.folds.number):
+            rows = self.folds.rows(fold)
+            result, margins = self.solve(lam, fold)
+            values[rows] = margins[rows]
+            scored[rows] = metrics.scored(Model.from_result(result), values[rows])
+            results.append(result)
+        targets = _targets(self.data.y, self.labels, classes, self.loss)
+        return CrossValidation(results, values, scored, targets, self.data.groups)
+
+    def score(self, found: CrossValidation, fold: int, metric: str) -> float | int | None:
+        """Score a fold's own rows; None where the metric is undefined on them."""
+        rows = self.folds.rows(fold)
+        values = found.values[rows]
+        if metric == "loss":
+            return self._held_out_loss(rows, values, float(found.results[fold].intercept))
+        if metric == "accuracy" and self.loss.task == "binary":  # without the other metrics, which sort
+            return float(np.mean((values > 0.0) == (self.labels[rows] > 0.0)))
+        return found.metrics_of(rows)[metric]
+
+    def solve(self, lam: float, fold: int) -> tuple[Result, Vector]:
+        """Solve with a fold held out, or none where it is their number; return also all rows' margins."""
+        if self.options["C"] is not None:
+            lam = 1.0 / (self.options["C"] * float(self._rest(fold).sum()))
+        left = max(self._deadline - time.perf_counter(), 1e-9)
+        result, margins = self._engine.solve(lam, fold, left)
         if result.status == "interrupted":
             raise KeyboardInterrupt
-        product = data.matrix.matmat if chosen.several else data.matrix.matvec
-        values[held_out] = (product(result.w) + result.intercept)[held_out]
-        scored[held_out] = metrics.scored(Model.from_result(result), values[held_out])
-        results.append(result)
-    scores.update(scored, _targets(data.y, labels, classes, chosen))
-    return CrossValidation(scores.report(), results, values)
+        self._solves += 1
+        if self.progress is not None:
+            self.progress(FoldDone(self._solves, self._total, fold, result))
+        return result, margins
+
+    def without(self, fold: int) -> Dataset:
+        """Return the data with a fold's weights set to 0; the matrix itself is shared."""
+        rest = copy.copy(self.data)
+        if rest.device == "cpu":
+            rest.matrix = cast("Matrix", Remembering(rest.matrix))
+        if fold < self.folds.number:
+            rest.weights = self._rest(fold)
+        return rest
+
+    def _rest(self, fold: int) -> Vector:
+        rest = np.where(self.folds.fold_of == fold, 0.0, self.weights)
+        if not rest.any():
+            raise DataError("sample weights: all rows outside a fold have weight 0")
+        return rest
+
+    def _held_out_loss(self, rows: npt.NDArray[np.intp], margins: Vector, intercept: float) -> float | None:
+        weights = self.weights[rows]
+        if not weights.any():
+            return None
+        with np.errstate(over="ignore"):
+            mean = float(np.average(self.loss.value(margins, self.labels[rows]), weights=weights))
+        return mean + self.loss.intercept_slope * intercept
+
+    def _may_share(self) -> bool:
+        """Whether cuts hold for all folds, and are cheap beside the passes over the data that they save."""
+        given, (_, d) = self.options, self.data.shape
+        free_intercept = (given["fit_intercept"] or self.loss.needs_intercept) and not given[
+            "penalize_intercept"
+        ]
+        plain = (
+            self.data.device == "cpu"
+            and given["solver"] == "ocas"
+            and given["reg"] == "l2"
+            and not given["positive"]
+            and all(given[name] is None for name in ("l1_ratio", "feature_lambda", "prior"))
+            and given["cuts_per_pass"] == "auto"
+            and not self.loss.several
+            and self.loss.by_rows
+        )
+        cheap = sharing_pays(self.folds.number, d, self.data.nnz)
+        return plain and cheap and not free_intercept and not newton_pays(self.data.matrix, self.loss)
 
 
-def deal(labels: npt.NDArray[np.float64] | None, rows: int, folds: int, seed: int) -> npt.NDArray[np.intp]:
-    """Return the fold of each row: shuffled, then dealt like cards, class by class."""
-    order = np.random.default_rng(seed).permutation(rows)
-    if labels is not None:
-        order = order[np.argsort(labels[order], kind="stable")]
-    fold_of = np.empty(rows, np.intp)
-    fold_of[order] = np.arange(rows) % folds
-    return fold_of
+def sharing_pays(folds: int, features: int, stored: int) -> bool:
+    """Whether cuts of all folds cost less, in Gram entries, than the passes over X that they save."""
+    return folds * KEPT * features <= stored
 
 
-def _targets(
-    y: Any, labels: npt.NDArray[np.float64], classes: npt.NDArray[np.float64] | None, loss: Loss
-) -> Any:
+def deal_for(
+    loss: Loss,
+    labels: Vector,
+    groups: npt.NDArray[np.int64] | None,
+    rows: int,
+    folds: int,
+    seed: int,
+) -> Folds:
+    """Deal rows to folds, whole groups where there are any, else classes evenly where a row has one.
+
+    Raises
+    ------
+    ParameterError
+        If there are not from 2 to as many folds as rows, or groups.
+    """
+    most, what = (rows, "rows") if groups is None else (int(groups.max()) + 1, "groups")
+    if not 2 <= folds <= most:
+        raise ParameterError(f"folds: found {folds}, expected 2 to the number of {what}, {most}")
+    if groups is not None:
+        return by_fold(deal(None, most, folds, seed).fold_of[groups], folds)
+    by_class = loss.task in ("binary", "multiclass", "ordinal")
+    return deal(labels if by_class else None, rows, folds, seed)
+
+
+def _targets(y: Any, labels: Vector, classes: Vector | None, loss: Loss) -> Any:
     """Return the labels as the metrics take them."""
     if loss.task == "novelty":
         return np.zeros(len(labels))
@@ -138,11 +319,100 @@ def _targets(
     return np.asarray(y, np.float64)
 
 
-def _without(data: Dataset, held_out: npt.NDArray[np.bool_]) -> Dataset:
-    """Return the data with some rows' weights set to 0; the matrix is shared."""
-    rest = copy.copy(data)
-    weights = np.ones(data.shape[0]) if data.weights is None else data.weights
-    rest.weights = np.where(held_out, 0.0, weights)
-    if not rest.weights.any():
-        raise DataError("sample weights: all rows outside a fold have weight 0")
-    return rest
+def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
+    """Complete the options of `bmrm.solve` that a cross validation takes."""
+    for name in options:
+        if name not in _DEFAULTS:
+            raise ParameterError(f"{name}: no option of a cross validation")
+    return {**_DEFAULTS, **options}
+
+
+class _Engine(Protocol):
+    """How the solves of a cross validation are done."""
+
+    def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
+        """Solve with a fold held out; return also all rows' margins, intercept included."""
+
+
+class _Apart:
+    """Each fold on its own: its cuts serve all its lam; its first start is another fold's answer."""
+
+    def __init__(self, problem: FoldProblem) -> None:
+        self._problem = problem
+        self._parts: dict[int, Dataset] = {}
+        self._last: dict[int, Result] = {}
+
+    def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
+        problem = self._problem
+        if fold not in self._parts:
+            self._parts[fold] = problem.without(fold)
+        warm = self._last.get(fold) or next(reversed(self._last.values()), None)
+        options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
+        result = solve(self._parts[fold], loss=problem.loss, **options)
+        self._last[fold] = result
+        matrix = self._parts[fold].matrix
+        product = matrix.matmat if problem.loss.several else matrix.matvec
+        return result, np.asarray(product(result.w) + result.intercept)
+
+
+class _Shared:
+    """All folds on one bundle of cuts, each of the risk of one fold's rows."""
+
+    def __init__(self, problem: FoldProblem) -> None:
+        given, data, folds = problem.options, problem.data, problem.folds
+        self._problem = problem
+        self._settings = Settings(
+            given["solver"], given["tol"], given["tol_kind"], given["max_iter"], given["max_time"],
+            given["callback"], data.resolution,
+        )  # fmt: skip
+        rows = data.matrix if folds.is_sorted else RowsByFold(data.matrix, folds)
+        scaling = given["intercept_scaling"] if given["fit_intercept"] else None
+        self._design = rows if scaling is None else WithConstant(cast("Matrix", rows), scaling)
+        self._bundle = FoldBundle(self._design.shape[1], folds.number, given["max_cuts"], data.threads)
+        self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
+        self._last: dict[int, Iterate] = {}
+        self._latest: tuple[Iterate | None, Iterate] | None = None
+
+    def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
+        problem, folds = self._problem, self._problem.folds
+        objective, steps, scale = fold_objective(
+            self._design,
+            problem.loss,
+            L2(lam),
+            self._labels,
+            self._weights,
+            folds.starts,
+            fold,
+            threads=problem.data.threads,
+        )
+        self._bundle.hold_out(fold, scale)
+        settings = replace(self._settings, max_time=max_time)
+        run = BundleMethod(objective, self._bundle, settings, self._start(fold, objective, steps))
+        run.minimise()
+        result = replace(
+            result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
+        )
+        self._latest = self._last.get(fold), run.certified()
+        self._last[fold] = self._latest[1]
+        margins = np.empty(len(self._labels))
+        margins[folds.order] = self._last[fold].margins
+        return result, margins
+
+    def _start(self, fold: int, objective: Objective, steps: FoldSteps) -> Vector:
+        """Return the best of a few points whose margins are known, so that it takes no product.
+
+        They are the fold's last answer, that of the fold solved last, and the former moved as the latter has
+        moved since its answer before: the folds' answers go much the same way from lam to lam.
+        """
+        if self._latest is None:
+            return np.zeros(self._design.shape[1])
+        own, (before, now) = self._last.get(fold), self._latest
+        known = [now]
+        if own is not None:
+            known.append(own)
+            if before is not None:
+                w = own.w + (now.w - before.w)
+                known.append(own._replace(w=w, margins=own.margins + (now.margins - before.margins)))
+        steps.know(known)
+        best: Vector = min(known, key=lambda point: objective.evaluate(point.w).objective).w
+        return best

@@ -19,9 +19,11 @@ from bmrm import _cpu
 from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
 from bmrm.device import room_for_cuts
+from bmrm.host_steps import HostCuts
 from bmrm.losses import ScalarLoss
 from bmrm.objective import LONGEST_STEP, Planes, Searched
-from bmrm.regularizers import Regularizer
+from bmrm.regularizers import Regularizer, Slopes
+from bmrm.separable import StraightLine
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -97,15 +99,17 @@ class DeviceSteps:
         """``lam/2 |w|^2``."""
         return 0.5 * reg.lam * w.square
 
-    def penalty_line(self, reg: Regularizer, w: Resident, end: Resident) -> tuple[float, float]:
-        """Coefficients of the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
-        return reg.lam * end.inner, reg.lam * end.away
+    def penalty_line(self, reg: Regularizer, w: Resident, end: Resident) -> StraightLine:
+        """Return the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
+        return StraightLine(reg.lam * end.inner, reg.lam * end.away)
 
     def search(
-        self, z: Resident, end: Resident, penalty: tuple[float, float], first: float, accuracy: float
+        self, z: Resident, end: Resident, penalty: Slopes, first: float, accuracy: float, content: float
     ) -> tuple[Resident, Searched]:
         """Minimise J along a line; return the direction too."""
-        step, risk, moved = self.problem.search(z, end, *penalty, first, LONGEST_STEP, accuracy)
+        assert isinstance(penalty, StraightLine)
+        assert not content
+        step, risk, moved = self.problem.search(z, end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy)
         return end, Searched(step, moved, risk)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
@@ -194,3 +198,7 @@ class DeviceCuts:
     def get(self) -> Vector:
         """Gradients of the cuts in use, on the host, shape (size, width)."""
         return self.problem.get_cuts(self.size)
+
+    def only(self, kept: NDArray[np.intp]) -> HostCuts:
+        """Return a store on the host with copies of some of the cuts."""
+        return HostCuts.of(np.asarray(self.get()[kept], np.float64), threads=1)

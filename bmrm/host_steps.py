@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _cpu
-from bmrm.linesearch import bracket_minimum
+from bmrm.linesearch import search_ray
 from bmrm.losses.base import RowRisk
 from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
-from bmrm.regularizers import Regularizer
+from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
 
 Vector = NDArray[np.float64]
@@ -29,10 +29,12 @@ class HostSteps:
     design : Design
     risk : RowRisk
         The loss bound to labels and weights.
+    cut_of : RowRisk, optional
+        What cutting planes are taken of, where it is not ``risk``.
     """
 
-    def __init__(self, design: Design, risk: RowRisk) -> None:
-        self.design, self.rows = design, risk
+    def __init__(self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None) -> None:
+        self.design, self.rows, self.cut_of = design, risk, cut_of or risk
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -66,23 +68,20 @@ class HostSteps:
         """``lam Omega(w)``."""
         return reg.value(w)
 
-    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> tuple[float, float]:
-        """Coefficients of the derivative of ``lam Omega`` along ``w + t (end - w)``."""
+    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> Slopes:
+        """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
         return reg.line(w, end - w)
 
     def search(
-        self, z: Vector, end: Vector, penalty: tuple[float, float], first: float, accuracy: float
+        self, z: Vector, end: Vector, penalty: Slopes, first: float, accuracy: float, content: float
     ) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too."""
         dz = self.direction(z, end)
-        p, q = penalty
 
         def slope(t: float) -> float:
-            return p + q * t + self.rows.slope(z, dz, t, 0.0)[0]
+            return penalty.slope(t) + self.rows.slope(z, dz, t, 0.0)[0]
 
-        step, start = 0.0, slope(0.0)
-        if start < 0.0:
-            step = min(bracket_minimum(slope, 0.0, first, accuracy, start).nearest, LONGEST_STEP)
+        step = search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
         risk, moved = self.risk(z, dz, step, 0.0)
         return dz, Searched(step, moved, risk)
 
@@ -114,7 +113,7 @@ class HostSteps:
     ) -> Planes:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         along, step = (z, 0.0) if dz is None else (dz, t)
-        values, slopes = self.rows.cut(z, along, step, 0.0, starts, self._derivatives[0])
+        values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
     def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Planes:
@@ -188,3 +187,14 @@ class HostCuts:
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width); a view."""
         return self._rows[: self.size]
+
+    def only(self, kept: NDArray[np.intp]) -> HostCuts:
+        """Return a store of its own with copies of some of the cuts."""
+        return HostCuts.of(self._rows[kept], self.threads)
+
+    @classmethod
+    def of(cls, gradients: Vector, threads: int) -> HostCuts:
+        """Make a store of an array of gradients, which it keeps."""
+        cuts = cls(gradients.shape[1], threads)
+        cuts._rows, cuts.size = gradients, len(gradients)
+        return cuts

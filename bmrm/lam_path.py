@@ -1,18 +1,87 @@
 """A path of regularisation strengths on one resident data set."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from bmrm.dataset import Dataset
 from bmrm.errors import ParameterError
 from bmrm.result import Result
 from bmrm.structured import Examples
+from bmrm.tables import table
 from bmrm.training import solve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads")
 
 
-def path(X: Any, y: Any = None, lams: Sequence[float] = (), **options: Any) -> list[Result]:
+class LamDone(NamedTuple):
+    """One solve of a path, as a progress function sees it."""
+
+    done: int
+    total: int
+    result: Result
+
+
+class Path(Sequence[Result]):
+    """The results of a path, in the order in which its lam were given.
+
+    ``str(path)`` is a table with a line a lam, strongest first.
+
+    Attributes
+    ----------
+    results : tuple of Result
+        Each has a bundle of its own: copies of the cuts that held mass at its end, and of no later ones. So a
+        warm start from it is what it was when that lam was solved, whatever came after.
+    lams : tuple of float
+    """
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self.results = tuple(results)
+        self.lams = tuple(result.lam for result in self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> Path: ...
+    def __getitem__(self, index: int | slice) -> Result | Path:
+        return Path(self.results[index]) if isinstance(index, slice) else self.results[index]
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __repr__(self) -> str:
+        return f"Path(lams={list(self.lams)})"
+
+    def __str__(self) -> str:
+        rows = []
+        for r in sorted(self.results, key=lambda result: -result.lam):
+            numbers = (f"{r.lam:.4g}", f"{r.objective:.8g}", f"{r.lower_bound:.8g}", f"{r.gap:.1e}")
+            rows.append([*numbers, str(r.n_iter), f"{r.timings['total']:.3f}", r.status])
+        return table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw objective and norm of the weights over lam; see `bmrm.plots.plot_path`."""
+        from bmrm.plots import plot_path
+
+        return plot_path(self, ax)
+
+
+def path(
+    X: Any,
+    y: Any = None,
+    lams: Sequence[float] = (),
+    *,
+    progress: Callable[[LamDone], object] | None = None,
+    **options: Any,
+) -> Path:
     """Solve for several lam, strongest first, each from the last one's answer and cuts.
 
     Cuts bound the risk from below whatever lam is, so what one lam learned holds for the next.
@@ -23,13 +92,16 @@ def path(X: Any, y: Any = None, lams: Sequence[float] = (), **options: Any) -> l
         As for `bmrm.solve`.
     lams : sequence of float
         Strengths, in any order.
+    progress : callable, optional
+        Called with a `LamDone` after each solve.
     **options
         Any other argument of `bmrm.solve` but ``lam``, ``C`` and ``warm_start``.
 
     Returns
     -------
-    list of Result
-        In the order of ``lams``; their bundles are one and the same.
+    Path
+        The results, in the order of ``lams``. After an interrupt, those so far: the last one has status
+        "interrupted".
 
     Raises
     ------
@@ -55,6 +127,12 @@ def path(X: Any, y: Any = None, lams: Sequence[float] = (), **options: Any) -> l
         raise ParameterError("y: give it to the Dataset, not to path")
     found: dict[float, Result] = {}
     last = None
-    for lam in sorted(set(lams), reverse=True):
-        last = found[lam] = solve(X, lam=lam, warm_start=last, **options)
-    return [found[lam] for lam in lams]
+    ordered = sorted(set(lams), reverse=True)
+    for done, lam in enumerate(ordered, 1):
+        last = solve(X, lam=lam, warm_start=last, **options)
+        found[lam] = replace(last, bundle=last.bundle.active())
+        if progress is not None:
+            progress(LamDone(done, len(ordered), found[lam]))
+        if last.status == "interrupted":
+            break
+    return Path([found[lam] for lam in lams if lam in found])

@@ -95,6 +95,49 @@ def bracket_minimum(
     return _shrink(slope, Bracket(far, slope_far, near, slope_near), accuracy)
 
 
+def search_ray(
+    slope: Callable[[float], float],
+    first: float,
+    accuracy: float,
+    *,
+    end: float,
+    longest: float,
+    content: float = 0.0,
+) -> float:
+    """Minimise a convex function on ``0 <= t <= min(end, longest)``.
+
+    Parameters
+    ----------
+    slope : callable
+        A subgradient of the function at a point.
+    first : float
+        First step to try.
+    accuracy : float
+        The value at the step returned exceeds the minimum by no more than this.
+    end : float
+        Where the function's domain ends, if it does: there its slope may still be negative.
+    longest : float
+        The longest step that makes sense.
+    content : float, default 0
+        Where ``first`` leaves no more than this share of the slope, it is taken as it is.
+
+    Examples
+    --------
+    >>> from bmrm.linesearch import search_ray
+    >>> search_ray(lambda t: 2 * (t - 3), 1.0, 1e-12, end=2.0, longest=100.0)
+    2.0
+    """
+    start = slope(0.0)
+    if not start < 0.0:
+        return 0.0
+    last = min(end, longest)
+    if content and first <= last and abs(slope(first)) <= -content * start:
+        return first
+    if end <= longest and slope(last) <= 0.0:
+        return last
+    return min(bracket_minimum(slope, 0.0, min(first, last), accuracy, start).nearest, last)
+
+
 def _shrink(slope: Callable[[float], float], bracket: Bracket, accuracy: float) -> Bracket:
     # The Illinois correction halves the remembered slope of an end that stays; the true ones are kept apart.
     weight_low = weight_high = 1.0

@@ -296,6 +296,49 @@ class NoveltyMetrics:
         return {"rows": self._rows, "novel": self._novel, "novel_fraction": fraction}
 
 
+class ProbabilityMetrics:
+    """Log loss and Brier score of probabilities of the larger label.
+
+    Parameters
+    ----------
+    classes : tuple of float
+        The labels (negative, positive). A row with another label has no part.
+
+    References
+    ----------
+    Brier, Monthly Weather Review 78 (1950) 1. Good, J. R. Statist. Soc. B 14 (1952) 107.
+
+    Examples
+    --------
+    >>> metrics = ProbabilityMetrics((-1.0, 1.0))
+    >>> metrics.update(np.array([0.5, 0.5]), np.array([1.0, -1.0]))
+    >>> metrics.report()
+    {'log_loss': 0.6931471805599453, 'brier': 0.25}
+    """
+
+    def __init__(self, classes: tuple[float, float]) -> None:
+        self._classes = classes
+        self._rows = 0
+        self._logarithms = 0.0
+        self._squares = 0.0
+
+    def update(self, probability: Vector, y: Vector) -> None:
+        """Add rows: probabilities and labels, each of shape (m,)."""
+        known = np.isin(y, self._classes)
+        p, positive = probability[known], y[known] == self._classes[1]
+        right = np.where(positive, p, 1.0 - p)
+        self._rows += len(p)
+        # Certainty that is wrong would cost infinity: no probability counts as less than the rounding of 1.
+        self._logarithms -= float(np.log(np.maximum(right, np.finfo(float).eps)).sum())
+        self._squares += float(((1.0 - right) ** 2).sum())
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``log_loss`` and ``brier``, means over the rows."""
+        if not self._rows:
+            return {"log_loss": None, "brier": None}
+        return {"log_loss": self._logarithms / self._rows, "brier": self._squares / self._rows}
+
+
 class OrdinalMetrics:
     """Accuracy of predicted classes, and how far off they are.
 

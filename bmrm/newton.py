@@ -12,17 +12,28 @@ is only a place to look at: objective, cuts and bound do not rest on it.
 
 With an intercept b that is minimised out, the Hessian of min_b J(w, b) is the Schur complement of b in that
 of J(w, b).
+
+Where X is wide H is not formed: conjugate gradients take a product with X and one with X' a step (Steihaug,
+SIAM J. Numer. Anal. 20 (1983) 626; Lin, Weng, Keerthi, JMLR 9 (2008) 627).  Under a penalty with kinks they
+run on the features that are free to move with the signs that they have, what crosses a kink stops there
+(Andrew, Gao, ICML 2007, 33, for the choice of the signs), and steps of the proximal gradient between find the
+face (as in More, Toraldo, SIAM J. Optim. 1 (1991) 93, for bounds).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _qp
 from bmrm.host_steps import HostSteps
+from bmrm.linesearch import bracket_minimum
 from bmrm.losses import Loss
 from bmrm.objective import Design, Iterate, Objective
+from bmrm.regularizers import Regularizer, Slopes
+from bmrm.separable import Face
+from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 
@@ -31,14 +42,31 @@ WORK = 24.0
 a pass takes two, and some fifty are spared."""
 
 
+CG_STEPS, FORCING = 100, 0.05
+"""Most steps of conjugate gradients for a point, and the share of the slope at which they end."""
+
+FINISH = 1e-3
+"""Relative gap below which such points beat the cutting-plane model under an l2 penalty."""
+
+
 def newton_pays(design: Design, loss: Loss) -> bool:
     """Whether the loss is smooth and X so narrow that the Hessian costs no more than a few passes."""
     d = design.shape[1]
     return loss.smooth and design.weighted_gram_work + d**3 / 6 <= WORK * design.nnz
 
 
+def newton_begins(design: Design, loss: Loss, reg: Regularizer) -> float:
+    """Return the relative gap at which Newton's points begin to pay: any, none, or that of a finish.
+
+    On a GPU there are no second derivatives.
+    """
+    if not (loss.smooth and np.isfinite(design.weighted_gram_work)):
+        return 0.0
+    return np.inf if reg.sparse or newton_pays(design, loss) else FINISH
+
+
 def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
-    """Return the minimiser of the quadratic model of J at a point.
+    """Return the minimiser of the quadratic model of J at a point, or a point near it where X is wide.
 
     Parameters
     ----------
@@ -52,6 +80,13 @@ def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector 
     ndarray of shape (n_features,), or None
         None where rounding or overflow leave no positive definite Hessian.
     """
+    narrow = newton_pays(objective.design, objective.loss)
+    w = (_with_hessian if narrow else _with_products)(objective, at, gradient)
+    return None if w is None or not np.isfinite(w).all() else w
+
+
+def _with_hessian(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
+    """Form the Hessian."""
     design, reg, steps = objective.design, objective.reg, objective.steps
     assert isinstance(steps, HostSteps)
     m, d = design.shape
@@ -62,9 +97,90 @@ def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector 
         mixed = np.empty((1, d))
         design.rmatvec_blocks(s, np.array([0, m], np.int64), mixed)
         hessian -= mixed.T * (mixed / total)
-    hessian[np.diag_indices(d)] += reg.curvature(at.w)
-    step = gradient + reg.gradient(at.w)
-    if not _qp.cholesky_solve(hessian, step) or not np.isfinite(step).all():
-        return None
-    w: Vector = at.w - step
-    return w
+    return reg.quadratic_minimiser(hessian, gradient, at.w)
+
+
+def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
+    """Minimise by conjugate gradients on products with X alone, on one face of the penalty after another."""
+    design, steps = objective.design, objective.steps
+    assert isinstance(steps, HostSteps)
+    m, d = design.shape
+    everything = np.array([0, m], np.int64)
+    s, margins, product = np.empty(m), np.empty(m), np.empty((1, d))
+    total = steps.rows.curvature(at.margins, at.intercept, s)
+
+    def times(v: Vector) -> Vector:
+        design.matvec(v, margins)
+        if objective.profile and total > 0.0:
+            np.subtract(margins, dot(s, margins) / total, out=margins)
+        np.multiply(margins, s, out=margins)
+        design.rmatvec_blocks(margins, everything, product)
+        return np.array(product[0])
+
+    reg = objective.reg
+    w, slope, budget, first, bend = at.w, gradient, CG_STEPS, 0.0, 0.0
+
+    def move(to: Vector) -> bool:
+        """Go towards a point as far as the quadratic model falls."""
+        nonlocal w, slope, budget, bend
+        way = to - w
+        image, budget = times(way), budget - 1
+        size, q = dot(way, way), dot(way, image)
+        t = _content_step(reg.line(w, way), dot(slope, way), q)
+        if t > 0.0:
+            w, slope, bend = w + t * way, slope + t * image, q / size
+        return t > 0.0
+
+    while budget > 0:
+        face = reg.face(w, slope)
+        residual = np.where(face.free, -face.slope, 0.0)
+        size = dot(residual, residual)
+        first = first or size
+        if size <= FORCING**2 * first:
+            break
+        bend = bend or dot(residual, times(residual)) / size
+        # A step of the proximal gradient finds the face, if it is not everything; the other minimises on it.
+        found = not face.free.all() and bend > 0.0 and move(reg.proximal(w, slope, bend))
+        face = reg.face(w, slope)
+        residual = np.where(face.free, -face.slope, 0.0)
+        wanted = FORCING**2 * dot(residual, residual)
+        step, budget = _conjugate_gradients(times, face, residual, wanted, budget)
+        # Where too much stops at kinks, the way there may rise at once; the straight one never does.
+        if not (move(reg.land(w, step, face)) or move(reg.project(w + step)) or found):
+            break
+    return None if w is at.w else w
+
+
+def _content_step(line: Slopes, p: float, q: float) -> float:
+    """Return 1 where that step gains most of what there is on the line, else the best one.
+
+    The quadratic has the derivative ``p + q t`` there.
+    """
+
+    def slope(t: float) -> float:
+        return p + q * t + line.slope(t)
+
+    first = slope(0.0)
+    if not first < 0.0:
+        return 0.0
+    if line.end >= 1.0 and abs(slope(1.0)) <= -0.5 * first:
+        return 1.0
+    return min(line.end, bracket_minimum(slope, 0.0, 1.0, 0.0, first).nearest)
+
+
+def _conjugate_gradients(
+    times: Callable[[Vector], Vector], face: Face, residual: Vector, wanted: float, budget: int
+) -> tuple[Vector, int]:
+    """Return a step on the face that leaves a squared slope ``wanted``, and the budget that it leaves."""
+    step, direction, size = np.zeros(len(residual)), residual.copy(), dot(residual, residual)
+    while size > wanted and budget > 0:
+        image = np.where(face.free, times(direction) + face.curvature * direction, 0.0)
+        budget -= 1
+        bend = dot(direction, image)
+        if not 0.0 < bend < np.inf:
+            break
+        step += (size / bend) * direction
+        residual -= (size / bend) * image
+        last, size = size, dot(residual, residual)
+        direction = residual + (size / last) * direction
+    return step, budget

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from bmrm.columns import Columns
 from bmrm.dataset import WithConstant
 from bmrm.errors import DataError
-from bmrm.linesearch import Bracket, bracket_minimum
+from bmrm.linesearch import Bracket, bracket_minimum, search_ray
 from bmrm.losses import Loss
-from bmrm.regularizers import Regularizer
+from bmrm.regularizers import Regularizer, Slopes
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -121,13 +121,13 @@ class Steps(Protocol):
     def penalty(self, reg: Regularizer, w: Weights) -> float:
         """``lam Omega(w)``."""
 
-    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> tuple[float, float]:
-        """Coefficients of the derivative of ``lam Omega`` along ``w + t (end - w)``."""
+    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> Slopes:
+        """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
 
     def search(
-        self, z: Margins, end: Margins, penalty: tuple[float, float], first: float, accuracy: float
+        self, z: Margins, end: Margins, penalty: Slopes, first: float, accuracy: float, content: float
     ) -> tuple[Margins, Searched]:
-        """Minimise J along a line; return the direction too."""
+        """Minimise J along a line, see `search_ray`; return the direction too."""
 
     def slope(self, z: Margins, dz: Margins, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
@@ -280,7 +280,7 @@ class Line:
         self._margins, self._dz = margins, None
         self._searched: Searched | None = None
 
-    def search(self, first: float, accuracy: float) -> float:
+    def search(self, first: float, accuracy: float, content: float = 0.0) -> float:
         """Minimise J along the line, 0 <= t <= 100, from stored margins alone: no product with X.
 
         Parameters
@@ -289,27 +289,28 @@ class Line:
             First step to try.
         accuracy : float
             J at the step returned exceeds the minimum on the ray by no more than this.
+        content : float, default 0
+            Where ``first`` leaves no more than this share of the slope, it is taken as it is.
         """
         objective, steps = self.objective, self.objective.steps
         accuracy *= objective.loss.search_slack
-        p, q = steps.penalty_line(objective.reg, self.best.w, self.end)
+        penalty = steps.penalty_line(objective.reg, self.best.w, self.end)
         if not objective.profile:
-            self._dz, self._searched = steps.search(self.best.margins, self._margins, (p, q), first, accuracy)
+            self._dz, self._searched = steps.search(
+                self.best.margins, self._margins, penalty, first, accuracy, content
+            )
             return self._searched.step
         z, dz = self.best.margins, self._direction()
 
         def slope(t: float) -> float:
-            return p + q * t + objective._profiled_slope(z, dz, t, accuracy)
+            return penalty.slope(t) + objective._profiled_slope(z, dz, t, accuracy)
 
-        start = slope(0.0)
-        if not start < 0.0:
-            return 0.0
-        return min(bracket_minimum(slope, 0.0, first, accuracy, start).nearest, LONGEST_STEP)
+        return search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
 
     def at(self, t: float, accuracy: float) -> Iterate:
         """Evaluate J at a point of the line; with a profiled intercept to within ``accuracy``."""
         objective = self.objective
-        w = objective.steps.between(self.best.w, self.end, t)
+        w = objective.reg.project(objective.steps.between(self.best.w, self.end, t))
         if self._searched is not None and self._searched.step == t:
             _, moved, risk = self._searched
             return Iterate(w, moved, 0.0, objective._whole(w, risk, 0.0))

@@ -1,42 +1,110 @@
 """Regularisers: what the solver and the bundle ask of ``lam * Omega(w)``.
 
-A regulariser knows nothing of losses.  It gives its value, its two coefficients on a line (so that a line
-search needs no vector work), its derivatives, and the minimiser of ``lam * Omega(w) + <a, w>``, which is
-where a bundle's dual lives.
+A regulariser knows nothing of losses.  It gives its value, its derivative on a line as a function of the
+step alone (so that a line search needs no vector work), the minimiser of a quadratic model of the risk, and
+that of the cutting-plane model with a lower bound on it: each kind has an inner solver of its own.
+
+    l2            lam s_j / 2 (w_j - w0_j)^2, summed over the features
+    l1            lam s_j |w_j - w0_j|
+    elastic_net   lam s_j (rho |w_j - w0_j| + (1 - rho) / 2 (w_j - w0_j)^2),  rho = l1_ratio
+
+with s = 1 and w0 = 0 where nothing else is said; ``positive`` adds w >= 0.  A feature with s_j = 0 is not
+penalised.
 """
 
-from typing import Protocol
+from __future__ import annotations
+
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.errors import ParameterError
+from bmrm import _cpu, _qp
+from bmrm.errors import DataError, ParameterError
+from bmrm.inner_lp import LinearModel
+from bmrm.inner_qp import CutModel, Maximum, combination, piecewise, quadratic
+from bmrm.separable import BentLine, Face, Separable, StraightLine
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
-NAMES = ("l2",)
+NAMES = ("l2", "l1", "elastic_net")
+
+L1_RATIO = 0.5
+"""Default share of the l1 norm in the elastic net."""
+
+RADIUS = 1e3
+"""Weights without a penalty are certified to be the best ones within this distance of the prior mean."""
+
+
+LEAST_MU = 1e-6
+"""Smallest weight of the proximal term, as a share of the first one."""
+
+MULTIPLIER_STEPS = 10
+"""Most steps of the method of multipliers in a pass."""
+
+
+class Slopes(Protocol):
+    """The derivative of ``lam * Omega`` on a line ``w + t dw``, t >= 0."""
+
+    @property
+    def end(self) -> float:
+        """The largest t at which the line is in the domain."""
+
+    def slope(self, t: float) -> float:
+        """Return a subgradient at ``t``."""
 
 
 class Regularizer(Protocol):
-    """``lam * Omega(w)`` for a fixed lam."""
+    """``lam * Omega(w)`` for a fixed lam, and for one solve."""
 
     name: str
     lam: float
+    sparse: bool
+    """Whether weights can be exactly those of the prior mean."""
+    needs_floor: bool
+    """Whether a certificate needs a number that no risk is below."""
+
+    @property
+    def params(self) -> dict[str, float | bool]:
+        """What there is to tell beside name and lam."""
+
+    def start(self, n_features: int) -> Vector:
+        """Return the point to start from: the prior mean."""
 
     def value(self, w: Vector) -> float:
         """``lam * Omega(w)``."""
 
-    def line(self, w: Vector, dw: Vector) -> tuple[float, float]:
-        """``(p, q)`` with the derivative of ``lam * Omega(w + t dw)`` equal to ``p + q t``."""
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point of the domain."""
 
-    def gradient(self, w: Vector) -> Vector:
-        """Gradient of ``lam * Omega`` at ``w``."""
+    def trim(self, w: Vector, sparser: Vector) -> Vector:
+        """Return ``w`` with those features on a kink that ``sparser`` has there."""
 
-    def curvature(self, w: Vector) -> float:
-        """Second derivative of ``lam * Omega`` at ``w``, the same in every coordinate."""
+    def line(self, w: Vector, dw: Vector) -> Slopes:
+        """Return the derivative of ``lam * Omega(w + t dw)``."""
+
+    def quadratic_minimiser(self, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:
+        """Return the v that minimises ``lam Omega(v) + <gradient, v - w> + (v - w)' hessian (v - w) / 2``.
+
+        ``hessian`` is overwritten.  None where rounding leaves no minimum.
+        """
+
+    def face(self, w: Vector, gradient: Vector) -> Face:
+        """Return where the penalty is smooth around ``w``, for a descent of the risk with ``gradient``."""
+
+    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+        """Return ``w + step``, or where it leaves the face."""
+
+    def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
+        """Return the v that minimises ``lam Omega(v) + <slope, v - w> + bend / 2 |v - w|^2``."""
 
     def minimiser(self, a: Vector) -> Vector:
         """Return the w that minimises ``lam * Omega(w) + <a, w>``."""
+
+    def minimise_model(
+        self, planes: CutModel, best: float, rel_tol: float, centre: Vector
+    ) -> tuple[Vector, float]:
+        """Minimise ``lam Omega(w) + sum_p max_i <a_i, w> + b_i``; see `Bundle.minimise`."""
 
 
 class L2:
@@ -54,35 +122,332 @@ class L2:
     """
 
     name = "l2"
+    sparse = needs_floor = False
 
     def __init__(self, lam: float) -> None:
-        if not 0.0 < lam < np.inf:
-            raise ParameterError(f"lam: found {lam:g}, expected a positive number")
-        self.lam = float(lam)
+        self.lam = _strength(lam)
+
+    @property
+    def params(self) -> dict[str, float | bool]:
+        """None."""
+        return {}
+
+    def start(self, n_features: int) -> Vector:
+        """Return zeros."""
+        return np.zeros(n_features)
 
     def value(self, w: Vector) -> float:
         """``lam/2 |w|^2``."""
         return 0.5 * self.lam * dot(w, w)
 
-    def line(self, w: Vector, dw: Vector) -> tuple[float, float]:
-        """Coefficients of the derivative along ``w + t dw``."""
-        return self.lam * dot(w, dw), self.lam * dot(dw, dw)
+    def project(self, w: Vector) -> Vector:
+        """Return ``w``: the domain is everything."""
+        return w
 
-    def gradient(self, w: Vector) -> Vector:
-        """``lam w``."""
-        return self.lam * w
+    def trim(self, w: Vector, sparser: Vector) -> Vector:
+        """Return ``w``: there are no kinks."""
+        return w
 
-    def curvature(self, w: Vector) -> float:
-        """Return ``lam``."""
-        return self.lam
+    def line(self, w: Vector, dw: Vector) -> StraightLine:
+        """Return the derivative along ``w + t dw``."""
+        return StraightLine(self.lam * dot(w, dw), self.lam * dot(dw, dw))
+
+    def quadratic_minimiser(self, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:
+        """Return ``w - (hessian + lam I)^{-1} (gradient + lam w)``."""
+        hessian[np.diag_indices(len(w))] += self.lam
+        step = gradient + self.lam * w
+        return w - step if _qp.cholesky_solve(hessian, step) else None
+
+    def face(self, w: Vector, gradient: Vector) -> Face:
+        """Everything, with slope ``gradient + lam w`` and curvature lam."""
+        return Face(np.ones(len(w), bool), gradient + self.lam * w, self.lam)
+
+    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+        """Return ``w + step``."""
+        return w + step
+
+    def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
+        """Return ``(bend w - slope) / (bend + lam)``."""
+        return (bend * w - slope) / (bend + self.lam)
+
+    def minimise_model(
+        self, planes: CutModel, best: float, rel_tol: float, centre: Vector
+    ) -> tuple[Vector, float]:
+        """Minimise the model: one QP."""
+        quadratic(planes, self.lam, best, rel_tol)
+        return planes.minimiser(self, centre)
 
     def minimiser(self, a: Vector) -> Vector:
         """Return ``-a / lam``."""
         return a / -self.lam
 
 
-def get(name: str, lam: float) -> Regularizer:
-    """Make a regulariser from its name."""
+class Penalised:
+    """Any other one: a sum over features of kinks, parabolas and intervals.
+
+    Parameters
+    ----------
+    name : str
+    lam : float
+    penalty : Separable
+    params : dict of str to float or bool
+
+    Attributes
+    ----------
+    radius : float
+        Features without a penalty are certified within this distance of the prior mean; infinite where
+        there are none.
+    """
+
+    def __init__(self, name: str, lam: float, penalty: Separable, params: dict[str, float | bool]) -> None:
+        self.name, self.lam, self.penalty, self.params = name, lam, penalty, params
+        self.sparse = bool(penalty.l1.any())
+        self._flat = penalty.l2 == 0.0
+        self.needs_floor = bool(self._flat.any())
+        self._mu = self._least_mu = 0.0
+        self._gap = np.inf
+        self._linear = LinearModel(penalty) if not penalty.l2.any() else None
+        free = penalty.free
+        self._free = np.flatnonzero(free)
+        self.radius = RADIUS if free.any() else np.inf
+        self._certified = penalty._replace(
+            low=np.where(free, np.maximum(penalty.low, penalty.prior - self.radius), penalty.low),
+            high=np.where(free, np.minimum(penalty.high, penalty.prior + self.radius), penalty.high),
+        )
+
+    def start(self, n_features: int) -> Vector:
+        """Return the prior mean, or the point of the domain that is nearest to it."""
+        return self.project(self.penalty.prior)
+
+    def value(self, w: Vector) -> float:
+        """``lam * Omega(w)``."""
+        return self.penalty.value(w)
+
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point of the domain."""
+        return self.penalty.project(w)
+
+    def trim(self, w: Vector, sparser: Vector) -> Vector:
+        """Return ``w`` with those features at the prior mean or at an end that ``sparser`` has there."""
+        p = self.penalty
+        kept = (sparser == p.prior) & (p.l1 > 0.0) | (sparser == p.low) | (sparser == p.high)
+        return np.where(kept, sparser, w)
+
+    def line(self, w: Vector, dw: Vector) -> BentLine:
+        """Return the derivative along ``w + t dw``."""
+        return self.penalty.line(w, dw)
+
+    def quadratic_minimiser(self, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:
+        """Minimise by coordinate descent and steps on the face that it finds."""
+        penalty = self.penalty
+        hessian[np.diag_indices(len(w))] += penalty.l2
+        found = penalty.project(w)
+        slope = gradient + penalty.smooth_gradient(w)
+        _qp.penalised_quadratic(hessian, slope, penalty.l1, penalty.prior, penalty.low, penalty.high, found)
+        return found
+
+    def face(self, w: Vector, gradient: Vector) -> Face:
+        """Return the features that may move; see `Separable.face`."""
+        return self.penalty.face(w, gradient)
+
+    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+        """Return ``w + step``; a feature that would cross its kink stops there."""
+        return self.penalty.land(w, step, face)
+
+    def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
+        """Shrink the step that a slope takes from ``w``."""
+        return self.penalty.minimiser(slope, np.full(len(w), bend), w)
+
+    def minimiser(self, a: Vector) -> Vector:
+        """Return the w that minimises ``lam * Omega(w) + <a, w>``."""
+        return self.penalty.minimiser(a)
+
+    def minimise_model(
+        self, planes: CutModel, best: float, rel_tol: float, centre: Vector
+    ) -> tuple[Vector, float]:
+        """Minimise the model, near ``centre`` where the penalty has no curvature."""
+        last = np.empty(planes.groups, np.intp)
+        last[planes.blocks] = np.arange(len(planes.blocks))
+        newest = np.zeros(len(planes.alpha))
+        newest[last] = 1.0
+        bound = self._bound(planes, newest)
+        if not self._flat.any():
+            found = piecewise(planes, self.penalty, None, centre, best, rel_tol)
+            return found.w, max(bound, self._bound(planes, planes.alpha))
+        if self._mu == 0.0:
+            self._mu = self._first_mu(planes, best, bound)
+            self._least_mu = LEAST_MU * self._mu
+        mu = np.where(self._flat, self._mu, 0.0)
+        found = piecewise(planes, self.penalty, mu, centre, best, rel_tol)
+        bound = max(bound, self._bound(planes, planes.alpha))
+        if best - bound > 0.5 * self._gap:
+            bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
+        self._gap = min(self._gap, best - bound)
+        self._adapt(best - found.value)
+        return found.w, bound
+
+    def _sharper_bound(
+        self, planes: CutModel, mu: Vector, found: Maximum, best: float, rel_tol: float
+    ) -> float:
+        """Return the best bound of the planes, without the proximal term."""
+        if self._linear is not None:
+            return self._linear.bound(planes, found.a, self._bound)
+        bound = -np.inf
+        for _ in range(MULTIPLIER_STEPS):
+            # What is left of the slope is mu times the last move: the method of multipliers (Rockafellar,
+            # Math. Oper. Res. 1 (1976) 97) for the condition that a feature without penalty has no slope.
+            found = piecewise(planes, self.penalty, mu, found.w, best, rel_tol)
+            bound = max(bound, self._bound(planes, planes.alpha))
+            if found.value - bound <= rel_tol * (best - bound):
+                break
+        return bound
+
+    def _bound(self, planes: CutModel, alpha: Vector) -> float:
+        """Return what the mean plane certifies, also once its slope is taken out where nothing holds it."""
+        a, offset = combination(planes, alpha)
+        bound = self._certified.lower_bound(a, offset, planes.floor)
+        if not len(self._free):
+            return bound
+        levelled = self._level(planes, alpha, a)
+        return max(bound, self._certified.lower_bound(*combination(planes, levelled), planes.floor))
+
+    def _level(self, planes: CutModel, alpha: Vector, a: Vector) -> Vector:
+        """Return a mean near ``alpha`` that has hardly any slope in features without a penalty.
+
+        Of all changes of alpha that cancel the slope and keep the sums, it takes the smallest one relative to
+        alpha itself.
+        """
+        inside = np.flatnonzero(alpha)
+        k, groups = len(self._free), planes.groups
+        conditions = np.zeros((k + groups, len(inside)))
+        conditions[:k] = planes.gradients[np.ix_(inside, self._free)].T
+        conditions[k + planes.blocks[inside], np.arange(len(inside))] = 1.0
+        conditions *= alpha[inside]
+        change = -np.append(a[self._free], np.zeros(groups))
+        if not _qp.cholesky_solve(_cpu.gram(conditions, conditions, threads=planes.threads), change):
+            return alpha
+        levelled = alpha.copy()
+        levelled[inside] *= np.maximum(0.0, 1.0 + _cpu.combine(conditions, change, threads=planes.threads))
+        sums = np.bincount(planes.blocks, levelled, groups)
+        if not (np.isfinite(levelled).all() and (sums > 0.0).all()):
+            return alpha
+        return np.asarray(levelled / sums[planes.blocks])
+
+    def _first_mu(self, planes: CutModel, best: float, bound: float) -> float:
+        """Return the mu at which the first step closes half the gap, were the plane all there is."""
+        a, _ = combination(planes, planes.alpha)
+        beyond = np.maximum(0.0, np.abs(a) - self.penalty.l1)[self._flat]
+        gap = best - max(bound, planes.floor)
+        return max(dot(beyond, beyond), 1e-300) / (gap if 0.0 < gap < np.inf else max(abs(best), 1.0))
+
+    def _adapt(self, fall: float) -> None:
+        """Let the model's minimiser be where the model promises about half of what the gap leaves."""
+        if 0.0 < self._gap < np.inf:
+            change = min(4.0, max(0.25, 2.0 * fall / self._gap))
+            self._mu = max(self._least_mu, change * self._mu)
+
+
+def _strength(lam: float) -> float:
+    if not 0.0 < lam < np.inf:
+        raise ParameterError(f"lam: found {lam:g}, expected a positive number")
+    return float(lam)
+
+
+def get(
+    name: str,
+    lam: float,
+    n_features: int,
+    *,
+    l1_ratio: float | None = None,
+    positive: bool = False,
+    feature_lambda: Any = None,
+    prior: Any = None,
+    columns: int = 1,
+    intercepts: int = 0,
+) -> Regularizer:
+    """Make a regulariser from its name and options.
+
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`.
+    lam : float
+        Strength, positive.
+    n_features : int
+    l1_ratio : float, optional
+        Of the elastic net, in [0, 1]; default `L1_RATIO`.
+    positive : bool, default False
+        Keep weights at least 0.
+    feature_lambda : array_like of shape (n_features,), optional
+        Factors of lam, at least 0; 0 leaves a feature without a penalty.
+    prior : array_like of shape (n_features,), (n_features, columns) or all weights, optional
+        Weights to regularise towards.
+    columns : int, default 1
+        Weights of each feature, one for each class.
+    intercepts : int, default 0
+        Weights at the end that are intercepts: with strength 1 and of either sign.
+
+    Raises
+    ------
+    ParameterError
+        For a name, a strength or a share that is none.
+    DataError
+        For strengths or a prior mean that do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> get("l1", 0.5, 2, feature_lambda=[1.0, 0.0]).value(np.array([3.0, 4.0]))
+    1.5
+    """
     if name not in NAMES:
         raise ParameterError(f"reg: found {name!r}, expected one of {', '.join(NAMES)}")
-    return L2(lam)
+    lam = _strength(lam)
+    if l1_ratio is not None and name != "elastic_net":
+        raise ParameterError(f"l1_ratio: goes with reg elastic_net, found {name}")
+    share = {"l2": 0.0, "l1": 1.0, "elastic_net": L1_RATIO if l1_ratio is None else l1_ratio}[name]
+    if not 0.0 <= share <= 1.0:
+        raise ParameterError(f"l1_ratio: found {share:g}, expected 0 to 1")
+    if name == "l2" and not positive and feature_lambda is None and prior is None:
+        return L2(lam)
+    weights = _vector("feature_lambda", feature_lambda, n_features, columns, intercepts, 1.0)
+    if not (weights >= 0.0).all():
+        raise DataError(f"feature_lambda: found {weights.min():g}, expected numbers of at least 0")
+    if not weights.any():
+        raise DataError("feature_lambda: all are 0, expected a penalty on one feature at least")
+    low = np.full(len(weights), -np.inf)
+    if positive:
+        low[: n_features * columns] = 0.0
+    penalty = Separable(
+        l1=lam * share * weights,
+        l2=lam * (1.0 - share) * weights,
+        prior=_vector("prior", prior, n_features, columns, intercepts, 0.0),
+        low=low,
+        high=np.full(len(weights), np.inf),
+    )
+    params = {
+        "l1_ratio": share if name == "elastic_net" else None,
+        "positive": positive or None,
+        "unpenalised": int(np.count_nonzero(weights == 0.0)) or None,
+        "feature_lambda": feature_lambda is not None or None,
+        "prior": prior is not None or None,
+    }
+    return Penalised(name, lam, penalty, {key: x for key, x in params.items() if x is not None})
+
+
+def _vector(what: str, given: Any, n_features: int, columns: int, intercepts: int, fill: float) -> Vector:
+    """Numbers of all weights, row after row; of the intercepts behind them where they are not given."""
+    found = np.full(n_features * columns + intercepts, fill)
+    if given is not None:
+        values = np.asarray(given, np.float64)
+        shape = values.shape
+        if shape in ((n_features,), (n_features, columns)):
+            values = (np.repeat(values, columns) if values.ndim == 1 else values).ravel()
+        elif shape != found.shape:
+            values = np.array([np.nan])
+        if not np.isfinite(values).all():
+            raise DataError(
+                f"{what}: found shape {shape}, expected {n_features} finite numbers, one a feature"
+            )
+        found[: len(values)] = values
+    return found

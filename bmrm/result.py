@@ -123,6 +123,10 @@ class Result:
     thresholds : ndarray or None
         For an ordinal loss the margins at which one class ends and the next begins.
     lam, tol : float
+    reg : str
+    reg_params : dict
+        Beside lam: ``l1_ratio``, ``positive``, ``feature_lambda``, ``unpenalised`` (their number), ``prior``,
+        each where it was given.
     tol_kind : str
     n_samples, n_features, nnz : int
     device : str
@@ -143,12 +147,19 @@ class Result:
     classes: NDArray[np.float64] | None
     thresholds: Vector | None
     lam: float
+    reg: str
+    reg_params: dict[str, float | bool]
     tol: float
     tol_kind: str
     n_samples: int
     n_features: int
     nnz: int
     device: str
+
+    @property
+    def n_nonzero(self) -> int:
+        """Number of weights that are not 0."""
+        return int(np.count_nonzero(self.w))
 
     def decision_function(self, X: Any) -> Vector:
         """Margins ``X w + intercept``; see `Model.decision_function`."""

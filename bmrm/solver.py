@@ -47,6 +47,13 @@ FARTHEST, STUCK = 0.1, 1e-5
 """Largest distance of a cut beyond the new best point, as a share of that to the model's minimiser; and the
 decrease of J, as a share of the gap, under which the next cut is taken farther out."""
 
+CONTENT = 0.3
+"""Slope that a step to Newton's point may leave, as a share of the first one, where it makes weights zero."""
+
+NO_FALL, RISING = 1e-12, 0.1
+"""Newton's steps end where J falls by no more than this share, and the bound rises by no more than this share
+of the gap that is left."""
+
 IMPOSSIBLE = 1e-6
 """A bound above the objective by more than this share of it is no rounding: the loss is not what it says."""
 
@@ -98,17 +105,20 @@ class BundleMethod:
     """One run of the outer loop: the best iterate, the bound, and their history."""
 
     def __init__(
-        self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector, *, newton: bool = False
+        self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector, *, newton_from: float = 0.0
     ) -> None:
-        self.objective, self.bundle, self.settings, self.newton = objective, bundle, settings, newton
+        self.objective, self.bundle, self.settings = objective, bundle, settings
+        self.newton, self._newton_from = newton_from == np.inf, newton_from
         self.clock = Clock()
         self.history: list[dict[str, Any]] = []
         self.bound = -np.inf
         self.status: Status = "interrupted"
         self.iteration = 0
         self.step, self.shift = 1.0, FARTHEST
+        self._last_bound = -np.inf
         self.best = self._evaluate(objective.steps.weights(w))
         self._evaluated = True
+        self._gradient = np.empty(0)
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
 
@@ -122,16 +132,24 @@ class BundleMethod:
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
-        self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
+        if not len(self.bundle):
+            self._cut_at_best()
         while not self._ended():
             self.iteration += 1
             w = self._minimise_model()
             if self._resolved():
+                self._trim(w)
                 wanted = self.settings.absolute_tol(self.best.objective)
-                self.status = "converged" if self.gap <= wanted else "precision"
+                # A bound may meet the objective by rounding alone, which shows no gap smaller than rounding.
+                shown = max(self.gap, SMALLEST_TOL * abs(self.best.objective))
+                self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
+            if 0.0 < self.gap <= self._newton_from * abs(self.best.objective) and not self.newton:
+                self.newton = True
             if self.newton:
+                # Once it is of no use it stays so.
+                self._newton_from = 0.0
                 w = self._newton_point(w)
             line = self.objective.line(self.best, w)
             self._lap("products")
@@ -155,24 +173,35 @@ class BundleMethod:
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
+        if not self._gradient.size:  # the cuts so far were taken elsewhere
+            self._cut_at_best()
         w = newton_point(self.objective, self.best, self._gradient)
         self._lap("newton")
         self.newton = w is not None
         return minimiser if w is None else w
 
+    def _cut_at_best(self) -> None:
+        """Cut at the best point itself."""
+        self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
+
     def _search_and_cut(self, line: Line) -> None:
         """Search the line from the best point; cut beyond the new best, or (Newton) right at it."""
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
-        self.step = line.search(first, self._accuracy())
+        # A step of 1 keeps the zeros that a sparse regulariser put into the point.
+        content = CONTENT if self.newton and self.objective.reg.sparse else 0.0
+        self.step = line.search(first, self._accuracy(), content)
         self._lap("search")
         self._improve(line, self.step)
-        stuck = before - self.best.objective < STUCK * min(self.gap, abs(before))
+        fall = before - self.best.objective
+        stuck = fall < STUCK * min(self.gap, abs(before))
         reach = 10.0 * max(self.shift, self.step) if stuck else 2.0 * self.step
         self.shift = 0.0 if self.newton else min(FARTHEST, reach)
         self._cut_on_line(line, self.step, self.shift)
         # The next Newton step needs the gradient at the best point, and that this one was of use.
-        self.newton = self.newton and not stuck
+        rising = self.bound - self._last_bound > RISING * self.gap
+        self.newton = self.newton and (rising or fall > NO_FALL * abs(before))
+        self._last_bound = self.bound
 
     def _cut_at_minimiser(self, line: Line) -> None:
         """Cut at the model's minimiser itself."""
@@ -220,6 +249,17 @@ class BundleMethod:
         found = self.objective.evaluate(w)
         self._lap("products")
         return found
+
+    def _trim(self, minimiser: Weights) -> None:
+        """Give the best iterate the zeros of the model's minimiser, where that leaves the solve resolved.
+
+        A search on a line from a point without them never meets them all.
+        """
+        reg = self.objective.reg
+        if reg.sparse:
+            found = self._evaluate(reg.trim(self.best.w, minimiser))
+            if found.objective - self.bound <= self.settings.resolved_tol(found.objective):
+                self.best = found
 
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""

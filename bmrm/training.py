@@ -14,9 +14,10 @@ from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss, Structured
-from bmrm.newton import newton_pays
+from bmrm.newton import newton_begins
 from bmrm.objective import Design, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
@@ -38,6 +39,10 @@ def solve(
     lam: float = 1e-4,
     *,
     C: float | None = None,
+    l1_ratio: float | None = None,
+    positive: bool = False,
+    feature_lambda: Any = None,
+    prior: Model | Result | Any = None,
     sample_weight: Any = None,
     class_weight: ClassWeight | None = None,
     groups: Any = None,
@@ -70,12 +75,22 @@ def solve(
         Labels; see `Dataset`.
     loss : str or Loss, default "hinge"
         One of `bmrm.losses.NAMES`, a `bmrm.losses.CallableLoss`, or a `bmrm.losses.Structured`.
-    reg : {"l2"}, default "l2"
-        ``Omega(w) = |w|^2 / 2``.
+    reg : {"l2", "l1", "elastic_net"}, default "l2"
+        ``Omega(w)``: ``|w|^2 / 2``, ``|w|_1``, or ``l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2``.
     lam : float, default 1e-4
         Strength of the regulariser, positive.
     C : float, optional
         LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``.
+    l1_ratio : float, optional
+        Share of the l1 norm in the elastic net, 0 to 1; default 0.5.
+    positive : bool, default False
+        Keep the weights, but not an intercept, at least 0.
+    feature_lambda : array_like of shape (n_features,), optional
+        A factor of lam for each feature, in every class, at least 0. A feature with 0 is not penalised; the
+        certificate then covers weights up to `bmrm.regularizers.RADIUS` away from the prior mean.
+    prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
+        Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
+        ``warm_start`` says otherwise.
     sample_weight, class_weight, groups, device, dtype, threads
         See `Dataset`.
     fit_intercept : bool, default False
@@ -92,8 +107,8 @@ def solve(
     max_time : float, default inf
         Most seconds.
     warm_start : Result or ndarray of shape (n_features,) or (n_features, K), optional
-        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings its
-        cuts, whatever its lam.
+        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings a
+        copy of its cuts, whatever its lam.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
@@ -122,7 +137,8 @@ def solve(
 
     References
     ----------
-    Teo, Vishwanathan, Smola, Le, JMLR 11 (2010) 311. Franc, Sonnenburg, JMLR 10 (2009) 2157.
+    Teo, Vishwanathan, Smola, Le, JMLR 11 (2010) 311. Franc, Sonnenburg, JMLR 10 (2009) 2157. Zou, Hastie,
+    J. R. Stat. Soc. B 67 (2005) 301 (the elastic net).
 
     Examples
     --------
@@ -172,20 +188,37 @@ def solve(
         design = WithConstant(data.matrix, scaling)
     else:
         design = data.matrix
-    newton = solver == "ocas" and newton_pays(design, chosen)
-    regularizer = regularizers.get(reg, lam)
-    several_pay = solver == "ocas" and not newton and data.device == "cpu"
+    shape, each = ((columns,), columns) if chosen.several else ((), 1)
+    regularizer = regularizers.get(
+        reg,
+        lam,
+        data.shape[1],
+        l1_ratio=l1_ratio,
+        positive=positive,
+        feature_lambda=feature_lambda,
+        prior=_prior(prior, design, shape),
+        columns=each,
+        intercepts=design.shape[1] - data.shape[1] * each,
+    )
+    floor = chosen.floor(labels, data.weights)
+    if regularizer.needs_floor and floor == -np.inf:
+        raise ParameterError(
+            f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
+        )
+    newton_from = newton_begins(design, chosen, regularizer) if solver == "ocas" else 0.0
+    several_pay = solver == "ocas" and reg == "l2" and newton_from < np.inf and data.device == "cpu"
     rows = data.shape[0]
     blocks = _blocks(cuts_per_pass, design, chosen, rows, several_pay=several_pay, profile=profile)
-    origin = _origin(data, chosen, profile, scaling)
+    on_device = _on_device(data, chosen, regularizer)
+    origin = (*_origin(data, chosen, profile, scaling), on_device)
     known = _known_bundle(warm_start, origin, blocks)
-    steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
+    steps, store = _place(data, design, chosen, labels, scaling, known, on_device=on_device)
     objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns)
-    bundle = known or Bundle(store, blocks, max_cuts, origin)
-    w = _start(warm_start, design, (columns,) if chosen.several else ())
-    run = BundleMethod(objective, bundle, settings, w, newton=newton)
+    bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
+    w = _start(warm_start, design, regularizer, shape)
+    run = BundleMethod(objective, bundle, settings, w, newton_from=newton_from)
     run.minimise()
-    return _result(run, data, labels, classes)
+    return result_of(run, data, labels, classes)
 
 
 def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
@@ -312,26 +345,36 @@ def _origin(data: Dataset | Examples, loss: Loss, profile: bool, scaling: float 
 
 
 def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
-    """Return the bundle of an earlier result where its cuts still hold."""
+    """Return the cuts of an earlier result where they still hold: a copy, or on a GPU the cuts themselves."""
     if not isinstance(warm_start, Result):
         return None
     known = warm_start.bundle
-    return known if known.origin == origin and known.groups == blocks and len(known) else None
+    if known.origin != origin or known.groups != blocks or not len(known):
+        return None
+    return known.only(np.arange(len(known))) if isinstance(known.store, HostCuts) else known
+
+
+def _on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
+    """Whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
+    compiled = isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2)
+    return hasattr(data.matrix, "problem") and compiled
 
 
 def _place(
     data: Dataset | Examples,
     design: Design,
     loss: Loss,
-    reg: Regularizer,
     labels: Vector,
     scaling: float | None,
     known: Bundle | None,
+    *,
+    on_device: bool,
 ) -> tuple[Steps, Store]:
-    """Choose where weights, margins and cuts live: with the matrix where the loss is compiled, else here."""
+    """Put labels and weights, and the cuts, where they live."""
     scale = 1.0 / data.total_weight
-    compiled = isinstance(reg, regularizers.L2) and hasattr(data.matrix, "problem")
-    if compiled and isinstance(loss, losses.ScalarLoss) and isinstance(data, Dataset):
+    if on_device:
+        assert isinstance(loss, losses.ScalarLoss)
+        assert isinstance(data, Dataset)
         steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
         return steps, steps.cuts
     risk = loss.risk(labels, data.weights, scale, data.threads)
@@ -339,11 +382,23 @@ def _place(
     return HostSteps(design, risk), store
 
 
-def _start(warm_start: Result | Vector | None, design: Design, columns: tuple[int, ...]) -> Vector:
+def _prior(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]) -> Any:
+    """Return the prior mean of the weights, and of intercepts that are penalised."""
+    if prior is None or not hasattr(prior, "intercept"):
+        return prior
+    if prior.w.shape[1:] != columns:
+        wanted = f"{columns[0]} numbers" if columns else "a number"
+        raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
+    return design.joined(prior.w, prior.intercept) if isinstance(design, (WithConstant, Columns)) else prior.w
+
+
+def _start(
+    warm_start: Result | Vector | None, design: Design, reg: Regularizer, columns: tuple[int, ...]
+) -> Vector:
     """Choose the first point."""
     d = design.shape[1]
     if warm_start is None:
-        return np.zeros(d)
+        return reg.start(d)
     shape = (d // columns[0], *columns) if columns else (d,)
     if isinstance(warm_start, Result):
         w = warm_start.w
@@ -353,12 +408,13 @@ def _start(warm_start: Result | Vector | None, design: Design, columns: tuple[in
         w = np.asarray(warm_start, np.float64)
     if w.shape != shape or not np.isfinite(w).all():
         raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
-    return w.flatten()
+    return reg.project(w.flatten())
 
 
-def _result(
+def result_of(
     run: BundleMethod, data: Dataset | Examples, labels: Vector, classes: NDArray[np.float64] | None
 ) -> Result:
+    """Return what a run has found, with the objective from a new product."""
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.
@@ -378,6 +434,8 @@ def _result(
         classes=classes,
         thresholds=run.objective.loss.thresholds(best.margins, labels, data.weights),
         lam=run.objective.reg.lam,
+        reg=run.objective.reg.name,
+        reg_params=run.objective.reg.params,
         tol=run.settings.tol,
         tol_kind=run.settings.tol_kind,
         n_samples=data.shape[0],

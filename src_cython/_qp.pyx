@@ -1,4 +1,5 @@
-"""Binding of the inner QP (``qp.h`` has the problem and the method) and of Cholesky (``dense.h``)."""
+"""Binding of the inner QP (``qp.h`` has the problem and the method), of Newton's model under a penalty
+(``penalised_quadratic.h``) and of Cholesky (``dense.h``)."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -27,6 +28,22 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
 
 cdef extern from "dense.h" namespace "bmrm" nogil:
     bint c_cholesky_solve "bmrm::cholesky_solve"(size_t n, double* M, double* x)
+
+
+cdef extern from "penalised_quadratic.h" namespace "bmrm" nogil:
+    cdef struct PenalisedQuadratic:
+        size_t n
+        const double* H
+        double* slope
+        const double* l1
+        const double* prior
+        const double* low
+        const double* high
+        double* w
+
+    cdef cppclass PenalisedQuadraticSolver:
+        PenalisedQuadraticSolver(PenalisedQuadratic& problem) except +
+        int run() except +
 
 
 def cholesky_solve(double[:, ::1] M, double[::1] x):
@@ -78,3 +95,36 @@ def solve(
     finally:
         del solver
     return result.dual, result.gap, result.changes
+
+
+def penalised_quadratic(
+    const double[:, ::1] H,
+    double[::1] slope,
+    const double[::1] l1,
+    const double[::1] prior,
+    const double[::1] low,
+    const double[::1] high,
+    double[::1] w,
+):
+    """Move ``w``, where the quadratic has ``slope``, to the minimum; both in place. Return the rounds taken."""
+    cdef PenalisedQuadratic q
+    q.n = w.shape[0]
+    if q.n == 0 or H.shape[0] != w.shape[0] or H.shape[1] != w.shape[0]:
+        raise ValueError("matrix and vectors disagree in size")
+    if not (slope.shape[0] == l1.shape[0] == prior.shape[0] == low.shape[0] == high.shape[0] == w.shape[0]):
+        raise ValueError("vectors disagree in size")
+    q.H = &H[0, 0]
+    q.slope = &slope[0]
+    q.l1 = &l1[0]
+    q.prior = &prior[0]
+    q.low = &low[0]
+    q.high = &high[0]
+    q.w = &w[0]
+    cdef PenalisedQuadraticSolver* solver = new PenalisedQuadraticSolver(q)
+    cdef int rounds
+    try:
+        with nogil:
+            rounds = solver.run()
+    finally:
+        del solver
+    return rounds

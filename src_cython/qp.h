@@ -29,7 +29,7 @@ struct QpProblem {
     int64_t stride;        // leading dimension of gram
     const double* gram;    // n rows of stride doubles
     const double* offset;  // b
-    const int32_t* group;  // group of each cut, 0 <= group < groups
+    const int32_t* group;  // group of each cut, 0 <= group < groups; or -1: it takes no part, its alpha is 0
     double lam;
     double* alpha;     // in: a feasible start; out: the answer
     double* gradient;  // out: b - G alpha / lam, the value of each cut at the minimiser
@@ -44,7 +44,11 @@ struct QpResult {
 class QpSolver {
   public:
     explicit QpSolver(QpProblem& problem)
-        : q_(problem), factor_(size_t(problem.groups)), top_(size_t(problem.groups)), mean_(top_.size()) {}
+        : q_(problem),
+          factor_(size_t(problem.groups)),
+          top_(size_t(problem.groups)),
+          mean_(top_.size()),
+          inverse_lam_(1.0 / problem.lam) {}
 
     // Until gap <= max(abs_tol, rel_tol (best - dual)): `best` is the caller's upper bound, so that the
     // inner accuracy follows the outer gap.
@@ -75,12 +79,14 @@ class QpSolver {
 
   private:
     static constexpr int most_stagnant = 10;
+    // Cuts whose gain is below this share of the best one's wait: many that enter together leave again.
+    static constexpr double worth_entering = 0.5;
     // Pivots below this share of a cut's own curvature are rounding.
     static constexpr double dependent = 1e-10;
 
     // H of the face's system, see face_factor.h.
     double curvature(const int64_t i, const int64_t j) const {
-        return q_.gram[i * q_.stride + j] / q_.lam + (q_.group[i] == q_.group[j] ? rho_ : 0.0);
+        return q_.gram[i * q_.stride + j] * inverse_lam_ + (q_.group[i] == q_.group[j] ? rho_ : 0.0);
     }
 
     void update_gradient() {
@@ -96,6 +102,7 @@ class QpSolver {
         mean_.assign(mean_.size(), 0.0);
         dual_ = gap_ = 0.0;
         for (int64_t i = 0; i < q_.n; ++i) {
+            if (q_.group[i] < 0) continue;
             const size_t p = size_t(q_.group[i]);
             if (q_.gradient[i] > top_[p]) top_[p] = q_.gradient[i];
             mean_[p] += q_.alpha[i] * q_.gradient[i];
@@ -110,6 +117,7 @@ class QpSolver {
         double logs = 0.0;
         int64_t positive = 0;
         for (int64_t i = 0; i < q_.n; ++i) {
+            if (q_.group[i] < 0) continue;
             const double own = q_.gram[i * q_.stride + i] / q_.lam;
             if (own > 0.0) {
                 logs += std::log(own);
@@ -175,6 +183,7 @@ class QpSolver {
     void enter(const double wanted, const bool only_best) {
         best_.assign(top_.size(), -1);
         for (int64_t i = 0; i < q_.n; ++i) {
+            if (q_.group[i] < 0) continue;
             int64_t& b = best_[size_t(q_.group[i])];
             if (!inside_[size_t(i)] && (b < 0 || q_.gradient[i] > q_.gradient[b])) b = i;
         }
@@ -187,22 +196,24 @@ class QpSolver {
                 worst_gain = gain;
                 worst = best_[p];
             }
-            if (only_best || gain <= 0.5 * wanted / double(top_.size())) continue;
-            include(best_[p]);
-            ++changes_;
         }
-        if (only_best && worst >= 0) {
-            include(worst);
+        const double least = std::fmax(0.5 * wanted / double(top_.size()), worth_entering * worst_gain);
+        for (size_t p = 0; p < best_.size(); ++p) {
+            if (best_[p] < 0) continue;
+            const double gain = q_.gradient[best_[p]] - mean_[p];
+            if (only_best ? best_[p] != worst : !(gain >= least)) continue;
+            include(best_[p]);
             ++changes_;
         }
     }
 
-    // Move to the maximiser of the face, dropping cuts that reach zero on the way.
+    // Move to the maximiser of the face, dropping cuts that reach zero on the way.  A step t of delta takes
+    // the slopes g of the face to (1 - t) g + t nu: no product with G until the face is solved.
     void solve_face() {
+        slope_.resize(face_.size());
+        for (size_t k = 0; k < face_.size(); ++k) slope_[k] = q_.gradient[face_[k]];
         for (;;) {
-            slope_.resize(face_.size());
-            for (size_t k = 0; k < face_.size(); ++k) slope_[k] = q_.gradient[face_[k]];
-            factor_.solve(slope_, delta_);
+            factor_.solve(slope_, delta_, multiplier_);
             double step = 1.0;
             size_t blocking = face_.size();
             for (size_t k = 0; k < face_.size(); ++k) {
@@ -216,20 +227,13 @@ class QpSolver {
             for (size_t k = 0; k < face_.size(); ++k) {
                 double& a = q_.alpha[face_[k]];
                 a = std::fmax(0.0, a + step * delta_[k]);
+                slope_[k] += step * (multiplier_[size_t(q_.group[face_[k]])] - slope_[k]);
             }
             if (blocking == face_.size()) break;
-            for (size_t k = 0; k < face_.size(); ++k) move_gradient(k, step * delta_[k]);
+            slope_.erase(slope_.begin() + int64_t(blocking));
             drop(blocking);
         }
         renormalise();
-    }
-
-    // Only the face's own entries matter until it is solved.
-    void move_gradient(const size_t k, const double amount) {
-        if (amount == 0.0) return;
-        const double c = amount / q_.lam;
-        const double* row = q_.gram + face_[k] * q_.stride;
-        for (const int64_t i : face_) q_.gradient[i] -= c * row[i];
     }
 
     // Rounding must not leave the simplices: the bound is only valid on them.
@@ -243,8 +247,8 @@ class QpSolver {
     FaceFactor factor_;
     std::vector<int64_t> face_, best_;
     std::vector<char> inside_;
-    std::vector<double> top_, mean_, slope_, delta_, column_;
-    double rho_ = 0.0, dual_ = 0.0, gap_ = 0.0;
+    std::vector<double> top_, mean_, slope_, delta_, multiplier_, column_;
+    double inverse_lam_, rho_ = 0.0, dual_ = 0.0, gap_ = 0.0;
     int64_t changes_ = 0;
 };
 

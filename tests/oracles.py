@@ -50,3 +50,65 @@ def piecewise_linear_optimum(X, slopes, levels, lam, weights=None, intercept=Fal
     solution = clarabel.DefaultSolver(sp.triu(P).tocsc(), q, A, rhs, cones, settings).solve()
     assert str(solution.status) in ("Solved", "AlmostSolved")
     return solution.obj_val
+
+
+def penalised_optimum(X, y, loss, l1, l2, *, prior=0.0, positive=False, intercept=False, weights=None):
+    """Minimum of sum_j l1_j |w_j - prior_j| + l2_j/2 (w_j - prior_j)^2 + the mean loss, by Clarabel.
+
+    A cone programme in (w, b, v >= |w - prior|, xi >= loss), for hinge, squared_hinge, logistic, squared
+    and absolute.
+    """
+    m, d = X.shape
+    s = np.ones(m) if weights is None else np.asarray(weights, float)
+    s = s / s.sum()
+    l1, l2, prior = (np.broadcast_to(np.asarray(x, float), d) for x in (l1, l2, prior))
+    margins = sp.hstack([sp.csr_matrix(X), np.ones((m, 1)), sp.csr_matrix((m, d))]).tocsr()
+    eye, none = sp.eye(m), sp.csr_matrix((m, m))
+    w, v, xs = sp.eye(d, 2 * d + 1), sp.eye(d, 2 * d + 1, d + 1), sp.csr_matrix((d, m))
+    P, q = np.concatenate([l2, np.zeros(d + 1 + m)]), np.concatenate([-l2 * prior, [0.0], l1, s])
+    # Each entry: rows of A, right-hand side, with A x + slack = rhs and the slack in the cone.
+    parts = [(sp.hstack([w - v, xs]), prior, "+"), (sp.hstack([-w - v, xs]), -prior, "+")]
+    if not intercept:
+        parts.append((sp.csr_matrix(([1.0], ([0], [d])), shape=(1, 2 * d + 1 + m)), np.zeros(1), "0"))
+    if positive:
+        parts.append((sp.hstack([-w, xs]), np.zeros(d), "+"))
+    signed = sp.diags(y) @ margins
+    if loss in ("hinge", "squared_hinge"):
+        parts += [(sp.hstack([-signed, -eye]), -np.ones(m), "+")]
+        parts += [(sp.hstack([0 * signed, -eye]), np.zeros(m), "+")]
+    elif loss == "absolute":
+        parts += [(sp.hstack([k * margins, -eye]), k * y, "+") for k in (1.0, -1.0)]
+    elif loss == "squared":
+        parts += [(sp.hstack([margins, -eye]), y, "0")]
+    if loss in ("squared", "squared_hinge"):
+        P[-m:], q[-m:] = (1.0 if loss == "squared" else 2.0) * s, 0.0
+    if loss == "logistic":
+        # exp(-xi) + exp(-y u - xi) <= 1, with one variable more for each exponential.
+        P, q = np.append(P, np.zeros(2 * m)), np.append(q, np.zeros(2 * m))
+        parts = [(sp.hstack([A, sp.csr_matrix((A.shape[0], 2 * m))]), b, cone) for A, b, cone in parts]
+        zero = 0 * signed
+        parts.append((sp.hstack([zero, none, eye, eye]), np.ones(m), "+"))
+        for k, exponent in enumerate((zero, -signed)):
+            value = [none, none, none]
+            value[1 + k] = -eye
+            rows = [
+                sp.hstack([-exponent, eye, none, none]),
+                sp.csr_matrix((m, len(q))),
+                sp.hstack([zero, *value]),
+            ]
+            stacked = sp.vstack(rows).tocsr()[np.arange(3 * m).reshape(3, m).T.ravel()]
+            parts.append((stacked, np.tile([0.0, 1.0, 0.0], m), "e"))
+    cones = []
+    for A, _, cone in parts:
+        if cone == "e":
+            cones += [clarabel.ExponentialConeT()] * m
+        else:
+            cones.append({"+": clarabel.NonnegativeConeT, "0": clarabel.ZeroConeT}[cone](A.shape[0]))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    A, rhs = sp.vstack([A for A, _, _ in parts]).tocsc(), np.concatenate([b for _, b, _ in parts])
+    solution = clarabel.DefaultSolver(sp.diags(P).tocsc(), q, A, rhs, cones, settings).solve()
+    assert str(solution.status) in ("Solved", "AlmostSolved")
+    constant = 0.5 * l2 @ prior**2
+    return solution.obj_val + constant

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bmrm
-from bmrm.crossval import cross_validate, deal
+from bmrm.crossval import cross_validate
 from bmrm.errors import DataError, ParameterError
+from bmrm.folds import deal
 
 
 def problem(rows=90, seed=0):
@@ -23,11 +24,11 @@ def problem(rows=90, seed=0):
 )
 def test_folds_are_even_in_rows_and_classes(labels, folds, seed):
     y = np.array(labels)
-    fold_of = deal(y, len(y), folds, seed)
+    fold_of = deal(y, len(y), folds, seed).fold_of
     for rows in (np.ones(len(y), bool), y > 0, y < 0):
         counts = np.bincount(fold_of[rows], minlength=folds)
         assert counts.max() - counts.min() <= 1
-    assert (deal(y, len(y), folds, seed) == fold_of).all()
+    assert (deal(y, len(y), folds, seed).fold_of == fold_of).all()
 
 
 def test_groups_stay_together():
@@ -35,7 +36,7 @@ def test_groups_stay_together():
     groups = np.random.default_rng(1).integers(0, 12, 90)
     found = cross_validate(bmrm.Dataset(X, y, groups=groups), 4, loss="pairwise", lam=0.1)
     numbers = np.unique(groups, return_inverse=True)[1]
-    fold_of = deal(None, 12, 4, 0)[numbers]
+    fold_of = deal(None, 12, 4, 0).fold_of[numbers]
     for fold, result in enumerate(found.results):
         rest = fold_of != fold
         alone = bmrm.solve(X[rest], y[rest], "pairwise", groups=groups[rest], lam=0.1)
@@ -58,7 +59,7 @@ def test_more_folds_than_groups():
 def test_measures_of_the_rows_that_are_left(loss, params):
     X, y = problem()
     found = cross_validate(bmrm.Dataset(X, y), 3, loss=loss, lam=0.01, **params)
-    fold_of = deal(np.where(y > 3, 1.0, -1.0), 90, 3, 0)
+    fold_of = deal(np.where(y > 3, 1.0, -1.0), 90, 3, 0).fold_of
     for fold, result in enumerate(found.results):
         rest = fold_of != fold
         alone = bmrm.solve(X[rest], y[rest], loss, lam=0.01, **params)
@@ -72,7 +73,7 @@ def test_ordered_classes_are_judged_by_the_thresholds_of_their_fold():
     X = rng.standard_normal((120, 3))
     y = np.digitize(X @ [1.0, 2.0, -1.0], [-1.0, 1.5]).astype(float)
     found = cross_validate(bmrm.Dataset(X, y), 3, loss="ordinal", lam=1e-3)
-    fold_of = deal(y, 120, 3, 0)
+    fold_of = deal(y, 120, 3, 0).fold_of
     predicted = np.empty(120)
     for fold, result in enumerate(found.results):
         predicted[fold_of == fold] = result.predict(X[fold_of == fold])
@@ -80,7 +81,7 @@ def test_ordered_classes_are_judged_by_the_thresholds_of_their_fold():
 
 
 def test_the_shuffle_follows_the_seed():
-    assert (deal(None, 100, 5, 0) != deal(None, 100, 5, 1)).any()
+    assert (deal(None, 100, 5, 0).fold_of != deal(None, 100, 5, 1).fold_of).any()
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
@@ -90,7 +91,7 @@ def test_each_fold_is_trained_on_the_others(loss, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
     data = bmrm.Dataset(X, y, sample_weight=weights if weighted else None)
     found = cross_validate(data, 3, loss=loss, lam=0.1, tol=1e-9)
-    fold_of = deal(y if loss == "logistic" else None, len(y), 3, 0)
+    fold_of = deal(y if loss == "logistic" else None, len(y), 3, 0).fold_of
     for fold, result in enumerate(found.results):
         rest = fold_of != fold
         alone = bmrm.solve(X[rest], y[rest], loss=loss, lam=0.1, tol=1e-9, sample_weight=weights[rest])

@@ -83,6 +83,18 @@ def test_lam_path_draws_its_picture(tmp_path):
     assert len(picture) > 10_000
 
 
+def test_select_lam_certifies_all_folds_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    out = run("select_lam.py", tmp_path)
+    assert len(re.findall(r"  converged", out)) == 10
+    assert number(r"(\d+) passes for 50 solves", out) < 6 * number(r"alone takes (\d+)", out)
+    assert (
+        number(r"log loss on new rows (\S+);", out) < number(r"of the true probabilities (\S+)", out) + 0.03
+    )
+    assert abs(number(r"held out (\S+),", out) - number(r"new rows (0\.\d+) right", out)) < 0.02
+    assert (tmp_path / "select_lam.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
 def test_demo_checks_both_of_its_certificates(tmp_path):
     """It runs the installed commands, so it needs them beside this Python."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` brings it")

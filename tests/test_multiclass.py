@@ -305,8 +305,9 @@ def test_a_path_keeps_its_cuts_and_its_point():
     costs = losses.tree_costs([(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)])
     options = {"costs": costs, "tol": 1e-6, "fit_intercept": True, "penalize_intercept": True}
     path = bmrm.path(data, lams=[1e-1, 1e-2], loss="multiclass", **options)
-    assert path[0].bundle is path[1].bundle
+    assert path[0].bundle.origin == path[1].bundle.origin
     cold = bmrm.solve(data, loss="multiclass", lam=1e-2, **options)
+    assert path[1].n_iter < cold.n_iter
     assert path[1].objective == pytest.approx(cold.objective, rel=1e-5)
     again = bmrm.solve(data, loss="multiclass", lam=1e-2, warm_start=cold, **options)
     assert again.n_iter <= 2
@@ -344,7 +345,9 @@ def test_models_survive_their_file(name, tmp_path):
         sums = model.probabilities(model.decision_function(X)).sum(axis=1)
         np.testing.assert_allclose(sums, 1.0, rtol=1e-12)
     else:
-        with pytest.raises(ParameterError, match="expected logistic or softmax"):
+        with pytest.raises(
+            ParameterError, match="expected one that is calibrated, or of the loss logistic or softmax"
+        ):
             model.probabilities(model.decision_function(X))
 
 
@@ -416,3 +419,37 @@ def test_bad_input_is_one_clear_line(labels, options, error, message):
         bmrm.solve(np.eye(3), labels, **{"loss": "multiclass", **options})
     assert isinstance(caught.value, BmrmError)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["multiclass", "softmax"])
+def test_penalties_hold_for_every_class(name):
+    """Objectives are those of the formulas, and no point near has a smaller one than the bound."""
+    rng = np.random.default_rng(0)
+    m, d, K = 60, 3, 3
+    X, y = rng.standard_normal((m, d)), coded(name, rng, m, K)
+    factors, prior = np.array([1.0, 0.5, 2.0]), rng.standard_normal((d, K))
+
+    def at(W, lam, share):
+        v = np.abs(W - prior)
+        penalty = (factors[:, None] * (share * v + (1 - share) / 2 * v**2)).sum()
+        return lam * penalty + formula(name, X @ W, y).mean()
+
+    for share, reg in ((1.0, "l1"), (0.5, "elastic_net")):
+        result = bmrm.solve(X, y, name, reg, 0.02, feature_lambda=factors, prior=prior, tol=1e-6)
+        assert result.status == "converged"
+        assert result.objective == pytest.approx(at(result.w, 0.02, share), rel=1e-12)
+        for scale in (1e-3, 1e-2, 0.1):
+            for _ in range(50):
+                W = result.w + scale * rng.standard_normal((d, K))
+                assert result.lower_bound <= at(W, 0.02, share)
+    held = bmrm.solve(X, y, name, "l1", 1e3, prior=prior)
+    np.testing.assert_array_equal(held.w, prior)
+    kept = bmrm.solve(
+        X, y, name, lam=1e-2, positive=True, fit_intercept=True, penalize_intercept=True, prior=held, tol=1e-5
+    )
+    assert kept.status == "converged"
+    assert (kept.w >= 0.0).all()
+    with pytest.raises(DataError, match="feature_lambda: found shape"):
+        bmrm.solve(X, y, name, feature_lambda=np.ones(d * K + 1))
+    with pytest.raises(DataError, match="prior: found weights of shape"):
+        bmrm.solve(X, y, name, prior=bmrm.solve(X, y > 0, "hinge"))

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -99,13 +99,16 @@ def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeyp
     options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
     stepped = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
     monkeypatch.setattr(newton, "WORK", 0.0)
+    finished = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
+    monkeypatch.setattr(newton, "FINISH", 0.0)
     plain = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
-    assert stepped.status == plain.status == "converged"
+    assert stepped.status == finished.status == plain.status == "converged"
     assert "newton" in stepped.timings
+    assert "newton" in finished.timings
     assert "newton" not in plain.timings
     assert stepped.n_iter <= 12
-    assert stepped.n_iter < plain.n_iter
-    for a, b in ((stepped, plain), (plain, stepped)):
+    assert stepped.n_iter < finished.n_iter < plain.n_iter
+    for a, b in permutations((stepped, finished, plain), 2):
         assert a.lower_bound <= b.objective + 1e-12 * abs(b.objective)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm import losses
-from bmrm.cli.loading import read_costs
+from bmrm import losses, regularizers
+from bmrm.cli.loading import model_of, numbers, read_costs
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
@@ -29,12 +30,13 @@ def make_loss(options: TrainOptions) -> losses.Loss:
     return losses.get(options.loss, costs=read_costs(options.costs), **options.loss_params)
 
 
-def solver_arguments(options: TrainOptions) -> dict[str, Any]:
-    """Return the options as keywords of `bmrm.solve`."""
+def solver_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
+    """Return the options as keywords of `bmrm.solve`; read the files that they name."""
     penalised = options.bias > 0
     arguments = {
         "loss": make_loss(options),
         "reg": options.reg,
+        **penalty_arguments(options, n_features),
         "fit_intercept": options.intercept or penalised,
         "penalize_intercept": penalised,
         "intercept_scaling": options.bias if penalised else 1.0,
@@ -49,6 +51,20 @@ def solver_arguments(options: TrainOptions) -> dict[str, Any]:
     return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
 
 
+def penalty_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
+    """Return what makes the penalty, beside its name and lambda."""
+    prior = model_of(options.prior)
+    if prior is not None:
+        w = _widened("--prior", prior, n_features)
+        prior = dataclasses.replace(prior, w=w)
+    return {
+        "l1_ratio": options.l1_ratio,
+        "positive": options.positive,
+        "feature_lambda": numbers(options.feature_lambda, n_features, "factor", "features"),
+        "prior": prior,
+    }
+
+
 def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
     from bmrm.solver import Settings
@@ -61,8 +77,19 @@ def check(options: TrainOptions) -> None:
             f"--intercept: not with --loss {loss.name}; --bias adds a penalised one for each class"
         )
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
+    if options.l1_ratio is not None and options.reg != "elastic_net":
+        raise ParameterError(f"--l1-ratio: goes with --reg elastic_net, found {options.reg}")
     if options.export == "liblinear":
         check_exportable(options.loss, None)
+
+
+def labels(options: TrainOptions, y: Any, rows: int) -> tuple[float, ...] | None:
+    """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
+    classes = encode(y, rows, make_loss(options))[1]
+    found = None if classes is None else tuple(map(float, classes))
+    if options.export == "liblinear":
+        check_exportable(options.loss, found)
+    return found
 
 
 def fit(
@@ -72,37 +99,44 @@ def fit(
     from bmrm.training import solve
 
     start = None if warm is None else _start(options, warm, dataset.shape[1])
-    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options))
+    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options, dataset.shape[1]))
 
 
 def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
-    """Widen the model to the data's features, those that it has not seen starting at zero."""
-    missing = n_features - warm.n_features
+    """Return the model's weights as the solver starts from them."""
+    # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
+    bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)
+    columns = warm.w.shape[1:]
+    return np.concatenate([_widened("--warm-start", warm, n_features), bias.reshape(-1, *columns)])
+
+
+def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]:
+    """Widen a model to the data's features, with weight zero for those that it has not seen."""
+    missing = n_features - model.n_features
     if missing < 0:
         raise DataError(
-            f"--warm-start: found {n_features} features in the data, expected the model's {warm.n_features} "
-            f"(try --n-features {warm.n_features})"
+            f"{option}: found {n_features} features in the data, expected the model's {model.n_features} "
+            f"(try --n-features {model.n_features})"
         )
-    # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
-    columns = warm.w.shape[1:]
-    bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)
-    return np.concatenate([warm.w, np.zeros((missing, *columns)), bias.reshape(-1, *columns)])
+    return np.concatenate([model.w, np.zeros((missing, *model.w.shape[1:]))])
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
     loss = make_loss(options)
-    labels, found = encode(dataset.y, dataset.shape[0], loss)
-    classes = None if found is None else tuple(map(float, found))
-    if options.export == "liblinear":
-        check_exportable(options.loss, classes)
+    classes = labels(options, dataset.y, dataset.shape[0])
+    coded = encode(dataset.y, dataset.shape[0], loss)[0]
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
+    arguments = penalty_arguments(options, dataset.shape[1])
+    arguments["prior"] = arguments["prior"] and arguments["prior"].w
+    columns = len(classes) if loss.several and classes is not None else 1
+    penalty = regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
 
     def snapshot(state: Progress) -> Model:
         w, intercept = state.best()
         thresholds = None
         if loss.task == "ordinal":
-            thresholds = loss.thresholds(dataset.matrix.matvec(w), labels, dataset.weights)
+            thresholds = loss.thresholds(dataset.matrix.matvec(w), coded, dataset.weights)
         return Model(
             w=w.copy(),
             intercept=intercept,
@@ -111,6 +145,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
             classes=classes,
             lam=lam,
             reg=options.reg,
+            reg_params=penalty.params,
             loss_params=loss.params,
             certificate=Certificate(
                 objective=state.objective,

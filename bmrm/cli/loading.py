@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,13 @@ _COSTS_LIMIT = 1 << 20  # bytes of a line of costs
 _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
 
 
-def load(options: TrainOptions) -> tuple[Data, Dataset]:
-    """Read the data and make it resident."""
+def read(options: TrainOptions) -> Data:
+    """Read the data."""
     from bmrm import losses
-    from bmrm.dataset import Dataset
     from bmrm.io import read_data
 
     with reading(options.data):
-        data = read_data(
+        return read_data(
             options.data,
             n_features=options.n_features,
             zero_based=ZERO_BASED[options.zero_based],
@@ -39,27 +38,36 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             cache=options.cache,
             query_id=losses.LOSSES[options.loss].needs_groups,
         )
+
+
+def load(options: TrainOptions) -> tuple[Data, Dataset]:
+    """Read the data and make it resident."""
+    from bmrm.dataset import Dataset
+
+    data = read(options)
     began = time.perf_counter()
     with logged(options.verbose):
-        dataset = Dataset(
-            data.X,
-            data.y,
-            sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
-            class_weight=options.class_weight,
-            groups=data.qid,
-            device=options.device,
-            threads=options.threads,
-            tol=options.tol,
-        )
+        dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 
 
-def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | None:
-    """Read one number a line."""
+def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
+    """Return what a `Dataset` takes besides X and y."""
+    return {
+        "sample_weight": numbers(options.sample_weight, data.X.shape[0], "weight", "rows"),
+        "class_weight": options.class_weight,
+        "groups": data.qid,
+        "device": options.device,
+        "threads": options.threads,
+    }
+
+
+def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[np.float64] | None:
+    """Read numbers of at least 0, one a line: a ``what`` for each of ``count`` ``each``."""
     if path is None:
         return None
-    weights = np.empty(rows)
+    found = np.empty(count)
     number = 0
     with reading(path), open(path, "rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(_LINE_LIMIT), b""), 1):
@@ -69,12 +77,12 @@ def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | Non
                 value = np.nan
             if not 0 <= value < np.inf:
                 text = line[:40].decode("ascii", "backslashreplace").strip()
-                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a weight of at least 0")
-            if number <= rows:
-                weights[number - 1] = value
-    if number != rows:
-        raise DataError(f"{shown(path)}: found {number} weights, expected one for each of the {rows} rows")
-    return weights
+                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a {what} of at least 0")
+            if number <= count:
+                found[number - 1] = value
+    if number != count:
+        raise DataError(f"{shown(path)}: found {number} {what}s, expected one for each of the {count} {each}")
+    return found
 
 
 def read_costs(path: str) -> npt.NDArray[np.float64]:
@@ -100,8 +108,8 @@ def read_costs(path: str) -> npt.NDArray[np.float64]:
     return np.array(rows)
 
 
-def warm_start(path: str | None) -> Model | None:
-    """Load the model to start from."""
+def model_of(path: str | None) -> Model | None:
+    """Load a model to start from, or to regularise towards."""
     if path is None:
         return None
     from bmrm.io.model import Model

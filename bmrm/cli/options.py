@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
@@ -28,6 +28,10 @@ class TrainOptions:
     loss: str = "hinge"
     loss_params: dict[str, float] = dataclasses.field(default_factory=dict)
     reg: str = "l2"
+    l1_ratio: float | None = None
+    positive: bool = False
+    feature_lambda: str | None = None
+    prior: str | None = None
     lam: float = 1e-4
     cost: float | None = None
     bias: float = -1.0
@@ -44,6 +48,11 @@ class TrainOptions:
     max_cuts: int | None = None
     warm_start: str | None = None
     folds: int | None = None
+    select: bool = False
+    lambdas: tuple[float, ...] | None = None
+    metric: str | None = None
+    rule: str = "best"
+    calibrate: str | None = None
     n_features: int | None = None
     zero_based: str = "auto"
     cache: bool = False
@@ -52,12 +61,28 @@ class TrainOptions:
     threads: int | None = None
     dry_run: bool = False
     export: str | None = None
+    plot: str | None = None
     checkpoint: str | None = None
     allow_unconverged: bool = False
     json: bool = False
     log_jsonl: str | None = None
     quiet: bool = False
     verbose: bool = False
+
+    @property
+    def validates(self) -> bool:
+        """Whether there is a cross validation."""
+        return self.select or self.folds is not None or self.calibrate is not None
+
+    @property
+    def trains(self) -> bool:
+        """Whether a model is written."""
+        return self.select or self.calibrate is not None or self.folds is None
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether lambda is chosen from a grid."""
+        return self.select or self.lambdas is not None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options under their long names, as JSON takes them."""
@@ -71,7 +96,7 @@ class TrainOptions:
 
 # Each pair says one thing in two ways: the command line's choice drops the configuration file's other one.
 _EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose")]
-_WITHOUT_FOLDS = {"warm_start", "checkpoint", "export", "log_jsonl"}
+_WITHOUT_FOLDS = ("warm_start", "checkpoint", "log_jsonl")
 _FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
     name: f"--{name}" for name in ("bias", "intercept", "quiet", "verbose")
 }
@@ -116,10 +141,33 @@ def parse(argv: Sequence[str]) -> TrainOptions:
     for one, other in _EXCLUSIVE:
         if one in given and other in given and not (one == "bias" and given["bias"] <= 0):
             raise ParameterError(f"{_FLAGS[one]} and {_FLAGS[other]}: choose one")
-    if "folds" in given:
-        for name in _WITHOUT_FOLDS & set(given):
+    options = TrainOptions(**given)
+    _check_validation(options, given)
+    return options
+
+
+def _check_validation(options: TrainOptions, given: Container[str]) -> None:
+    """Raise where options about cross validation contradict each other or have nothing to act on."""
+    if not options.validates:
+        for name in ("lambdas", "metric", "rule", "plot"):
+            if name in given:
+                raise ParameterError(f"--{name}: goes with -C, -v or --calibrate")
+        return
+    for name in _WITHOUT_FOLDS:
+        if name in given:
             raise ParameterError(f"--{name.replace('_', '-')}: has no meaning in a cross validation")
-    return TrainOptions(**given)
+    if options.export is not None and not options.trains:
+        raise ParameterError("--export: has no meaning in a cross validation, which writes no model")
+    if options.export is not None and options.calibrate is not None:
+        raise ParameterError("--export: LIBLINEAR's model file has no place for --calibrate")
+    if options.has_grid:
+        for name in ("lam", "cost"):
+            if name in given:
+                raise ParameterError(f"{_FLAGS[name]}: the grid of lambda is --lambdas")
+    else:
+        for name in ("metric", "rule", "plot"):
+            if name in given:
+                raise ParameterError(f"--{name}: goes with -C or --lambdas")
 
 
 def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
@@ -164,7 +212,22 @@ def build_parser() -> Parser:
             metavar="X",
             help=f"{parameter.help} ({', '.join(parameter.losses)}; default: {parameter.default:g})",
         )
-    _add(problem, "--reg", choices=["l2"], help="regularisation")
+    _add(problem, "--reg", choices=["l2", "l1", "elastic_net"], help="regularisation")
+    _add(
+        problem,
+        "--l1-ratio",
+        type=real("a number from 0 to 1", lambda value: 0 <= value <= 1),
+        metavar="X",
+        help="share of the l1 norm in the elastic net (default: 0.5)",
+    )
+    _add(problem, "--positive", action="store_true", help="keep weights at least 0")
+    _add(
+        problem,
+        "--feature-lambda",
+        metavar="FILE",
+        help="factors of lambda, one number a line for each feature; 0 for no penalty",
+    )
+    _add(problem, "--prior", metavar="MODEL", help="regularise towards the weights of this model")
     _add(problem, "--lambda", dest="lam", type=positive, metavar="X", help="weight of the regularisation")
     _add(problem, "-c", "--cost", type=positive, metavar="C", help="LIBLINEAR's C: lambda = 1/(C m)")
     _add(
@@ -202,7 +265,52 @@ def build_parser() -> Parser:
     )
     _add(solver, "--max-cuts", type=integer(2), metavar="N", help="cutting planes kept; bounds the memory")
     _add(solver, "--warm-start", metavar="MODEL", help="start from this model")
-    _add(solver, "-v", "--folds", type=integer(2), metavar="K", help="K-fold cross validation, no model")
+
+    choice = parser.add_argument_group("cross validation")
+    _add(
+        choice,
+        "-v",
+        "--folds",
+        type=integer(2),
+        metavar="K",
+        help="K-fold cross validation, no model; with -C or --calibrate their number of folds (there: 5)",
+    )
+    _add(
+        choice,
+        "-C",
+        "--select",
+        action="store_true",
+        help="find the best lambda of a grid by cross validation, and train with it on all rows",
+    )
+    _add(
+        choice,
+        "--lambdas",
+        type=_lambdas,
+        metavar="GRID",
+        help="the grid: X,X,... or LEAST:MOST:COUNT, evenly spaced in the logarithm (-C: 1e-6:10^-1.5:10)",
+    )
+    _add(
+        choice,
+        "--metric",
+        choices=[
+            *("accuracy", "auc", "mse", "mae", "deviance", "macro_f1", "micro_f1", "hamming_loss"),
+            *("average_precision", "ranking_loss", "one_error", "loss"),
+        ],
+        metavar="NAME",
+        help="score of a fold: %(choices)s (default: the first that suits the loss)",
+    )
+    _add(
+        choice,
+        "--rule",
+        choices=["best", "1se"],
+        help="lambda of the best mean, or the strongest within one standard error of it",
+    )
+    _add(
+        choice,
+        "--calibrate",
+        choices=["platt", "isotonic"],
+        help="fit probabilities to the values of held-out rows and keep them in the model",
+    )
 
     data = parser.add_argument_group("data and machine")
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
@@ -215,6 +323,7 @@ def build_parser() -> Parser:
 
     output = parser.add_argument_group("output")
     _add(output, "--export", choices=["liblinear"], help="write MODEL as LIBLINEAR's text instead")
+    _add(output, "--plot", metavar="FILE", help="draw the scores over lambda: .png, .pdf, .svg, ...")
     _add(output, "--checkpoint", metavar="FILE", help="keep the best model so far here while training")
     _add(output, "--allow-unconverged", action="store_true", help="exit 0 also when a limit was hit")
     _add(output, "--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
@@ -235,6 +344,23 @@ def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any
 
 def _cuts(text: str) -> int | str:
     return "auto" if text == "auto" else integer(1)(text)
+
+
+def _lambdas(text: str) -> tuple[float, ...]:
+    """Read a grid: numbers, or two ends and how many numbers there are from one to the other."""
+    if text.count(":") == 2:
+        least, most, count = text.split(":")
+        low, high, steps = positive(least), positive(most), integer(2)(count) - 1
+        if low < high and steps < _MOST_LAMBDAS:
+            return tuple(low * (high / low) ** (k / steps) for k in range(steps + 1))
+        raise argparse.ArgumentTypeError(f"found {text}, expected LEAST:MOST:COUNT, at most {_MOST_LAMBDAS}")
+    grid = tuple(positive(word) for word in text.split(","))
+    if len(set(grid)) < len(grid):
+        raise argparse.ArgumentTypeError(f"found {text}, expected each number once")
+    return grid
+
+
+_MOST_LAMBDAS = 1000
 
 
 def _spell_out_class_weights(argv: Iterable[str]) -> Iterator[str]:

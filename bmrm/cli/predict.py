@@ -60,14 +60,23 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.set_defaults(decision_values=False, probability=False, zero_based=None, threads=None)
+    parser.set_defaults(decision_values=False, probability=False, estimates=0)
+    parser.set_defaults(zero_based=None, threads=None)
     parser.set_defaults(json=False, quiet=False, verbose=False)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b whatever the task")
     output.add_argument(
         "--probability",
         action="store_true",
-        help="write probabilities: the larger label's (logistic), each class's (softmax)",
+        help="write probabilities: the larger label's (calibrated, logistic), each class's (softmax)",
+    )
+    output.add_argument(
+        "-b",
+        dest="estimates",
+        type=int,
+        choices=[0, 1],
+        metavar="0|1",
+        help="1: write labels and their probabilities as LIBLINEAR's predict -b 1 does",
     )
     parser.add_argument(
         "--zero-based",
@@ -95,16 +104,27 @@ def predict(argv: Sequence[str]) -> int:
         raise ParameterError("--json: OUT is stdout already; name a file")
     with reading(options.model):
         model = Model.load(options.model)
-    if options.probability and model.loss not in ("logistic", "softmax"):
-        raise ParameterError(f"--probability: the model's loss is {model.loss}, expected logistic or softmax")
+    tells = options.probability or options.estimates == 1
+    if tells and not model.has_probabilities:
+        raise ParameterError(
+            f"--probability: found a model of the loss {model.loss} without calibration, expected one "
+            "trained with --calibrate, or with the loss logistic or softmax"
+        )
     ranking = _ranked(options, model) if model.task == "ranking" else None
     groups = None if ranking is None else ranking.qid
     scores = metrics.for_task(
         model.task, model.classes, model.loss_params, groups, probabilities=model.loss == "softmax"
     )
+    fit = None
+    if tells and model.task == "binary" and model.classes is not None:
+        fit = metrics.ProbabilityMetrics((model.classes[0], model.classes[1]))
     ignored = 0
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with Interrupts(), target as out:
+        if options.estimates == 1 and model.classes is not None:
+            # The columns in which `_write` has the probabilities.
+            order = model.classes[::-1] if model.task == "binary" else model.classes
+            out.write(f"labels {' '.join(map(_number, order))}\n".encode())
         for X, y in _chunks(options, model) if ranking is None else [(ranking.X, _labels(ranking, model))]:
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
@@ -112,8 +132,11 @@ def predict(argv: Sequence[str]) -> int:
             _write(out, model, values, options)
             if y is not None:
                 scores.update(metrics.scored(model, values), y)
+                if fit is not None and not isinstance(y, list):
+                    fit.update(model.probabilities(values), y)
         out.flush()
-    _report(options, model, scores.report(), ignored, time.perf_counter() - started)
+    found = scores.report() | ({} if fit is None else fit.report())
+    _report(options, model, found, ignored, time.perf_counter() - started)
     return Exit.OK
 
 
@@ -188,6 +211,14 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
 
     Labels of one row are separated by commas as in the data, values by blanks.
     """
+    import numpy as np
+
+    if options.estimates == 1:
+        p = model.probabilities(values)
+        table = np.column_stack([p, 1.0 - p]) if p.ndim == 1 else p
+        for label, row in zip(np.asarray(model.predictions(values)).tolist(), table.tolist(), strict=True):
+            out.write(f"{_number(label)} {' '.join(map(repr, row))}\n".encode())
+        return
     if options.probability:
         values = model.probabilities(values)
     rows = values if options.probability or options.decision_values else model.predictions(values)

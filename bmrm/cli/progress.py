@@ -76,25 +76,27 @@ class Interrupts:
 
 
 class ProgressLine:
-    """One line on a terminal, rewritten in place; or, when asked for, a line per iteration."""
+    """One line on a terminal, rewritten in place; or, when asked for, a line per step."""
 
-    def __init__(self, stream: TextIO, *, every_iteration: bool, quiet: bool) -> None:
+    def __init__(self, stream: TextIO, *, every_step: bool, quiet: bool) -> None:
         self._stream = stream
-        self._every_iteration = every_iteration
-        self._rewrite = not quiet and not every_iteration and stream.isatty()
+        self._every_step = every_step
+        self._rewrite = not quiet and not every_step and stream.isatty()
+        self._started = time.monotonic()
         self._shown_at = 0.0
         self._width = 0
 
-    def update(self, state: Progress) -> None:
-        """Show an iteration, if it is time to."""
-        if self._every_iteration:
-            print(_line(state), file=self._stream)
-        elif self._rewrite and state.elapsed > SHOW_AFTER and state.elapsed - self._shown_at > SHOW_EVERY:
-            self._shown_at = state.elapsed
-            text = _line(state)
-            self._stream.write("\r" + text.ljust(self._width))
+    def update(self, text: Callable[[], str]) -> None:
+        """Show a step, if it is time to."""
+        elapsed = time.monotonic() - self._started
+        if self._every_step:
+            print(text(), file=self._stream)
+        elif self._rewrite and elapsed > SHOW_AFTER and elapsed - self._shown_at > SHOW_EVERY:
+            self._shown_at = elapsed
+            line = text()
+            self._stream.write("\r" + line.ljust(self._width))
             self._stream.flush()
-            self._width = len(text)
+            self._width = len(line)
 
     def clear(self) -> None:
         """Leave the terminal as it was."""
@@ -160,7 +162,7 @@ class Observer:
     def __call__(self, state: Progress) -> bool:
         """Observe one iteration."""
         with self.keeping_failure():
-            self._line.update(state)
+            self._line.update(lambda: _line(state))
         with self.keeping_failure():
             self._write_log(state)
         now = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.units import time_text
 from bmrm.io.model_file import finite_or_none
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.crossval import CrossValidation
     from bmrm.result import Result
+    from bmrm.selection import Selection
 
 _STOPS = {
     "converged": "converged",
@@ -37,10 +38,12 @@ def certificate_text(result: Result, seconds: float) -> str:
         f"objective    {result.objective:.10g}\n"
         f"lower bound  {result.lower_bound:.10g}\n"
         f"gap          {result.gap:.3g}: at most {excess} above the optimum"
-    )
+    ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
 
 
-def result_json(result: Result, seconds: Mapping[str, float], options: TrainOptions, model: str) -> str:
+def result_json(
+    result: Result, seconds: Mapping[str, float], options: TrainOptions, model: str, **more: Any
+) -> str:
     """Return the object that ``--json`` prints; an unknown bound is null."""
     return json.dumps(
         {
@@ -52,13 +55,59 @@ def result_json(result: Result, seconds: Mapping[str, float], options: TrainOpti
             "n_samples": result.n_samples,
             "n_features": result.n_features,
             "nnz": result.nnz,
+            "nonzero_weights": result.n_nonzero,
             "device": result.device,
             "lambda": result.lam,
             "model": model,
             "timings": dict(seconds),
+            **more,
             "options": options.as_dict(),
         },
         allow_nan=False,
+    )
+
+
+def selection_document(selection: Selection) -> dict[str, Any]:
+    """Return what ``--json`` says of a grid."""
+    return {
+        "folds": selection.folds.number,
+        "metric": selection.metric,
+        "rule": selection.rule,
+        "lambda": selection.lam,
+        "best": float(selection.lams[selection.best]),
+        "one_standard_error": float(selection.lams[selection.one_standard_error]),
+        "grid": [
+            {
+                "lambda": float(lam),
+                "mean": float(mean),
+                "standard_error": float(error),
+                "scores": [float(score) for score in scores],
+                "objectives": [finite_or_none(result.objective) for result in validation.results],
+                "lower_bounds": [finite_or_none(result.lower_bound) for result in validation.results],
+                "statuses": [result.status for result in validation.results],
+                "iterations": [result.n_iter for result in validation.results],
+            }
+            for lam, mean, error, scores, validation in zip(
+                selection.lams,
+                selection.mean,
+                selection.standard_error,
+                selection.scores,
+                selection.validations,
+                strict=True,
+            )
+        ],
+    }
+
+
+def selection_text(selection: Selection) -> str:
+    """Return the lam that was picked, with its score, in one line.
+
+    C is LIBLINEAR's, for the weights of all rows.
+    """
+    k, cost = selection.chosen, 1.0 / (selection.lam * float(selection.weights.sum()))
+    return (
+        f"lambda       {selection.lam:.6g} (C = {cost:.6g}): {selection.metric} {selection.mean[k]:.6g} "
+        f"+- {selection.standard_error[k]:.2g} over {selection.folds.number} folds"
     )
 
 
@@ -90,7 +139,7 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
     >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.75, "auc": None}))
     Accuracy = 75% (3/4)
     """
-    if "correct" in report:
+    if "correct" in report or "log_loss" in report:
         templates = {
             "accuracy": "Accuracy = {0:g}% ({1[correct]}/{1[rows]})",
             "auc": "AUC = {0:.6g}",
@@ -103,6 +152,7 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
             "micro_f1": "Micro F1 = {0:.6g}",
             "macro_f1": "Macro F1 = {0:.6g}",
             "log_loss": "Log loss = {0:.6g}",
+            "brier": "Brier score = {0:.6g}",
             "mae": "MAE = {0:g}",
         }
     elif task == "ranking":

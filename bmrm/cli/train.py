@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import Exit, run, shown
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, leave, start_driver
@@ -55,6 +55,10 @@ def train(argv: Sequence[str]) -> int:
             from bmrm.cli.dryrun import dry_run
 
             return dry_run(options)
+        if options.has_grid or options.calibrate is not None:
+            from bmrm.cli.selecting import select_and_train
+
+            return select_and_train(options, interrupts)
         if options.folds is not None:
             return _cross_validate(options)
         return _train(options, interrupts)
@@ -62,12 +66,12 @@ def train(argv: Sequence[str]) -> int:
 
 def _train(options: TrainOptions, interrupts: Interrupts) -> int:
     from bmrm.cli.fitting import check, fit, snapshots
-    from bmrm.cli.loading import load, warm_start
+    from bmrm.cli.loading import load, model_of
 
     started = time.perf_counter()
-    path = _model_path(options)
+    path = model_path(options)
     check(options)
-    warm = warm_start(options.warm_start)
+    warm = model_of(options.warm_start)
     if options.device == "auto" and is_large(options.data):
         start_driver()
     data, dataset = load(options)
@@ -84,16 +88,16 @@ def _train(options: TrainOptions, interrupts: Interrupts) -> int:
     seconds |= {"load": loaded - started}
     seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
     seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
-    _report(result, options, path, seconds)
+    report(result, options, path, seconds)
     if observer.failure is not None:
         raise observer.failure
-    return _exit_code([result.status], options)
+    return exit_code([result.status], options)
 
 
 def _save(result: Result, options: TrainOptions, path: str, data: Data, observer: Observer) -> None:
     from bmrm.io.model import Model
 
-    model = Model.from_result(result, reg=options.reg, zero_based=data.zero_based)
+    model = Model.from_result(result, zero_based=data.zero_based)
     if options.checkpoint is not None:
         with observer.keeping_failure():  # first, in case MODEL's disk is full
             model.save(options.checkpoint)
@@ -112,15 +116,15 @@ def _cross_validate(options: TrainOptions) -> int:
     assert options.folds is not None
     check(options)
     _, dataset = load(options)
-    found = cross_validate(dataset, options.folds, **solver_arguments(options))
+    found = cross_validate(dataset, options.folds, **solver_arguments(options, dataset.shape[1]))
     if options.json:
         print(cross_validation_json(found, options))
     elif not options.quiet:
         print(cross_validation_text(found))
-    return _exit_code([result.status for result in found.results], options)
+    return exit_code([result.status for result in found.results], options)
 
 
-def _model_path(options: TrainOptions) -> str:
+def model_path(options: TrainOptions) -> str:
     """Settle where the model goes; find out now, not after an hour, that it cannot be written."""
     from bmrm.io.atomic import check_writable
 
@@ -129,7 +133,7 @@ def _model_path(options: TrainOptions) -> str:
         if options.data == "-":
             raise ParameterError("DATA is stdin: name the MODEL")
         path = os.path.basename(options.data) + ".model"
-    for output in filter(None, (path, options.checkpoint, options.log_jsonl)):
+    for output in filter(None, (path, options.checkpoint, options.log_jsonl, options.plot)):
         check_writable(output)
         with contextlib.suppress(OSError):
             if os.path.samefile(output, options.data):
@@ -145,21 +149,22 @@ def _observer(
 
     checkpoint = options.checkpoint
     return Observer(
-        ProgressLine(sys.stderr, every_iteration=options.verbose, quiet=options.quiet),
+        ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet),
         interrupts,
         log=None if options.log_jsonl is None else open(options.log_jsonl, "w", encoding="utf-8"),
         checkpoint=None if checkpoint is None else lambda state: snapshot(state).save(checkpoint),
     )
 
 
-def _report(result: Result, options: TrainOptions, path: str, seconds: dict[str, float]) -> None:
+def report(result: Result, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
+    """Print the certificate; ``more`` are further keys of the JSON object."""
     from bmrm.cli.progress import notice
     from bmrm.cli.report import certificate_text, result_json
     from bmrm.cli.units import time_text
 
     text = f"{certificate_text(result, seconds['train'])}\nmodel        {shown(path)}"
     if options.json:
-        print(result_json(result, seconds, options, path))
+        print(result_json(result, seconds, options, path, **more))
         notice(text, quiet=options.quiet)
     elif not options.quiet:
         print(text)
@@ -168,7 +173,8 @@ def _report(result: Result, options: TrainOptions, path: str, seconds: dict[str,
             notice(f"{part:<20} {time_text(value)}")
 
 
-def _exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:
+def exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:
+    """Return the code that the statuses of all solves come to."""
     if "interrupted" in statuses:
         return Exit.INTERRUPTED
     converged = all(status == "converged" for status in statuses)

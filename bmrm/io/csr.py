@@ -49,6 +49,22 @@ class Csr(NamedTuple):
         """Stored values."""
         return len(self.indices)
 
+    def take(self, rows: NDArray[np.intp]) -> Csr:
+        """Return a matrix of some of the rows, in the order given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+        >>> X.take(np.array([1, 0])).indices
+        array([1, 0, 2], dtype=int32)
+        """
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        data = None if self.data is None else self.data[entries]
+        return Csr(indptr, self.indices[entries], data, (len(rows), self.shape[1]))
+
     def to_scipy(self, dtype: DTypeLike | None = None) -> Any:
         """Return a `scipy.sparse.csr_matrix` that shares what it can.
 

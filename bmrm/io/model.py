@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bmrm.calibration import Calibration
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 
@@ -95,8 +96,12 @@ class Model:
         ordinal model, ascending.
     lam : float
     reg : str, default "l2"
+    reg_params : mapping of str to float or bool
+        See `Result.reg_params`.
     loss_params : mapping of str to float
     certificate : Certificate, or None
+    calibration : Platt, Isotonic or None
+        From decision values of a binary model to probabilities; see `bmrm.calibrate`.
     zero_based : bool, or None
         Whether feature numbers of the text it was trained on start at 0; None when it was no text.
     thresholds : tuple of float, or None
@@ -123,8 +128,10 @@ class Model:
     classes: tuple[float, ...] | None
     lam: float
     reg: str = "l2"
+    reg_params: Mapping[str, float | bool] = field(default_factory=dict)
     loss_params: Mapping[str, float] = field(default_factory=dict)
     certificate: Certificate | None = None
+    calibration: Calibration | None = None
     zero_based: bool | None = None
     thresholds: tuple[float, ...] | None = None
     library_version: str = ""
@@ -147,6 +154,8 @@ class Model:
             return f"an intercept of shape {np.shape(self.intercept)} beside weights of {self.w.shape}"
         if not (np.isfinite(self.w).all() and np.isfinite(self.intercept).all()):
             return "weights that are not finite"
+        if self.calibration is not None and self.task != "binary":
+            return f"a {self.task} model with a calibration"
         if (several or self.task in ("binary", "ordinal")) != (self.classes is not None):
             return f"a {self.task} model with labels {self.classes}"
         if (self.task == "ordinal") != (self.thresholds is not None):
@@ -177,13 +186,15 @@ class Model:
         return len(self.w)
 
     @classmethod
-    def from_result(cls, result: Result, *, reg: str = "l2", zero_based: bool | None = None) -> Model:
+    def from_result(
+        cls, result: Result, *, calibration: Calibration | None = None, zero_based: bool | None = None
+    ) -> Model:
         """Take what prediction needs out of a training result.
 
         Parameters
         ----------
         result : Result
-        reg : str, default "l2"
+        calibration : Platt, Isotonic or None
         zero_based : bool, or None
             See `Model`.
 
@@ -212,7 +223,8 @@ class Model:
             task=result.loss.task,
             classes=None if result.classes is None else tuple(map(float, result.classes)),
             lam=float(result.lam),
-            reg=reg,
+            reg=result.reg,
+            reg_params=dict(result.reg_params),
             loss_params=dict(result.loss.params),
             certificate=Certificate(
                 result.objective,
@@ -222,6 +234,7 @@ class Model:
                 result.tol,
                 result.tol_kind,
             ),
+            calibration=calibration,
             zero_based=zero_based,
             thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )
@@ -314,6 +327,31 @@ class Model:
             return np.where(values >= 0, 1.0, -1.0)
         return values
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether it tells probabilities: by its calibration, or as logistic and softmax models do."""
+        return self.calibration is not None or self.loss in ("logistic", "softmax")
+
+    def predict_probability(self, X: MatrixLike) -> Vector:
+        """Probabilities of each row: `probabilities` of the `decision_function`.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or (m, K) for K classes
+
+        Raises
+        ------
+        ParameterError
+            The model has neither a calibration nor the loss logistic or softmax.
+        DataError
+            ``X`` has another number of columns than ``n_features``.
+        """
+        return self.probabilities(self.decision_function(X))
+
     def probabilities(self, values: Vector) -> Vector:
         """Turn decision values into probabilities.
 
@@ -324,19 +362,24 @@ class Model:
         Returns
         -------
         ndarray of float64, of the shape of ``values``
-            Of the larger label, or of each class.
+            Of the larger label, by the calibration where there is one; or of each class.
 
         Raises
         ------
         ParameterError
-            The loss has no such model: it is neither logistic nor softmax.
+            The model has neither a calibration nor the loss logistic or softmax.
         """
+        if self.calibration is not None:
+            return self.calibration.probability(values)
         if self.loss == "softmax":
             e = np.exp(values - values.max(axis=1, keepdims=True))
             return np.asarray(e / e.sum(axis=1, keepdims=True))
-        if self.loss == "logistic":
-            return np.exp(-np.logaddexp(0.0, -values))
-        raise ParameterError(f"probabilities: the model's loss is {self.loss}, expected logistic or softmax")
+        if not self.has_probabilities:
+            raise ParameterError(
+                f"probabilities: found a model of the loss {self.loss} without calibration, expected one "
+                "that is calibrated, or of the loss logistic or softmax"
+            )
+        return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, whole or not at all.

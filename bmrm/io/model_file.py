@@ -1,7 +1,8 @@
 """The model file: what training ends with and prediction starts from.
 
 A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``intercept`` of shape (1,); or
-(n_features, K) and (K,) for K classes.
+(n_features, K) and (K,) for K classes; with an isotonic calibration two more, its knots ``calibration_x``
+and ``calibration_p``.
 Its metadata holds one key, ``bmrm``: a JSON document with the format's version, the loss, the labels, the
 regularisation and the certificate (docs/formats.md lists the fields). Nothing in the file depends on
 the clock, so the same training gives the same bytes.
@@ -26,12 +27,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm._version import __version__
+from bmrm.calibration import Calibration, Isotonic, Platt
 from bmrm.errors import DataError
 from bmrm.io.atomic import atomic_write
 from bmrm.io.model import Certificate, Model
 
 FORMAT_VERSION = 1
 _KEY = "bmrm"
+_KNOTS = ("calibration_x", "calibration_p")
 _HEADER_LIMIT = 1 << 20  # bytes; ours take some hundred
 Vector = npt.NDArray[np.float64]
 
@@ -41,6 +44,9 @@ def write(model: Model, path: str | os.PathLike[str]) -> None:
     from safetensors.numpy import save
 
     tensors = {"w": np.ascontiguousarray(model.w), "intercept": np.atleast_1d(model.intercept)}
+    if isinstance(model.calibration, Isotonic):
+        knots = zip(_KNOTS, (model.calibration.x, model.calibration.p), strict=True)
+        tensors |= {name: np.ascontiguousarray(values) for name, values in knots}
     with atomic_write(path) as file:
         file.write(save(tensors, metadata={_KEY: json.dumps(_document(model), allow_nan=False)}))
 
@@ -51,7 +57,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     try:
         _check_header(name)
         document, tensors = _read_parts(name)
-        return _model(document, tensors["w"], tensors["intercept"])
+        return _model(document, tensors)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
 
@@ -70,10 +76,12 @@ def _document(model: Model) -> dict[str, Any]:
         "loss": {"name": model.loss, "params": dict(model.loss_params)},
         "classes": None if model.classes is None else list(model.classes),
         "reg": model.reg,
+        "reg_params": dict(model.reg_params),
         "lam": model.lam,
         "n_features": model.n_features,
         "zero_based": model.zero_based,
         "thresholds": None if model.thresholds is None else list(model.thresholds),
+        "calibration": _calibration_document(model.calibration),
         "certificate": certificate
         and {
             "objective": finite_or_none(certificate.objective),
@@ -85,6 +93,13 @@ def _document(model: Model) -> dict[str, Any]:
             "tol_kind": certificate.tol_kind,
         },
     }
+
+
+def _calibration_document(calibration: Calibration | None) -> dict[str, Any] | None:
+    if calibration is None:
+        return None
+    numbers = {"a": calibration.a, "b": calibration.b} if isinstance(calibration, Platt) else {}
+    return {"method": calibration.method, **numbers}
 
 
 def _check_header(name: str) -> None:
@@ -111,7 +126,7 @@ def _read_parts(name: str) -> tuple[dict[str, Any], dict[str, Vector]]:
         with safe_open(name, framework="np") as file:
             document = _parse_document((file.metadata() or {}).get(_KEY))
             tensors = {}
-            for key in ("w", "intercept"):
+            for key in ("w", "intercept", *(key for key in _KNOTS if key in file.keys())):  # noqa: SIM118
                 part = file.get_slice(key)
                 if part.get_dtype() != "F64" or not 1 <= len(part.get_shape()) <= (2 if key == "w" else 1):
                     found = f"{part.get_dtype()} of shape {part.get_shape()}"
@@ -138,7 +153,8 @@ def _parse_document(text: str | None) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
+def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
+    w, intercept = tensors["w"], tensors["intercept"]
     try:
         if document["n_features"] != len(w) or intercept.shape != (w.shape[1:] or (1,)):
             raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
@@ -154,8 +170,10 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
             classes=None if classes is None else tuple(map(float, classes)),
             lam=float(document["lam"]),
             reg=str(document["reg"]),
+            reg_params=_reg_params(document.get("reg_params", {})),
             loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},
             certificate=None if certificate is None else _certificate(certificate),
+            calibration=_calibration(document.get("calibration"), tensors),
             zero_based=document["zero_based"],
             thresholds=None if thresholds is None else tuple(map(float, thresholds)),
             library_version=str(document["library_version"]),
@@ -164,6 +182,30 @@ def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
         raise DataError("damaged model description") from None
+
+
+def _reg_params(document: dict[str, Any]) -> dict[str, float | bool]:
+    for value in document.values():
+        if not isinstance(value, bool | int | float):
+            raise ValueError
+    return {str(key): value for key, value in document.items()}
+
+
+def _calibration(document: dict[str, Any] | None, tensors: dict[str, Vector]) -> Calibration | None:
+    if document is None:
+        return None
+    if document["method"] == "platt":
+        platt = Platt(float(document["a"]), float(document["b"]))
+        if not (math.isfinite(platt.a) and math.isfinite(platt.b)):
+            raise ValueError
+        return platt
+    x, p = (tensors[name] for name in _KNOTS)
+    sound = len(x) == len(p) > 0 and np.isfinite(x).all() and (np.diff(x) > 0).all()
+    if document["method"] != "isotonic" or not (
+        sound and ((p >= 0) & (p <= 1)).all() and (np.diff(p) >= 0).all()
+    ):
+        raise ValueError
+    return Isotonic(x, p)
 
 
 def _certificate(document: dict[str, Any]) -> Certificate:

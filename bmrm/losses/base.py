@@ -165,6 +165,10 @@ class Loss(ABC):
         """Parameters by name; empty for most losses."""
         return {}
 
+    def floor(self, y: Vector, weights: Vector | None) -> float:
+        """Return a number that no risk on these labels is below; most losses are nowhere negative."""
+        return 0.0
+
     @abstractmethod
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights: ``R = scale * sum_i weights_i loss(u_i, y_i)``."""
@@ -275,6 +279,9 @@ class CallableLoss(Loss):
     name : str, default "user"
     task : str, default "regression"
         How labels are read; see `Loss`.
+    minimum : float, default -inf
+        A number that no row's loss is below. The certificate of an l1 penalty, and of features without a
+        penalty, rests on it.
 
     Examples
     --------
@@ -285,8 +292,18 @@ class CallableLoss(Loss):
     0.0
     """
 
-    def __init__(self, function: LossFunction, name: str = "user", task: Task = "regression") -> None:
-        self.function, self.name, self.task = function, name, task
+    def __init__(
+        self,
+        function: LossFunction,
+        name: str = "user",
+        task: Task = "regression",
+        minimum: float = -np.inf,
+    ) -> None:
+        self.function, self.name, self.task, self.minimum = function, name, task, minimum
+
+    def floor(self, y: Vector, weights: Vector | None) -> float:
+        """Return ``minimum``: the risk is a mean of losses."""
+        return self.minimum
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""
@@ -308,6 +325,11 @@ class _CallableRisk:
                 raise DataError(
                     f"loss {self.loss.name}: {what} have shape {array.shape}, expected {u.shape}, one a row"
                 )
+        if self.loss.minimum > -np.inf and values.size and values.min() < self.loss.minimum:
+            raise DataError(
+                f"loss {self.loss.name}: found the value {values.min():g}, expected at least its minimum, "
+                f"{self.loss.minimum:g}"
+            )
         return values, derivatives
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ With b = -rho the margin is ``u = x . w + b`` and the last term is ``+b``: the l
 with an intercept that is never penalised and enters the risk once more on its own.  Labels are ignored.
 """
 
-from bmrm.losses.base import ScalarLoss, by_row
+from bmrm.losses.base import ScalarLoss, Vector, by_row
 
 
 class Novelty(ScalarLoss):
@@ -22,3 +22,7 @@ class Novelty(ScalarLoss):
     )
     intercept_slope = 1.0
     needs_intercept = True
+
+    def floor(self, y: Vector, weights: Vector | None) -> float:
+        """Return minus infinity: scaled up, weights and intercept scale the risk, whatever its sign."""
+        return -float("inf")

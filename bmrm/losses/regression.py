@@ -57,6 +57,11 @@ class Poisson(ScalarLoss):
     name, task = "poisson", "count"
     about = by_row("exp(u) - y u", "Nelder, Wedderburn, J. R. Stat. Soc. A 135 (1972) 370")
 
+    def floor(self, y: Vector, weights: Vector | None) -> float:
+        """Return the risk of margins ``log y``."""
+        least = y - y * np.log(np.where(y > 0.0, y, 1.0))
+        return float(np.average(least, weights=weights))
+
     def check_labels(self, y: Vector) -> None:
         """Raise `DataError` for a negative count, or when every count is zero."""
         bad = np.flatnonzero(y < 0)

@@ -113,6 +113,22 @@ def test_bad_sample_weights(text, named, data, folder, bmrm_train):
     assert listing(folder) == ["train.txt", "weights"]
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("1\n" * 4, ["4", "5"]), ("1\n" * 4 + "-1\n", [":5", "-1"]), ("0\n" * 5, ["all are 0"])],
+)
+def test_bad_factors_of_lambda(text, named, data, folder, bmrm_train):
+    (folder / "factors").write_text(text)
+    check(bmrm_train("--feature-lambda", "factors", data, "model"), BAD_DATA, *named)
+    assert listing(folder) == ["factors", "train.txt"]
+
+
+def test_a_prior_that_does_not_fit(data, folder, bmrm_train):
+    check(bmrm_train("--prior", "missing", data, "model"), BAD_DATA, "missing")
+    Model(np.zeros(9), 0.0, "hinge", "binary", (-1.0, 1.0), lam=1.0).save("wide")
+    check(bmrm_train("--prior", "wide", data, "model"), BAD_DATA, "--prior", "9")
+
+
 def test_weights_that_are_all_zero(data, folder, bmrm_train):
     (folder / "weights").write_text("0\n" * 60)
     check(bmrm_train("--sample-weight", "weights", data, "model"), BAD_DATA)
@@ -123,6 +139,9 @@ def test_weights_that_are_all_zero(data, folder, bmrm_train):
     ("options", "named"),
     [
         (["--lambda", "0"], ["--lambda", "0"]),
+        (["--l1-ratio", "0.5"], ["--l1-ratio", "elastic_net"]),
+        (["--reg", "elastic_net", "--l1-ratio", "2"], ["--l1-ratio", "2"]),
+        (["--reg", "l1", "--loss", "novelty"], ["novelty", "lower bound"]),
         (["--lambda", "-1"], ["--lambda", "-1"]),
         (["--tol", "0"], ["--tol", "0"]),
         (["--tol", "1e-300"], ["tol", "1e-300", "1e-13"]),

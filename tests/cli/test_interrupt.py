@@ -83,7 +83,8 @@ def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypa
     def interrupted(*words, **keywords):
         if inside == "between":
             signal.raise_signal(signal.SIGINT)
-        return solve(*words, callback=lambda _: signal.raise_signal(signal.SIGINT), **keywords)
+        keywords["callback"] = lambda _: signal.raise_signal(signal.SIGINT)
+        return solve(*words, **keywords)
 
     monkeypatch.setattr("bmrm.crossval.solve", interrupted)
     assert bmrm_train("-v", "3", data) == (130, "", "bmrm-train: interrupted, nothing written\n")

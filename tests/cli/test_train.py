@@ -17,7 +17,7 @@ from bmrm.io.model import Model
 
 REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
-    *("n_samples", "n_features", "nnz", "device", "lambda", "model", "timings", "options"),
+    *("n_samples", "n_features", "nnz", "nonzero_weights", "device", "lambda", "model", "timings", "options"),
 }
 
 
@@ -108,6 +108,29 @@ def test_class_weights_are_sample_weights(data, folder, bmrm_train):
     assert one == pytest.approx(other, rel=1e-7)
     bmrm_train("-q", "-e", "1e-8", "--lambda", "0.01", data, "plain")
     assert abs(Model.load("plain").certificate.objective - one) > 1e-3
+
+
+def test_penalties(data, folder, bmrm_train):
+    outcome = bmrm_train("--loss", "logistic", "--reg", "l1", "--lambda", "0.15", data, "sparse")
+    sparse = Model.load("sparse")
+    assert outcome.code == 0
+    assert f"{np.count_nonzero(sparse.w)} of 5 weights" in outcome.out
+    assert 0 < np.count_nonzero(sparse.w) < 5
+    assert (sparse.reg, sparse.reg_params) == ("l1", {})
+
+    (folder / "factors").write_text("0\n" + "1e5\n" * 4)
+    bmrm_train(
+        *("--loss", "logistic", "--reg", "elastic_net", "--l1-ratio", "0.3", "--positive"),
+        *("--feature-lambda", "factors", data, "mixed", "--checkpoint", "kept"),
+    )
+    mixed = Model.load("mixed")
+    assert mixed.reg_params == {"l1_ratio": 0.3, "positive": True, "feature_lambda": True, "unpenalised": 1}
+    assert Model.load("kept").reg_params == mixed.reg_params
+    assert mixed.w[0] >= 0.0 == np.abs(mixed.w[1:]).max()
+
+    bmrm_train("-q", "--lambda", "1e6", "--prior", "sparse", data, "moved")
+    np.testing.assert_allclose(Model.load("moved").w, sparse.w, atol=1e-4)
+    assert bmrm_train("--reg", "l1", "-v", "3", data).code == 0
 
 
 def test_limit_is_code_4_with_a_model(data, bmrm_train):

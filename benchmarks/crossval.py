@@ -1,0 +1,127 @@
+"""Cost of cross validation over a grid of lam, in solves of its smallest lam from scratch.
+
+    python benchmarks/crossval.py [--a9a FILE] [--text FILE] [--out FILE]
+
+Without files, a9a is replaced by binary rows of its size and the text set is made by textdata.py; `narrow` is
+the text set with its columns added up into 2000. Each is scored by 5 folds for 10 lam, half a power of ten
+apart, to a certified relative gap of 1e-3. The time is that of the whole call of `bmrm.select` from a SciPy
+matrix in memory, without the final model, with rows put in order and made resident; the unit is the solver's
+time alone for one `bmrm.solve` of the smallest lam on all rows, resident already, from zero weights. Beside
+it are the same 50 solves from scratch, one by one, each on weights that leave a fold out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import report
+import scipy.sparse as sp
+import textdata
+
+import bmrm
+
+FOLDS, TOL = 5, 1e-3
+LAMS = np.logspace(-5.0, -0.5, 10)
+NARROW = 2000
+
+
+def binary_rows(rows: int = 32_561, groups: int = 14, seed: int = 0) -> tuple[Any, np.ndarray]:
+    """Make rows like a9a's: one category of each of 14 groups, 123 columns, labels of a planted model."""
+    rng = np.random.default_rng(seed)
+    sizes = np.full(groups, 123 // groups) + (np.arange(groups) < 123 % groups)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    popular = rng.random((rows, groups)) ** 3
+    columns = (starts + popular * sizes).astype(np.int32)
+    X = sp.csr_matrix((np.ones(rows * groups), columns.ravel(), np.arange(0, rows * groups + 1, groups)))
+    margin = X @ rng.standard_normal(123) + 1.5 * rng.standard_normal(rows)
+    return X, np.where(margin > np.quantile(margin, 0.76), 1.0, -1.0)
+
+
+def add_up_columns(X: Any, columns: int, seed: int = 0) -> Any:
+    """Add columns up at random into a few, with random signs: feature hashing."""
+    rng = np.random.default_rng(seed)
+    to, sign = rng.integers(0, columns, X.shape[1]), rng.choice([-1.0, 1.0], X.shape[1])
+    return (X @ sp.csr_matrix((sign, (np.arange(X.shape[1]), to)), shape=(X.shape[1], columns))).tocsr()
+
+
+def one_by_one(data: bmrm.Dataset, X: Any, y: np.ndarray, fold_of: np.ndarray, loss: str) -> dict:
+    """Solve each lam without each fold from zero weights and no cuts."""
+    seconds, passes = 0.0, 0
+    weights = data.weights
+    for fold in range(FOLDS):
+        data.weights = (fold_of != fold).astype(float)
+        for lam in LAMS:
+            result = bmrm.solve(data, loss=loss, lam=float(lam), tol=TOL)
+            seconds += result.timings["total"]
+            passes += result.n_iter
+    data.weights = weights
+    return {"seconds": seconds, "passes": passes}
+
+
+def measure(name: str, X: Any, y: np.ndarray, loss: str, repeats: int) -> dict:
+    """Time the grid and its unit, alternately."""
+    data = bmrm.Dataset(X, y)
+    units, wholes = [], []
+    for _ in range(repeats):
+        alone = bmrm.solve(data, loss=loss, lam=float(LAMS.min()), tol=TOL)
+        units.append(alone.timings["total"])
+        start = time.perf_counter()
+        found = bmrm.select(X, y, LAMS, FOLDS, loss=loss, tol=TOL, refit=False)
+        wholes.append(time.perf_counter() - start)
+    unit, whole = statistics.median(units), statistics.median(wholes)
+    results = [r for v in found.validations for r in v.results]
+    row = {
+        "set": name,
+        "rows": X.shape[0],
+        "columns": X.shape[1],
+        "nnz": X.nnz,
+        "loss": loss,
+        "unit_seconds": unit,
+        "unit_passes": alone.n_iter,
+        "seconds": whole,
+        "times_unit": whole / unit,
+        "passes": sum(r.n_iter for r in results),
+        "worst_gap": max(r.gap / r.objective for r in results),
+        "converged": all(r.status == "converged" for r in results),
+        "one_by_one": one_by_one(data, X, y, found.folds.fold_of, loss),
+        "lam": found.lam,
+        "accuracy": float(found.mean[found.chosen]),
+    }
+    print(
+        f"{name:10} {loss:9} one solve {1e3 * unit:7.1f} ms {alone.n_iter:4d} passes; the grid "
+        f"{1e3 * whole:8.1f} ms {row['passes']:4d} passes: {row['times_unit']:5.1f} solves; one by one "
+        f"{1e3 * row['one_by_one']['seconds']:8.1f} ms {row['one_by_one']['passes']:5d} passes",
+        flush=True,
+    )
+    return row
+
+
+def main() -> None:
+    """Print the table and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--a9a")
+    parser.add_argument("--text")
+    parser.add_argument("--out", default=report.RESULTS / "crossval.json")
+    options = parser.parse_args()
+    a9a = bmrm.load_svmlight(options.a9a) if options.a9a else binary_rows()
+    if options.text:
+        text = bmrm.load_svmlight(options.text)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            textdata.make_text(Path(folder) / "text.svm")
+            text = bmrm.load_svmlight(Path(folder) / "text.svm")
+    name = "a9a" if options.a9a else "a9a-like"
+    rows = [measure(name, *a9a, loss, 9) for loss in ("hinge", "logistic")]
+    rows.append(measure("narrow", add_up_columns(text[0], NARROW), text[1], "hinge", 1))
+    rows += [measure("text", *text, loss, 1) for loss in ("hinge", "logistic")]
+    report.write(options.out, folds=FOLDS, lams=LAMS.tolist(), tol=TOL, rows=rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""Folds of cross validation as blocks of rows, so that what one fold's solve learns serves all others.
+
+Let Q_g(w) = sum over the rows of fold g of s_i loss_i / S, with S the sum of all weights.  A solve that holds
+fold f out minimises
+
+    J_f(w) = lam Omega(w) + c_f sum over g != f of Q_g(w),        c_f = S / (S - S_f).
+
+A cut of Q_g bounds Q_g whatever rows are held out and whatever lam is.  So every pass, whichever fold it is
+made for, takes a cut of each Q_g, that of the fold held out included; one bundle (`FoldBundle`) keeps them
+for all folds and all lam, and a solve weighs them by c_f and leaves those of its own fold out.  Its lower
+bound is exact: a sum of lower bounds of the parts of its own risk.
+
+The rows of a fold need not be neighbours in X: vectors over rows are kept sorted by fold, and `RowsByFold`
+translates at the two products.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.bundle import Bundle
+from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.inner_qp import maximise
+from bmrm.losses import Loss
+from bmrm.objective import Cut, Design, Iterate, Objective
+from bmrm.regularizers import Regularizer
+from bmrm.resident import Matrix
+from bmrm.vectors import dot
+
+Vector = NDArray[np.float64]
+
+
+class Folds(NamedTuple):
+    """Rows dealt to folds.
+
+    Attributes
+    ----------
+    fold_of : ndarray of intp, shape (n_samples,)
+        The fold of each row.
+    order : ndarray of intp, shape (n_samples,)
+        The rows sorted by fold, otherwise in the order of the data.
+    starts : ndarray of int64, shape (folds + 1,)
+        Where each fold starts in ``order``.
+    """
+
+    fold_of: NDArray[np.intp]
+    order: NDArray[np.intp]
+    starts: NDArray[np.int64]
+
+    @property
+    def number(self) -> int:
+        """Number of folds."""
+        return len(self.starts) - 1
+
+    def rows(self, fold: int) -> NDArray[np.intp]:
+        """Return the rows of a fold."""
+        return self.order[self.starts[fold] : self.starts[fold + 1]]
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the rows of each fold are neighbours in the data, the folds in order."""
+        return bool((np.diff(self.fold_of) >= 0).all())
+
+    def sorted(self) -> Folds:
+        """Return the folds of data whose rows were put into ``order``."""
+        return Folds(self.fold_of[self.order], np.arange(len(self.order)), self.starts)
+
+
+def deal(labels: Vector | None, rows: int, folds: int, seed: int) -> Folds:
+    """Deal rows to folds: shuffled, then like cards, class by class.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (rows,), or None
+        Classes to spread evenly.
+    rows, folds : int
+    seed : int
+        Of the shuffle.
+
+    Returns
+    -------
+    Folds
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> deal(None, 5, 2, seed=0).starts.tolist()
+    [0, 3, 5]
+    """
+    shuffled = np.random.default_rng(seed).permutation(rows)
+    if labels is not None:
+        shuffled = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    fold_of = np.empty(rows, np.intp)
+    fold_of[shuffled] = np.arange(rows) % folds
+    return by_fold(fold_of, folds)
+
+
+def by_fold(fold_of: NDArray[np.intp], folds: int) -> Folds:
+    """Sort rows by their fold."""
+    order = np.argsort(fold_of, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(fold_of, minlength=folds))]).astype(np.int64)
+    return Folds(fold_of, order, starts)
+
+
+class RowsByFold:
+    """A resident matrix whose rows look sorted by fold.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    folds : Folds
+    """
+
+    def __init__(self, matrix: Matrix, folds: Folds) -> None:
+        self.matrix, self.folds = matrix, folds
+        self.shape, self.nnz = matrix.shape, matrix.nnz
+        # A column a fold, each with the derivatives of its own rows: X' times it is one read of X.
+        self._spread = np.zeros((self.shape[0], folds.number))
+        self._z = np.empty(self.shape[0])
+
+    @property
+    def weighted_gram_work(self) -> float:
+        """Multiply-adds of `weighted_gram`; infinite where X has no such product."""
+        return self.matrix.weighted_gram_work
+
+    def matvec(self, w: Vector, out: Vector) -> None:
+        """``out = X w``, sorted by fold."""
+        self.matrix.matvec(w, self._z)
+        np.take(self._z, self.folds.order, out=out)
+
+    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+        """``out[p] = X_p' r_p`` for each fold, or for all rows at once."""
+        rows = self.folds.order
+        if len(starts) == 2:
+            self._z[rows] = r
+            self.matrix.rmatvec_blocks(self._z, starts, out)
+            return
+        for fold, (i, j) in enumerate(pairwise(starts)):
+            self._spread[rows[i:j], fold] = r[i:j]
+        out[:] = self.matrix.rmatmat(self._spread).T
+
+    def weighted_gram(self, s: Vector, out: Vector) -> None:
+        """``out = X' diag(s) X``."""
+        self._z[self.folds.order] = s
+        self.matrix.weighted_gram(self._z, out)
+
+
+class Remembering:
+    """A resident matrix that remembers the margins of the last two weight vectors.
+
+    A solve starts where the last one ended, and its answer's margins are asked for again to predict the fold.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    """
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._known: deque[tuple[Vector, Vector]] = deque(maxlen=2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matrix, name)
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """``out = X w``."""
+        for known, margins in self._known:
+            if np.array_equal(known, w):
+                if out is None:
+                    return margins.copy()
+                out[:] = margins
+                return out
+        found = self._matrix.matvec(w, out)
+        self._known.append((w.copy(), found.copy()))
+        return found
+
+
+class FoldSteps(HostSteps):
+    """Steps that know the margins of some points, so that to evaluate J there takes no product."""
+
+    _known: tuple[Iterate, ...] = ()
+
+    def know(self, points: Iterable[Iterate]) -> None:
+        """Keep the margins of points."""
+        self._known = tuple(points)
+
+    def margins(self, w: Vector) -> Vector:
+        """``X w``."""
+        for point in self._known:
+            if w is point.w:
+                return np.array(point.margins)
+        return super().margins(w)
+
+
+def fold_objective(
+    design: Design,
+    loss: Loss,
+    reg: Regularizer,
+    y: Vector,
+    weights: Vector,
+    starts: NDArray[np.int64],
+    held_out: int,
+    *,
+    threads: int,
+) -> tuple[Objective, FoldSteps, float]:
+    """Make the objective of all rows but one fold's, whose cuts are of every fold's part Q_g.
+
+    Parameters
+    ----------
+    design : Design
+        With rows sorted by fold.
+    loss : Loss
+    reg : Regularizer
+    y, weights : ndarray of shape (n_samples,)
+        Sorted by fold.
+    starts : ndarray of int64, shape (folds + 1,)
+    held_out : int
+        The fold that takes no part; the number of folds for none.
+    threads : int
+
+    Returns
+    -------
+    objective : Objective
+    steps : FoldSteps
+        Those of the objective.
+    scale : float
+        c_f.
+    """
+    rest = weights.copy()
+    if held_out < len(starts) - 1:
+        rest[starts[held_out] : starts[held_out + 1]] = 0.0
+    inside, total = float(rest.sum()), float(weights.sum())
+    risk = loss.risk(y, rest, 1.0 / inside, threads)
+    steps = FoldSteps(design, risk, cut_of=loss.risk(y, weights, 1.0 / total, threads))
+    objective = Objective(design, steps, loss, reg, profile=False, blocks=1)
+    objective.starts = starts
+    return objective, steps, total / inside
+
+
+class FoldBundle(Bundle):
+    """Cuts of each fold's part of the risk, with a dual solution for each fold that may be held out.
+
+    Parameters
+    ----------
+    n_features, folds : int
+    max_cuts : int, optional
+    threads : int, default 1
+    """
+
+    def __init__(self, n_features: int, folds: int, max_cuts: int | None = None, threads: int = 1) -> None:
+        self._held_out, self._scale = folds, 1.0
+        super().__init__(HostCuts(n_features, threads), folds, max_cuts, threads=threads)
+
+    def hold_out(self, fold: int, scale: float) -> None:
+        """Serve the risk of all rows but one fold's from now on; ``scale`` is c_f."""
+        self._held_out, self._scale = fold, scale
+        self._alpha = self._alphas[fold]
+
+    def add(self, cut: Cut) -> None:
+        """Add one cut for each fold."""
+        first = self.size == 0
+        super().add(cut)
+        if first:
+            # Row f has mass in every block but f; the last row, with nothing held out, in every block.
+            self._alphas[:, : self.groups] = 1.0 - np.eye(self.groups + 1, self.groups)
+        else:
+            self._alphas[:, self.size - self.groups : self.size] = 0.0
+
+    def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Vector, float]:
+        """Minimise the model of the objective without the fold held out; see `Bundle.minimise`."""
+        n, scale = self.size, self._scale
+        number = self._numbers()
+        # lam Omega + c_f sum_g Q_g is c_f times (lam / c_f) Omega + sum_g Q_g.
+        maximise(
+            self._gram,
+            self.offsets,
+            number[self.blocks],
+            int(number.max()) + 1,
+            reg.lam / scale,
+            self.alpha,
+            best.objective / scale,
+            rel_tol,
+            1e-15 * max(1.0, abs(best.objective)),
+        )
+        self._idle[:n] = np.where(self._mass() > 0.0, 0, self._idle[:n] + 1)
+        w, least = self.store.minimise(reg, scale * self.alpha, best.w)
+        return w, least + scale * dot(self.offsets, self.alpha)
+
+    def _numbers(self) -> NDArray[np.int32]:
+        """Return the number of each block in the problem: -1 for that held out, one less behind it."""
+        number = np.arange(self.groups, dtype=np.int32)
+        number[self._held_out :] -= 1
+        number[self._held_out : self._held_out + 1] = -1
+        return number
+
+    def active(self) -> Bundle:
+        """Return a bundle with the cuts that hold mass in the last QP, those of blocks that take part."""
+        kept = np.flatnonzero(self.alpha)
+        blocks, scale = self.groups - (self._held_out < self.groups), self._scale
+        other = Bundle(HostCuts(self.n_features, self.threads), blocks, threads=self.threads)
+        other.store = HostCuts.of(scale * self.gradients[kept], self.threads)
+        other._gram = scale**2 * self._gram[np.ix_(kept, kept)]
+        other._offset, other._alpha = scale * self._offset[kept], self._alpha[kept]
+        other._group, other._idle = self._numbers()[self._group[kept]], self._idle[kept]
+        other._serial = other._number(len(kept))
+        other.size = len(kept)
+        return other
+
+    def _mass(self) -> Vector:
+        """Mass of each cut over all dual solutions: one that any fold uses is not idle."""
+        return np.asarray(self._alphas[:, : self.size].sum(axis=0))
+
+    def _allocate(self, capacity: int) -> None:
+        super()._allocate(capacity)
+        self._alphas = np.zeros((self.groups + 1, capacity))
+        self._alpha = self._alphas[self._held_out]
+
+    def _grow(self, capacity: int) -> None:
+        alphas = self._alphas[:, : self.size]
+        super()._grow(capacity)
+        self._alphas[:, : self.size] = alphas
+
+    def _keep(self, kept: NDArray[np.intp]) -> None:
+        alphas = self._alphas[:, kept]
+        super()._keep(kept)
+        self._alphas[:, : len(kept)] = alphas
+
+    def _move_mass(self, source: int, to: int) -> None:
+        self._alphas[:, to] += self._alphas[:, source]

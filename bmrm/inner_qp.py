@@ -1,0 +1,222 @@
+"""The inner problem of a separable penalty: a concave maximisation over a product of simplices.
+
+    maximise  D(alpha) = <b, alpha> + min_w [ P(w) + <A' alpha, w> + sum_j mu_j / 2 (w_j - centre_j)^2 ]
+
+For the plain L2 penalty D is quadratic, and ``src_cython/qp.h`` maximises it at once.  With kinks and
+intervals it is piecewise quadratic: the features whose w_j is on a kink or at an end of its interval add
+nothing to its curvature.  So Newton's method for such functions (Qi, Sun, Math. Programming 58 (1993) 353):
+a QP with the curvature of the features that move, by the same active set, then a search on the line to its
+maximiser.  The steps gain as long as there is anything to gain, and near the optimum one is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _cpu, _qp
+from bmrm.linesearch import bracket_minimum
+from bmrm.separable import Separable
+from bmrm.vectors import dot, dot_rows
+
+Vector = NDArray[np.float64]
+
+MAX_CHANGES = 5000
+"""Cuts that may enter or leave in one QP; the next one goes on from there."""
+
+NEWTON_STEPS = 40
+"""Most QPs of one maximisation."""
+
+SEARCH_TOL = 1e-6
+"""Accuracy of the searches between them, as a share of what their slope at the start promises."""
+
+
+class CutModel(Protocol):
+    """The cutting planes of a bundle, as inner solvers see them.
+
+    The gradients are asked only where they are on the host.
+    """
+
+    groups: int
+    threads: int
+    floor: float
+
+    @property
+    def gradients(self) -> Vector:
+        """Gradients a, shape (cuts, n_features)."""
+
+    @property
+    def offsets(self) -> Vector:
+        """Offsets b, shape (cuts,)."""
+
+    @property
+    def blocks(self) -> NDArray[np.int32]:
+        """Block of each cut, shape (cuts,)."""
+
+    @property
+    def gram(self) -> Vector:
+        """Gram matrix of the gradients in its first ``cuts`` rows and columns."""
+
+    @property
+    def alpha(self) -> Vector:
+        """Dual solution, shape (cuts,); an inner solver starts from it and writes it."""
+
+    def minimiser(self, reg: Any, near: Any) -> tuple[Any, float]:
+        """Return the minimiser of a regulariser plus the mean plane, where weights live, and the minimum."""
+
+    @property
+    def serials(self) -> NDArray[np.int64]:
+        """A number for each cut that no other has had, shape (cuts,)."""
+
+
+def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
+    """Return the mean plane ``(A' alpha, <b, alpha>)``."""
+    a = np.empty(planes.gradients.shape[1])
+    _cpu.combine(planes.gradients, alpha, a, threads=planes.threads)
+    return a, dot(planes.offsets, alpha)
+
+
+def quadratic(planes: CutModel, lam: float, best: float, rel_tol: float) -> None:
+    """Maximise D for ``lam/2 |w|^2`` in ``planes.alpha``, up to ``rel_tol`` of ``best`` minus its value."""
+    maximise(
+        planes.gram,
+        planes.offsets,
+        planes.blocks,
+        planes.groups,
+        lam,
+        planes.alpha,
+        best,
+        rel_tol,
+        _tiny(best),
+    )
+
+
+def _tiny(best: float) -> float:
+    """Gap that is rounding beside an objective."""
+    return 1e-15 * max(1.0, abs(best))
+
+
+def maximise(
+    gram: Vector,
+    offsets: Vector,
+    blocks: NDArray[np.int32],
+    groups: int,
+    lam: float,
+    alpha: Vector,
+    best: float,
+    rel_tol: float,
+    abs_tol: float,
+) -> None:
+    """Solve the QP of a Gram matrix, from ``alpha`` to ``alpha``.
+
+    Its gap ends at the larger of ``abs_tol`` and ``rel_tol`` of ``best`` minus its value; a cut of block -1
+    takes no part.
+    """
+    _qp.solve(
+        gram,
+        offsets,
+        blocks,
+        groups,
+        lam,
+        alpha,
+        np.empty(len(alpha)),
+        best=best,
+        rel_tol=rel_tol,
+        abs_tol=abs_tol,
+        max_changes=MAX_CHANGES,
+    )
+
+
+class Maximum(NamedTuple):
+    """Where D is nearly largest: the model's minimiser there, and the mean plane."""
+
+    w: Vector
+    a: Vector
+    value: float
+    """Of the model at ``w``, with the penalty and without the proximal term."""
+
+
+def piecewise(
+    planes: CutModel, penalty: Separable, mu: Vector | None, centre: Vector, best: float, rel_tol: float
+) -> Maximum:
+    """Maximise D in ``planes.alpha`` until its gap is ``rel_tol`` of ``best`` minus its value.
+
+    Parameters
+    ----------
+    planes : CutModel
+    penalty : Separable
+    mu : ndarray of shape (n_features,), or None
+        Proximal term; positive wherever the penalty has no curvature.
+    centre : ndarray of shape (n_features,)
+    best : float
+        The best objective known.
+    rel_tol : float
+
+    Returns
+    -------
+    Maximum
+    """
+    alpha, cuts = planes.alpha, planes.gradients
+    curvature = penalty.l2 if mu is None else penalty.l2 + mu
+    a, _ = combination(planes, alpha)
+    for step in range(NEWTON_STEPS):
+        w = penalty.minimiser(a, mu, centre)
+        heights = planes.offsets + dot_rows(cuts, w)
+        tops = np.full(planes.groups, -np.inf)
+        np.maximum.at(tops, planes.blocks, heights)
+        value = penalty.value(w) + float(tops.sum())
+        gap = float(tops.sum()) - dot(alpha, heights)
+        prox = 0.0 if mu is None else 0.5 * dot(mu, (w - centre) ** 2)
+        # D = value + prox - gap: what is left to gain of it, against how far it is from the best objective.
+        wanted = max(rel_tol * (best - (value + prox - gap)), _tiny(best))
+        if gap <= wanted or step == NEWTON_STEPS - 1:
+            break
+        moving = np.flatnonzero((w != penalty.prior) & (w > penalty.low) & (w < penalty.high))
+        target = alpha.copy()
+        scaled = cuts[:, moving] / np.sqrt(curvature[moving])
+        gram = _cpu.gram(scaled, scaled, threads=planes.threads)
+        pull = heights + dot_rows(gram, alpha)
+        maximise(gram, pull, planes.blocks, planes.groups, 1.0, target, np.inf, 0.0, 0.1 * wanted)
+        change = target - alpha
+        da, rise = combination(planes, change)
+        if rise + dot(da, w) <= _tiny(best):
+            break
+        t = _search(penalty, w, a, da, rise, mu, centre)
+        if t == 0.0:
+            break
+        alpha += t * change
+        np.maximum(alpha, 0.0, out=alpha)
+        alpha /= np.bincount(planes.blocks, alpha, planes.groups)[planes.blocks]
+        a, _ = combination(planes, alpha)
+    return Maximum(w, a, value)
+
+
+def _search(
+    penalty: Separable,
+    w: Vector,
+    a: Vector,
+    da: Vector,
+    rise: float,
+    mu: Vector | None,
+    centre: Vector,
+) -> float:
+    """Return the step in [0, 1] that maximises D from the plane ``a`` in the direction ``(da, rise)``."""
+    far = penalty.minimiser(a + da, mu, centre)
+    if rise + dot(da, far) >= 0.0:
+        return 1.0
+    # Each w_j is monotone in its slope: those that are the same at both ends do not move between them.
+    moving = np.flatnonzero(w != far)
+    near = penalty.take(moving)
+    start, change, middle = a[moving], da[moving], centre[moving]
+    bend = None if mu is None else mu[moving]
+    constant = rise + dot(da, w) - dot(change, w[moving])
+
+    def fall(t: float) -> float:
+        return -constant - dot(change, near.minimiser(start + t * change, bend, middle))
+
+    first = fall(0.0)
+    if not first < 0.0:
+        return 0.0
+    return min(1.0, bracket_minimum(fall, 0.0, 1.0, -SEARCH_TOL * first, first).nearest)

@@ -1,0 +1,381 @@
+"""Choose lam by cross validation over a grid, and train with it on all rows.
+
+The folds share what can be shared (``crossval.py``); the lam are solved from the strongest down, so that each
+starts from the last one's answers and cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import losses
+from bmrm.calibration import Calibration, calibrate
+from bmrm.crossval import CrossValidation, FoldProblem, Progressed, deal_for, sharing_pays
+from bmrm.dataset import Dataset
+from bmrm.errors import DataError, ParameterError
+from bmrm.folds import Folds
+from bmrm.groups import group_numbers
+from bmrm.io.csr import Csr
+from bmrm.labels import encode
+from bmrm.losses import Loss
+from bmrm.result import Result
+from bmrm.tables import table
+from bmrm.weights import row_weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Vector = NDArray[np.float64]
+
+LAMS = tuple(float(lam) for lam in np.logspace(-1.5, -6.0, 10))
+"""The grid where none is given: half a power of ten apart."""
+
+RULES = ("best", "1se")
+
+METRICS: dict[str, tuple[str, ...]] = {
+    "binary": ("accuracy", "auc", "loss"),
+    "regression": ("mse", "mae", "loss"),
+    "count": ("deviance", "loss"),
+    "novelty": ("loss",),
+    "multiclass": ("accuracy", "macro_f1"),
+    "multilabel": ("micro_f1", "macro_f1", "hamming_loss"),
+    "label_ranking": ("average_precision", "ranking_loss", "one_error"),
+    "ranking": ("ndcg", "mrr", "pairwise_error"),
+    "ordinal": ("accuracy", "mae"),
+}
+"""What folds can be scored by, for each task; the first is the default."""
+
+HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precision", "ndcg", "mrr")
+
+_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A grid of lam, scored by cross validation.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (n_lams,)
+        As given.
+    validations : list of CrossValidation
+        One a lam: results (certificates), scores and decision values of its folds.
+    scores : ndarray of shape (n_lams, folds)
+        The metric on each fold's own rows, by the model that has not seen them.
+    metric, rule : str
+    mean, standard_error : ndarray of shape (n_lams,)
+        Of the scores over the folds.
+    best : int
+        Index of the lam of the best mean; the strongest of equals.
+    one_standard_error : int
+        Index of the strongest lam whose mean is within one standard error of the best.
+    chosen : int
+        The one of the two that ``rule`` asked for.
+    folds : Folds
+        Which rows were held out together.
+    labels : ndarray of shape (n_samples,)
+        As the loss takes them: -1 and +1 for two classes.
+    weights : ndarray of shape (n_samples,)
+    result : Result or None
+        The model of the chosen lam, trained on all rows; None where ``refit`` was false.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen, Stone, Classification and Regression Trees (1984), section 3.4.3: the rule of
+    one standard error.
+    """
+
+    lams: Vector
+    validations: list[CrossValidation] = field(repr=False)
+    scores: Vector
+    metric: str
+    rule: str
+    folds: Folds = field(repr=False)
+    labels: Vector = field(repr=False)
+    weights: Vector = field(repr=False)
+    result: Result | None = field(repr=False, default=None)
+
+    @property
+    def mean(self) -> Vector:
+        """Mean score of each lam."""
+        return np.asarray(self.scores.mean(axis=1))
+
+    @property
+    def standard_error(self) -> Vector:
+        """Standard error of each mean."""
+        return np.asarray(self.scores.std(axis=1, ddof=1) / np.sqrt(self.folds.number))
+
+    @property
+    def _gains(self) -> Vector:
+        """Mean scores with the sign that makes larger ones better."""
+        return self.mean if self.metric in HIGHER_IS_BETTER else -self.mean
+
+    def _strongest(self, among: NDArray[np.bool_]) -> int:
+        return int(np.argmax(np.where(among, self.lams, -np.inf)))
+
+    @property
+    def best(self) -> int:
+        """Index of the best lam."""
+        return self._strongest(self._gains == self._gains.max())
+
+    @property
+    def one_standard_error(self) -> int:
+        """Index of the strongest lam that is as good as the best, to within one standard error."""
+        best = self.best
+        return self._strongest(self._gains >= self._gains[best] - self.standard_error[best])
+
+    @property
+    def chosen(self) -> int:
+        """Index of the lam that the rule picks."""
+        return self.best if self.rule == "best" else self.one_standard_error
+
+    @property
+    def lam(self) -> float:
+        """The lam that the rule picks."""
+        return float(self.lams[self.chosen])
+
+    @property
+    def values(self) -> Vector:
+        """Decision value of each row under the chosen lam, by the model that has not seen the row."""
+        return self.validations[self.chosen].values
+
+    @property
+    def statuses(self) -> list[str]:
+        """Status of every solve, lam by lam; that of the final one last, where there is one."""
+        found: list[str] = [r.status for v in self.validations for r in v.results]
+        return found if self.result is None else [*found, self.result.status]
+
+    def calibrate(self, method: str = "platt") -> Calibration:
+        """Fit a map from decision values to probabilities, on the held-out values of the chosen lam.
+
+        Parameters
+        ----------
+        method : {"platt", "isotonic"}, default "platt"
+            See `bmrm.calibrate`.
+
+        Returns
+        -------
+        Calibration
+            For ``bmrm.io.model.Model.from_result(selection.result, calibration=...)``.
+
+        Raises
+        ------
+        ParameterError
+            The method is unknown.
+        DataError
+            The labels are not of two classes.
+        """
+        if self.values.ndim > 1:
+            raise DataError("calibration: found several values a row, expected a loss for two classes")
+        return calibrate(self.values, self.labels, method, sample_weight=self.weights)
+
+    def __str__(self) -> str:
+        """Lay out a line a lam: score, standard error, certificates, and what the rules pick."""
+        marks = {self.one_standard_error: "within one s.e.", self.best: "best"}
+        rows = []
+        for k in np.argsort(-self.lams):
+            results = self.validations[k].results
+            passes = sum(r.n_iter for r in results)
+            gap = max(r.gap / abs(r.objective) if r.objective else r.gap for r in results)
+            status = sorted({r.status for r in results})
+            rows.append(
+                [
+                    f"{self.lams[k]:.4g}",
+                    f"{self.mean[k]:.6g}",
+                    f"{self.standard_error[k]:.2g}",
+                    f"{np.mean([r.objective for r in results]):.6g}",
+                    f"{gap:.1e}",
+                    str(passes),
+                    ", ".join(status),
+                    marks.get(int(k), ""),
+                ]
+            )
+        head = ["lam", self.metric, "s.e.", "objective", "worst gap", "passes", "status", ""]
+        return table(head, rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the mean score and its standard error over lam; see `bmrm.plots.plot_selection`."""
+        from bmrm.plots import plot_selection
+
+        return plot_selection(self, ax)
+
+
+def select(
+    X: Any,
+    y: Any = None,
+    lams: Sequence[float] = LAMS,
+    folds: int = 5,
+    *,
+    loss: str | Loss = "hinge",
+    metric: str | None = None,
+    rule: str = "best",
+    refit: bool = True,
+    seed: int = 0,
+    progress: Progressed | None = None,
+    **options: Any,
+) -> Selection:
+    """Choose lam by K-fold cross validation over a grid, and train with it on all rows.
+
+    Parameters
+    ----------
+    X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+        Of a `Dataset` the matrix stays as it is. Any other X is put in the order of the folds before it
+        becomes resident, which makes a pass cheaper where folds share their cuts.
+    y : array_like of shape (n_samples,), optional
+        Labels; not with a `Dataset`.
+    lams : sequence of float, default LAMS
+        The grid, in any order: from 10^-1.5 down to 10^-6, half a power of ten apart.
+    folds : int, default 5
+    loss : str or Loss, default "hinge"
+    metric : str, optional
+        "accuracy" (the default for two classes), "auc"; "mse" (the default for real labels), "mae";
+        "deviance" (for counts); "accuracy", "macro_f1" (several classes); "micro_f1", "macro_f1",
+        "hamming_loss" (several labels a row); "average_precision", "ranking_loss", "one_error" (their
+        ranking); or "loss", the training loss itself, for a loss of one margin.
+    rule : {"best", "1se"}, default "best"
+        "1se" takes the strongest lam whose mean score is within one standard error of the best.
+    refit : bool, default True
+        Train on all rows with the chosen lam.
+    seed : int, default 0
+        Of the shuffle that deals rows to folds, classes spread evenly.
+    progress : callable, optional
+        Called with a `bmrm.crossval.FoldDone` after each solve of a fold.
+    **options
+        Other arguments of `bmrm.solve` but ``lam``, ``C``, ``warm_start`` and ``verbose``; ``max_time`` is
+        for all together.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    ParameterError
+        For an argument out of its range.
+    DataError
+        For labels or weights that cannot be used; or a fold without both classes, for "auc".
+    KeyboardInterrupt
+        A solve was interrupted: what is known of the others chooses nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 10))
+    >>> y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1, -1)
+    >>> found = bmrm.select(X, y, lams=[1.0, 0.1, 0.01], loss="logistic")
+    >>> found.result.lam == found.lam, found.result.status
+    (True, 'converged')
+    """
+    grid = np.array(lams, np.float64)
+    _check(grid, rule, options)
+    chosen = losses.get(loss, **{k: options[k] for k in (*losses.PARAMETERS, "costs") if k in options})
+    metric = _metric(chosen, metric)
+    data, resident, dealt = _resident(X, y, folds, chosen, seed, options)
+    solves = len(grid) * dealt.number + refit
+    problem = FoldProblem(data, resident, loss, seed, options, progress=progress, solves=solves)
+    found: dict[int, CrossValidation] = {}
+    scores = np.empty((len(grid), dealt.number))
+    for k in np.argsort(-grid, kind="stable"):
+        validation = problem.validate(float(grid[k]))
+        scores[k] = [_score(problem, validation, metric, fold) for fold in range(dealt.number)]
+        found[int(k)] = validation
+        if resident is not dealt:
+            parts = (validation.values, validation.targets)
+            values, targets = (_unsorted(x, resident, dealt) for x in parts)
+            found[int(k)] = replace(validation, values=values, targets=targets)
+    validations = [found[k] for k in range(len(grid))]
+    labels, weights = (_unsorted(x, resident, dealt) for x in (problem.labels, problem.weights))
+    selection = Selection(grid, validations, scores, metric, rule, dealt, labels, weights)
+    if not refit:
+        return selection
+    return replace(selection, result=problem.solve(selection.lam, dealt.number)[0])
+
+
+def _check(grid: Vector, rule: str, options: dict[str, Any]) -> None:
+    if grid.ndim != 1 or not len(grid):
+        raise ParameterError("lams: found none, expected at least one")
+    bad = grid[~((grid > 0.0) & (grid < np.inf))]
+    if len(bad):
+        raise ParameterError(f"lams: found {bad[0]:g}, expected positive numbers")
+    if len(np.unique(grid)) < len(grid):
+        raise ParameterError("lams: found one twice, expected each once")
+    if rule not in RULES:
+        raise ParameterError(f"rule: found {rule!r}, expected one of {', '.join(RULES)}")
+    for name in ("lam", "C"):
+        if name in options:
+            raise ParameterError(f"{name}: a selection sets it itself; give lams")
+
+
+def _metric(loss: Loss, metric: str | None) -> str:
+    if loss.task not in METRICS:
+        raise ParameterError(f"loss {loss.name}: has no cross validation")
+    # The loss of some rows is a part of that of all only where it is a sum over rows.
+    known = tuple(name for name in METRICS[loss.task] if name != "loss" or loss.by_rows)
+    if metric is None:
+        return known[0]
+    if metric not in known:
+        raise ParameterError(f"metric: found {metric!r}, expected one of {', '.join(known)} for {loss.name}")
+    return metric
+
+
+def _score(problem: FoldProblem, found: CrossValidation, metric: str, fold: int) -> float:
+    score = problem.score(found, fold, metric)
+    if score is None:
+        raise DataError(f"metric {metric}: it is undefined on fold {fold + 1}; try fewer folds")
+    return float(score)
+
+
+def _resident(
+    X: Any, y: Any, folds: int, loss: Loss, seed: int, options: dict[str, Any]
+) -> tuple[Dataset, Folds, Folds]:
+    """Return resident data, the folds of its rows, and those of the rows as given.
+
+    Where folds are to share their cuts, rows are put in order before they become resident.
+    """
+    if isinstance(X, Dataset):
+        for name in ("y", *_DATA):
+            if (y if name == "y" else options.get(name)) is not None:
+                raise ParameterError(f"{name}: give it to the Dataset, not to select")
+        labels = encode(X.y, X.shape[0], loss)[0]
+        dealt = deal_for(loss, labels, X.groups, X.shape[0], folds, seed)
+        return X, dealt, dealt
+    given = {name: options.pop(name) for name in _DATA if name in options}
+    tol = {"tol": options["tol"]} if "tol" in options else {}
+    if not isinstance(X, Csr):
+        X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.asarray(X)
+    rows = X.shape[0] if len(X.shape) else 0
+    labels = encode(y, rows, loss)[0]
+    groups = group_numbers(given.get("groups"), rows)
+    dealt = deal_for(loss, labels, groups, rows, folds, seed)
+    if (
+        len(X.shape) != 2
+        or loss.several
+        or not loss.by_rows
+        or groups is not None
+        or not sharing_pays(folds, X.shape[1], X.nnz if isinstance(X, Csr) else X.size)
+    ):
+        return Dataset(X, y, **given, **tol), dealt, dealt
+    weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
+    data = Dataset(
+        X.take(dealt.order) if isinstance(X, Csr) else X[dealt.order],
+        None if y is None else np.asarray(y, np.float64)[dealt.order],
+        sample_weight=None if weights is None else weights[dealt.order],
+        **given,
+        **tol,
+    )
+    return data, dealt.sorted(), dealt
+
+
+def _unsorted(values: Vector, sorted_: Folds, dealt: Folds) -> Vector:
+    """Put what is known of the resident rows in the order of the rows as given."""
+    if sorted_ is dealt:
+        return values
+    found = np.empty_like(values)
+    found[dealt.order] = values
+    return found

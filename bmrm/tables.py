@@ -1,0 +1,20 @@
+"""Tables of plain text, for `str()` and the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out rows under a head, columns aligned to the right.
+
+    Examples
+    --------
+    >>> print(table(["lam", "passes"], [["0.1", "7"], ["0.01", "12"]]))
+     lam  passes
+     0.1       7
+    0.01      12
+    """
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ("  ".join(map(str.rjust, row, widths)).rstrip() for row in [head, *rows])
+    return "\n".join(lines)

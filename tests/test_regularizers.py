@@ -1,0 +1,322 @@
+"""Penalties against independent optima, and what their certificates promise."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import penalised_optimum
+
+import bmrm
+from bmrm import _qp, regularizers
+from bmrm.errors import DataError, ParameterError
+from bmrm.losses import CallableLoss
+from bmrm.separable import Separable
+
+LOSSES = ("hinge", "squared_hinge", "logistic", "squared", "absolute")
+FORMULAS = {
+    "hinge": lambda u, y: np.maximum(0.0, 1.0 - y * u),
+    "squared_hinge": lambda u, y: np.maximum(0.0, 1.0 - y * u) ** 2,
+    "logistic": lambda u, y: np.logaddexp(0.0, -y * u),
+    "squared": lambda u, y: 0.5 * (u - y) ** 2,
+    "absolute": lambda u, y: np.abs(u - y),
+}
+RATIO = {"l1": 1.0, "elastic_net": 0.7, "l2": 0.0}
+STRENGTHS = np.array([1.0, 2.0, 0.5, 0.2, 1.0, 1.0, 0.1, 3.0])
+
+
+def problem(loss, seed=0, m=60, d=8):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.8)
+    y = X @ (rng.normal(size=d) * (rng.random(d) < 0.6)) + 0.5 * rng.normal(size=m) + 0.3
+    return X, y if loss in ("squared", "absolute") else np.where(y > 0, 1.0, -1.0)
+
+
+def penalty(w, reg, lam, strengths, prior=0.0):
+    v, rho = w - prior, RATIO[reg]
+    return lam * (strengths * (rho * np.abs(v) + 0.5 * (1.0 - rho) * v**2)).sum()
+
+
+def ratio(reg):
+    return {"l1_ratio": RATIO[reg]} if reg == "elastic_net" else {}
+
+
+MODES = {
+    "plain": {},
+    "strengths": {"feature_lambda": STRENGTHS},
+    "free": {"feature_lambda": np.where(STRENGTHS < 0.3, 0.0, STRENGTHS)},
+    "positive": {"positive": True},
+    "prior": {"prior": np.random.default_rng(5).normal(size=8)},
+    "positive prior": {"positive": True, "prior": np.random.default_rng(6).normal(size=8)},
+    "intercept": {"fit_intercept": True},
+    "weights": {"sample_weight": np.random.default_rng(7).random(60) + 0.1},
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("reg", regularizers.NAMES)
+@pytest.mark.parametrize("mode", MODES)
+def test_optimum_of_every_penalty(mode, reg, loss):
+    X, y = problem(loss)
+    lam, options = 0.02, MODES[mode]
+    result = bmrm.solve(X, y, loss, reg, lam, tol=1e-7, **ratio(reg), **options)
+    strengths = options.get("feature_lambda", np.ones(8))
+    prior = options.get("prior", 0.0)
+    wanted = penalised_optimum(
+        X, y, loss, lam * RATIO[reg] * strengths, lam * (1.0 - RATIO[reg]) * strengths,
+        prior=prior, positive="positive" in options, intercept="fit_intercept" in options,
+        weights=options.get("sample_weight"),
+    )  # fmt: skip
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(wanted, rel=1e-6)
+    assert result.lower_bound <= wanted * (1.0 + 1e-8)
+    weights = options.get("sample_weight", np.ones(60))
+    rows = FORMULAS[loss](X @ result.w + result.intercept, y)
+    again = penalty(result.w, reg, lam, strengths, prior) + np.average(rows, weights=weights)
+    assert result.objective == pytest.approx(again, rel=1e-12)
+    if "positive" in options:
+        assert (result.w >= 0.0).all()
+
+
+@pytest.mark.parametrize("reg", ["l1", "elastic_net"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
+def test_sparse_weights_of_wide_data(loss, reg):
+    rng = np.random.default_rng(3)
+    X = sp.random_array((300, 200), density=0.05, rng=rng).tocsr()
+    y = np.where(X @ rng.normal(size=200) + 0.1 * rng.normal(size=300) > 0, 1.0, -1.0)
+    lam = 4e-3
+    result = bmrm.solve(X, y, loss, reg, lam, tol=1e-7, **ratio(reg))
+    wanted = penalised_optimum(X, y, loss, lam * RATIO[reg], lam * (1.0 - RATIO[reg]))
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(wanted, rel=1e-6)
+    assert ("newton" in result.timings) == (loss != "hinge")
+    assert result.n_nonzero < 150
+
+
+def test_against_scikit_learn_and_liblinear():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, y = problem("logistic", seed=8, m=200, d=12)
+    lam = 0.01
+    for reg, share in (("l1", 1.0), ("elastic_net", 0.5)):
+        saga = linear_model.LogisticRegression(
+            C=1.0 / (lam * 200),
+            solver="saga",
+            l1_ratio=share,
+            fit_intercept=False,
+            tol=1e-10,
+            max_iter=100_000,
+        ).fit(X, y)
+        result = bmrm.solve(X, y, "logistic", reg, lam, tol=1e-9)
+        np.testing.assert_allclose(result.w, saga.coef_[0], atol=1e-5)
+        assert ((result.w == 0.0) == (saga.coef_[0] == 0.0)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    loss=st.sampled_from(LOSSES),
+    reg=st.sampled_from(regularizers.NAMES),
+    seed=st.integers(0, 1000),
+    m=st.integers(2, 25),
+    d=st.integers(1, 6),
+    lam=st.sampled_from([1e-4, 1e-2, 1.0]),
+    free=st.booleans(),
+    positive=st.booleans(),
+    intercept=st.booleans(),
+    passes=st.integers(1, 30),
+)
+def test_no_bound_passes_any_objective(loss, reg, seed, m, d, lam, free, positive, intercept, passes):
+    X, y = problem(loss, seed, m, d)
+    y[:2] = [-1.0, 1.0]
+    rng = np.random.default_rng(seed)
+    strengths = rng.random(d) + 0.1
+    if free and d > 1:
+        strengths[0] = 0.0
+    options = {"feature_lambda": strengths, "positive": positive, "fit_intercept": intercept, **ratio(reg)}
+    result = bmrm.solve(X, y, loss, reg, lam, tol=1e-6, max_iter=passes, **options)
+    for scale in (0.0, 0.1, 1.0, 10.0):
+        w, b = scale * rng.normal(size=d), float(intercept) * rng.normal()
+        w = np.abs(w) if positive else w
+        value = penalty(w, reg, lam, strengths) + FORMULAS[loss](X @ w + b, y).mean()
+        assert result.lower_bound <= value + 1e-9 * max(1.0, abs(value))
+    values = [row["objective"] for row in result.history]
+    assert result.lower_bound <= min(values) + 1e-9 * max(1.0, abs(values[0]))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_penalty_that_outweighs_all_leaves_exactly_nothing(loss):
+    X, y = problem(loss)
+    result = bmrm.solve(X, y, loss, "l1", 100.0, tol=1e-12)
+    assert result.status == "converged"
+    assert result.n_nonzero == 0
+    assert result.gap == 0.0
+    prior = np.arange(8.0)
+    assert (bmrm.solve(X, y, loss, "l1", 100.0, prior=prior).w == prior).all()
+
+
+def test_the_zeros_of_l1_are_exact_for_a_kinked_loss():
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(200, 30))
+    y = np.where(X[:, :3].sum(axis=1) + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+    result = bmrm.solve(X, y, "hinge", "l1", 0.03, tol=1e-4)
+    assert result.status == "converged"
+    tight = bmrm.solve(X, y, "hinge", "l1", 0.03, tol=1e-9)
+    assert tight.n_nonzero < 25
+    assert (np.flatnonzero(result.w) == np.flatnonzero(tight.w)).all()
+
+
+@pytest.mark.parametrize("reg", regularizers.NAMES)
+def test_a_warm_start_brings_its_cuts(reg):
+    X, y = problem("hinge", m=200)
+    data = bmrm.Dataset(X, y)
+    first = bmrm.solve(data, reg=reg, lam=0.02, tol=1e-5)
+    again = bmrm.solve(data, reg=reg, lam=0.02, tol=1e-4, warm_start=first)
+    assert again.n_iter <= 3
+    other = bmrm.solve(data, reg="l2", lam=0.02, tol=1e-6, warm_start=first)
+    assert other.objective == pytest.approx(bmrm.solve(X, y, lam=0.02, tol=1e-6).objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("reg", ["l1", "elastic_net"])
+def test_few_cuts_are_enough(reg):
+    X, y = problem("hinge", m=200)
+    wanted = bmrm.solve(X, y, reg=reg, lam=0.01, tol=1e-6)
+    few = bmrm.solve(X, y, reg=reg, lam=0.01, tol=1e-3, max_cuts=20)
+    assert len(few.bundle) <= 20
+    assert few.objective >= wanted.lower_bound * (1 - 1e-9)
+    assert few.lower_bound <= wanted.objective
+
+
+@pytest.mark.parametrize("cuts", [1, 4])
+def test_several_cuts_a_pass(cuts):
+    X, y = problem("absolute", m=80)
+    for reg in ("l1", "elastic_net"):
+        result = bmrm.solve(X, y, "absolute", reg, 0.02, tol=1e-7, cuts_per_pass=cuts, **ratio(reg))
+        wanted = penalised_optimum(X, y, "absolute", 0.02 * RATIO[reg], 0.02 * (1 - RATIO[reg]))
+        assert result.objective == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_penalised_intercept_takes_part_but_not_in_signs():
+    X, y = problem("squared")
+    result = bmrm.solve(
+        X, y - 5.0, "squared", "l1", 0.02, fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0,
+        positive=True, tol=1e-8,
+    )  # fmt: skip
+    assert result.intercept < -1.0
+    assert (result.w >= 0.0).all()
+    value = 0.02 * (np.abs(result.w).sum() + abs(result.intercept) / 2.0)
+    value += 0.5 * ((X @ result.w + result.intercept - y + 5.0) ** 2).mean()
+    assert result.objective == pytest.approx(value, rel=1e-12)
+
+
+def test_the_prior_may_be_a_result_or_a_model():
+    X, y = problem("logistic")
+    options = {"loss": "logistic", "lam": 0.05, "fit_intercept": True, "penalize_intercept": True}
+    first = bmrm.solve(X, y, **options)
+    strong = {**options, "lam": 1e3}
+    for prior in (first, bmrm.Model.from_result(first)):
+        moved = bmrm.solve(X, y, prior=prior, **strong)
+        np.testing.assert_allclose(moved.w, first.w, atol=1e-3)
+        assert moved.intercept == pytest.approx(first.intercept, abs=1e-3)
+        assert moved.reg_params == {"prior": True}
+
+
+def test_what_was_used_is_recorded():
+    X, y = problem("squared")
+    result = bmrm.solve(
+        X, y, "squared", "elastic_net", 0.02, l1_ratio=0.25, positive=True, feature_lambda=[0.0] + [1.0] * 7
+    )
+    assert result.reg == "elastic_net"
+    assert result.reg_params == {"l1_ratio": 0.25, "positive": True, "feature_lambda": True, "unpenalised": 1}
+
+
+def test_losses_without_a_floor():
+    X, y = problem("squared")
+
+    def residual(u, v):
+        return 0.5 * (u - v) ** 2, u - v
+
+    with pytest.raises(ParameterError, match="no known lower bound"):
+        bmrm.solve(X, y, CallableLoss(residual), "l1")
+    with pytest.raises(ParameterError, match="novelty"):
+        bmrm.solve(X, loss="novelty", reg="l1")
+    own = bmrm.solve(X, y, CallableLoss(residual, minimum=0.0), "l1", 0.02, tol=1e-7)
+    assert own.objective == pytest.approx(penalised_optimum(X, y, "squared", 0.02, 0.0), rel=1e-6)
+    with pytest.raises(DataError, match="at least its minimum"):
+        bmrm.solve(X, y, CallableLoss(residual, minimum=1.0), "l1")
+
+
+def test_the_floor_of_counts():
+    rng = np.random.default_rng(11)
+    X, y = rng.normal(size=(100, 4)), rng.poisson(3.0, 100).astype(float)
+    result = bmrm.solve(X, y, "poisson", "l1", 0.01, tol=1e-8)
+    assert result.status == "converged"
+    assert result.lower_bound < result.objective < 0.0 or result.objective > 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"reg": "l3"}, ParameterError, "reg: found 'l3'"),
+        ({"reg": "l1", "lam": 0.0}, ParameterError, "lam"),
+        ({"reg": "l1", "l1_ratio": 0.5}, ParameterError, "goes with reg elastic_net"),
+        ({"reg": "elastic_net", "l1_ratio": 1.5}, ParameterError, "expected 0 to 1"),
+        ({"feature_lambda": [1.0]}, DataError, "feature_lambda: found shape"),
+        ({"feature_lambda": [-1.0] * 8}, DataError, "at least 0"),
+        ({"feature_lambda": [0.0] * 8}, DataError, "all are 0"),
+        ({"prior": [np.nan] * 8}, DataError, "prior"),
+    ],
+)
+def test_what_makes_no_penalty_is_an_error(options, error, text):
+    X, y = problem("hinge")
+    with pytest.raises(error, match=text):
+        bmrm.solve(X, y, **options)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10_000), d=st.integers(1, 8))
+def test_the_derivative_on_a_line(seed, d):
+    rng = np.random.default_rng(seed)
+    low = np.where(rng.random(d) < 0.5, -np.inf, -0.5)
+    p = Separable(rng.random(d).round(1), rng.random(d).round(1), rng.normal(size=d).round(1), low, -low)
+    w, dw = p.project(rng.normal(size=d).round(1)), rng.normal(size=d)
+    line = p.line(w, dw)
+    for t in rng.random(8) * min(line.end, 3.0):
+        if t + 1e-6 < line.end and not np.any(np.abs(line.kinks - t) < 2e-6):
+            numeric = (p.value(w + (t + 1e-6) * dw) - p.value(w + (t - 1e-6) * dw)) / 2e-6
+            assert line.slope(t) == pytest.approx(numeric, abs=1e-6)
+    assert line.end == np.inf or np.abs(p.project(w + line.end * dw) - (w + line.end * dw)).max() < 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10_000), d=st.integers(1, 8), scale=st.sampled_from([0.1, 1.0, 10.0]))
+def test_a_plane_under_the_penalty_bounds_it(seed, d, scale):
+    rng = np.random.default_rng(seed)
+    low = np.where(rng.random(d) < 0.5, -np.inf, 0.0)
+    l2 = np.where(rng.random(d) < 0.5, 0.0, rng.random(d))
+    p = Separable(rng.random(d), l2, rng.normal(size=d), low, np.full(d, np.inf))
+    a, offset = scale * rng.normal(size=d), rng.normal()
+    bound = p.lower_bound(a, offset, -2.0)
+    for _ in range(20):
+        w = p.project(10.0 * rng.normal(size=d))
+        assert bound <= p.value(w) + max(a @ w + offset, -2.0) + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), d=st.integers(1, 12), rank=st.integers(1, 12))
+def test_a_penalised_quadratic_is_minimised(seed, d, rank):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(rank, d))
+    H, l1 = A.T @ A + 1e-3 * np.eye(d), rng.random(d)
+    prior, slope = rng.normal(size=d), rng.normal(size=d)
+    low = np.where(rng.random(d) < 0.5, -np.inf, 0.0)
+    p = Separable(l1, np.zeros(d), prior, low, np.full(d, np.inf))
+    c = p.project(rng.normal(size=d))
+    w, s = c.copy(), slope.copy()
+    _qp.penalised_quadratic(H, s, l1, prior, p.low, p.high, w)
+    np.testing.assert_allclose(s, slope + H @ (w - c), atol=1e-8)
+    assert (w >= p.low).all()
+    # At the minimum the slope is held by the kinks and the ends.
+    held = np.where(w == prior, np.maximum(0.0, np.abs(s) - l1), np.abs(s + l1 * np.sign(w - prior)))
+    # On an end, on its own or on a kink, what points outward is held as well.
+    at_end = w == p.low
+    held[at_end] = np.maximum(0.0, -(s + l1 * np.where(w < prior, -1.0, 1.0)))[at_end]
+    assert held.max() < 1e-6
