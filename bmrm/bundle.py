@@ -16,7 +16,7 @@ Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,22 @@ MOST_CUTS = 2000
 
 MAX_CHANGES = 5000
 """Cuts that may enter or leave in one inner solve; the next outer iteration goes on from there."""
+
+
+class Cuts(NamedTuple):
+    """Cuts with their dual solution.
+
+    Attributes
+    ----------
+    gradients : ndarray of shape (cuts, columns)
+    offsets, alpha : ndarray of shape (cuts,)
+    blocks : ndarray of int32, shape (cuts,)
+    """
+
+    gradients: Vector
+    offsets: Vector
+    blocks: NDArray[np.int32]
+    alpha: Vector
 
 
 class Store(Protocol):
@@ -71,6 +87,12 @@ class Store(Protocol):
 
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width)."""
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts, for a file."""
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
 
 
 class Bundle:
@@ -158,6 +180,29 @@ class Bundle:
         self._gram[new, :n] = products
         self._gram[:n, new] = products.T
         # Last, so that an interrupt leaves a bundle of whole cuts.
+        self.size = n
+
+    def working(self) -> Cuts:
+        """Copy the cuts that hold mass: they alone carry the bound."""
+        held = np.flatnonzero(self.alpha > 0.0)
+        return Cuts(self.store.taken(held), self._offset[held], self._group[held], self._alpha[held])
+
+    def restore(self, cuts: Cuts) -> None:
+        """Fill an empty bundle with cuts of another, with as many columns and blocks.
+
+        Raises
+        ------
+        ParameterError
+            If ``max_cuts`` leaves no room for them.
+        """
+        n = len(cuts.offsets)
+        if n + self.groups > self.max_cuts:
+            raise ParameterError(
+                f"max_cuts: found {self.max_cuts}, expected at least {n + self.groups} for the old cuts"
+            )
+        self._allocate(max(len(self._offset), n))
+        self._gram[:n, :n] = self.store.put(cuts.gradients)
+        self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha
         self.size = n
 
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:

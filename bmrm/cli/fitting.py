@@ -10,9 +10,9 @@ import numpy as np
 
 from bmrm import losses
 from bmrm.errors import DataError
+from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
-from bmrm.labels import encode
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -54,8 +54,10 @@ def check(options: TrainOptions) -> None:
 
 def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, float] | None:
     """Return the negative and the positive label of a binary loss; raise for labels that do not suit."""
+    from bmrm.training import parts_of
+
     loss = losses.get(options.loss, **options.loss_params)
-    classes = encode(dataset.y, dataset.shape[0], loss)[1]
+    classes = parts_of(dataset).labels(loss)[1]
     found = None if classes is None else (float(classes[0]), float(classes[1]))
     if options.export == "liblinear":
         check_exportable(options.loss, found)
@@ -63,12 +65,16 @@ def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, float] | Non
 
 
 def fit(
-    options: TrainOptions, dataset: Dataset, *, warm: Model | None, callback: Callable[[Progress], bool]
+    options: TrainOptions,
+    dataset: Dataset,
+    *,
+    warm: Model | Checkpoint | None,
+    callback: Callable[[Progress], bool],
 ) -> Result:
     """Train with the command line's options."""
     from bmrm.training import solve
 
-    start = None if warm is None else _start(options, warm, dataset.shape[1])
+    start = _start(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
     return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options))
 
 
@@ -83,6 +89,18 @@ def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[An
     # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
     bias = [warm.intercept / options.bias] if options.bias > 0 else []
     return np.concatenate([warm.w, np.zeros(missing), bias])
+
+
+def problem(options: TrainOptions, dataset: Dataset, blocks: int) -> Problem:
+    """Tell what the cuts of a checkpoint bound."""
+    penalised = options.bias > 0
+    return Problem(
+        n_samples=dataset.shape[0],
+        nnz=dataset.nnz,
+        blocks=blocks,
+        free_intercept=options.intercept or losses.get(options.loss, **options.loss_params).needs_intercept,
+        intercept_scaling=options.bias if penalised else None,
+    )
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:

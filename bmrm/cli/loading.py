@@ -15,15 +15,19 @@ from bmrm.errors import DataError
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.dataset import Dataset
+    from bmrm.distributed import Group
     from bmrm.io import Data
+    from bmrm.io.checkpoint import Checkpoint
     from bmrm.io.model import Model
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
 _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
 
 
-def load(options: TrainOptions) -> tuple[Data, Dataset]:
-    """Read the data and make it resident."""
+def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
+    """Read the data and make it resident; on several ranks, each its rows."""
+    if group is not None:
+        return _load_rows(options, group)
     from bmrm.dataset import Dataset
     from bmrm.io import read_data
 
@@ -42,6 +46,36 @@ def load(options: TrainOptions) -> tuple[Data, Dataset]:
             data.X,
             data.y,
             sample_weight=sample_weights(options.sample_weight, data.X.shape[0]),
+            class_weight=options.class_weight,
+            device=options.device,
+            threads=options.threads,
+            tol=options.tol,
+        )
+    data.seconds["resident"] = time.perf_counter() - began
+    return data, dataset
+
+
+def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
+    from bmrm.distributed import Shard, read_rows
+
+    with reading(options.data):
+        data, first, total = read_rows(
+            options.data,
+            group,
+            n_features=options.n_features,
+            zero_based=ZERO_BASED[options.zero_based],
+            dtype=options.dtype,
+            threads=options.threads,
+        )
+    began = time.perf_counter()
+    with group.together():
+        weights = sample_weights(options.sample_weight, total)
+    with logged(options.verbose):
+        dataset = Shard(
+            data.X,
+            data.y,
+            comm=group,
+            sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
             class_weight=options.class_weight,
             device=options.device,
             threads=options.threads,
@@ -73,11 +107,13 @@ def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | Non
     return weights
 
 
-def warm_start(path: str | None) -> Model | None:
-    """Load the model to start from."""
+def warm_start(options: TrainOptions) -> Model | Checkpoint | None:
+    """Load the model to start from, or the checkpoint to go on from."""
+    path = options.warm_start if options.resume is None else options.resume
     if path is None:
         return None
+    from bmrm.io.checkpoint import Checkpoint
     from bmrm.io.model import Model
 
     with reading(path):
-        return Model.load(path)
+        return Model.load(path) if options.resume is None else Checkpoint.load(path)

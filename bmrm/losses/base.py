@@ -85,12 +85,15 @@ class Loss(ABC):
         The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
+    decomposable : bool
+        The risk is a sum over rows, so that the rows may be on several ranks.
     """
 
     name: str
     task: Task
     intercept_slope: float = 0.0
     needs_intercept: bool = False
+    decomposable: bool = True
 
     @property
     def smooth(self) -> bool:
