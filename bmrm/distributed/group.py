@@ -40,9 +40,10 @@ Vector = NDArray[np.float64]
 SHORT = 1 << 14
 """Doubles, over all ranks, up to which a sum is one all-gather: below it the number of messages counts."""
 
-AWAKE, NAP = 1e-4, 2e-5 """Seconds for which a rank that waits keeps its core, and between its looks whether
-the others are done later. MPI itself never gives the core back: where there are more processes than cores, a
-rank then waits for whole slices of the scheduler, and training takes a hundred times as long."""
+AWAKE, NAP = 1e-4, 2e-5
+"""Seconds for which a rank that waits keeps its core, and between its looks whether the others are done
+later. MPI itself never gives the core back: where there are more processes than cores, a rank then waits for
+whole slices of the scheduler, and training takes a hundred times as long."""
 
 PATIENCE = 2.0
 """Seconds in which other ranks may turn out to fail as well."""
@@ -90,7 +91,7 @@ class Group:
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self.report: Callable[[BaseException], int] = _print
         """Says why the job ends, and returns the exit code; a program may put its own function here."""
-        self._failures = comm.Dup() if self.size > 1 else comm
+        self._failures = _own_twin(comm)
         self._check_likeness()
         self.number, self.cores, self.crowded = self._place()
 
@@ -227,6 +228,18 @@ class Group:
         number = here.Get_rank()
         here.Free()
         return number, max(1, len(mine) // rivals), rivals > len(mine)
+
+
+_TWIN = MPI.Comm.Create_keyval()
+
+
+def _own_twin(comm: MPI.Intracomm) -> MPI.Intracomm:
+    """Return the duplicate of a communicator on which failures are told: one, however many groups there are."""
+    twin = comm.Get_attr(_TWIN)
+    if twin is None:
+        twin = comm.Dup()
+        comm.Set_attr(_TWIN, twin)
+    return twin
 
 
 def _print(error: BaseException) -> int:

@@ -19,7 +19,7 @@ PETSc/TAO users manual, "Vectors and parallel data" (VecGetArrayRead, VecCUDAGet
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -27,10 +27,14 @@ import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
+from bmrm import _cpu
 from bmrm.errors import BmrmError
 
 if TYPE_CHECKING:
     from bmrm.resident import Matrix
+
+DEFAULT_STREAM = 0
+"""CUDA's default stream, on which PETSc works where nothing else is asked of it (PetscDeviceContext)."""
 
 Operator = Literal["normal", "transposed"]
 _Array: TypeAlias = npt.NDArray[np.float64]
@@ -49,6 +53,12 @@ def check_scalars() -> None:
         )
 
 
+def share_stream(matrix: Matrix) -> None:
+    """Let a matrix on a GPU work on the stream of PETSc's vectors, so that neither need wait."""
+    if hasattr(matrix, "use_stream"):
+        matrix.use_stream(DEFAULT_STREAM)
+
+
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
     """``y = X x``, or ``y = X' x`` for ``op="transposed"``, with the parts of x and y of this process.
 
@@ -60,9 +70,9 @@ def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
         Of the sizes that the product takes and gives; on the host, or both on the GPU of the matrix.
     """
     try:
-        if hasattr(matrix, "apply_wide") and _on_gpu(x) and _on_gpu(y):
+        if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
             with _pointer(x, "r") as source, _pointer(y, "w") as target:
-                matrix.apply_wide(op, source, target)
+                apply(op, source, target)
         else:
             with lent(x, y) as (source, target):
                 (matrix.matvec if op == "normal" else matrix.rmatvec)(source, target)
@@ -84,6 +94,16 @@ def lent(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[_Array, _Array]]:
             wide = np.empty(target.shape)
             yield source.astype(np.float64), wide
             target[:] = wide
+
+
+def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], None] | None:
+    """Return the product of a matrix on a GPU with vectors there; None where there is none for their type."""
+    kind = np.dtype(PETSc.ScalarType)
+    if isinstance(matrix, _cpu.Matrix):
+        return None
+    if kind == matrix.vector_dtype:
+        return matrix.apply
+    return matrix.apply_wide if kind == np.float64 else None
 
 
 def _on_gpu(vec: PETSc.Vec) -> bool:

@@ -22,7 +22,7 @@ from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
 from bmrm.io.csr import Csr
-from bmrm.petsc.bridge import check_scalars, multiply
+from bmrm.petsc.bridge import check_scalars, multiply, share_stream
 from bmrm.petsc.rows import rows_of
 from bmrm.resident import Matrix, checked, resident
 
@@ -107,6 +107,7 @@ def resident_mat(
     comm = PETSc.COMM_SELF if comm is None else comm
     rows = checked(X)
     placed = resident(rows, device=device, threads=threads)
+    share_stream(placed.matrix)
     m, d = rows.shape
     layout = _layout(comm, m, d)
     mat = PETSc.Mat().createPython(layout.sizes, comm=comm)
