@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import explain, run
-from bmrm.cli.launch import LAUNCHERS
+from bmrm.cli.launch import alone, rank
 from bmrm.errors import BmrmError, ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.distributed import Group
 
-Body = Callable[[Sequence[str], "Group"], int]
+Body = Callable[[Sequence[str], "Group | None"], int]
 
 
 def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
@@ -33,6 +33,8 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
 
             from bmrm.distributed import Group
         except ImportError as error:
+            if alone():  # a batch system that starts every program this way
+                return body(words, None)
             raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
         group = Group(MPI.COMM_WORLD)
 
@@ -44,14 +46,8 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
         with group.guarded():
             return body(words, group)
 
-    with _muted() if _number() else contextlib.nullcontext():
+    with _muted() if rank() else contextlib.nullcontext():
         return run(program, guarded, argv)
-
-
-def _number() -> int:
-    """Rank as the launcher tells it: also where MPI cannot be loaded, one rank says so."""
-    found = (os.environ[name] for name in LAUNCHERS if name in os.environ)
-    return int(next(found, "0"))
 
 
 @contextlib.contextmanager

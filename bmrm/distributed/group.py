@@ -234,7 +234,7 @@ _TWIN = MPI.Comm.Create_keyval()
 
 
 def _own_twin(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Return the duplicate of a communicator on which failures are told: one, however many groups there are."""
+    """Return the duplicate of a communicator on which failures are told, one for all groups."""
     twin = comm.Get_attr(_TWIN)
     if twin is None:
         twin = comm.Dup()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -228,6 +229,17 @@ sys.exit(train.main(sys.argv[1:]))
     assert (done.returncode, done.stderr) == (130, "")
     assert done.stdout.startswith("interrupted after 5 iterations")
     assert Model.load("model").certificate.n_iter == 5
+
+
+def test_one_rank_needs_no_mpi(data, bmrm_train, monkeypatch):
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    monkeypatch.setitem(sys.modules, "bmrm.distributed", None)
+    done = bmrm_train(data, "model")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith("bmrm-train: several ranks need mpi4py")
+    monkeypatch.setenv("PMI_SIZE", "1")
+    assert bmrm_train("-q", data, "model").code == 0
 
 
 def test_a_launcher_is_told_by_its_environment():
