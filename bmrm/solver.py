@@ -291,7 +291,5 @@ class BundleMethod:
         if self.settings.callback is None:
             return False
         tol = self.settings.absolute_tol(best.objective)
-        state = Progress(
-            **row, tol=tol, model=lambda: self.objective.model(best), bundle=self.bundle
-        )
+        state = Progress(**row, tol=tol, model=lambda: self.objective.model(best), bundle=self.bundle)
         return bool(self.settings.callback(state))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
-from bmrm.bundle import Bundle, Store, default_max_cuts
+from bmrm.bundle import Bundle, Store
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
@@ -175,7 +175,7 @@ def solve(
         design, chosen, regularizer, labels, scaling=scaling, known=known, newton=newton, blocks=blocks
     )
     objective = parts.objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
-    bundle = known or Bundle(store, blocks, max_cuts or parts.max_cuts(store, blocks), origin)
+    bundle = known or Bundle(store, blocks, max_cuts, origin)
     w = _start(warm_start, design.shape[1], scaling)
     if isinstance(warm_start, Checkpoint):
         problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
@@ -217,9 +217,6 @@ class Parts(Protocol):
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""
-
-    def max_cuts(self, store: Store, blocks: int) -> int:
-        """Cuts that are kept by default."""
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle."""
@@ -271,10 +268,6 @@ class LocalParts:
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""
         return Objective(*arguments, **keywords)
-
-    def max_cuts(self, store: Store, blocks: int) -> int:
-        """Cuts that are kept by default."""
-        return default_max_cuts(store.width, blocks)
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -25,11 +26,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _cpu
-from bmrm.bundle import Bundle, Store, default_max_cuts
+from bmrm.bundle import Bundle, Store
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.distributed.group import Group
 from bmrm.errors import BmrmError, DataError, ParameterError
-from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.host_steps import CUT_BYTES, HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint
 from bmrm.labels import encode
 from bmrm.losses import Loss
@@ -240,10 +241,6 @@ class ShardedParts:
         """Make the objective."""
         return ShardedObjective(*arguments, **keywords)
 
-    def max_cuts(self, store: Store, blocks: int) -> int:
-        """Cuts that are kept by default: as many as the rank with most columns has room for."""
-        return default_max_cuts(max(self.group.everyones(store.width)), blocks)
-
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle with the columns of this rank."""
         store = bundle.store
@@ -365,7 +362,9 @@ class ShardedSteps(HostSteps):
     def _planes(self, starts: NDArray[np.int64], w: Vector, risk: Vector, slope: Vector) -> Planes:
         design, bounds, group = self.design, self.design.bounds, self.design.group
         gradients = np.empty((len(starts) - 1, design.width))
+        start = time.perf_counter()
         design.rmatvec_blocks(self._derivatives[0], starts, gradients)
+        self.seconds += time.perf_counter() - start
         if bounds is None:
             at_point = dot_rows(gradients, w)
         else:
@@ -401,6 +400,11 @@ class SplitCuts(HostCuts):
         self.group, self.bounds = group, bounds
         self.columns = int(bounds[group.rank]), int(bounds[group.rank + 1])
         super().__init__(self.columns[1] - self.columns[0], threads)
+
+    @property
+    def most(self) -> int:
+        """Cuts that the rank with most columns has memory for."""
+        return CUT_BYTES // (8 * int(np.diff(self.bounds).max()))
 
     def append(self, planes: Planes) -> Vector:
         """Put new cuts behind those in use; return their products with all, over all columns."""
