@@ -32,7 +32,7 @@ class CrossValidation:
         Metrics of the predictions of all rows, each by the model that has not seen it; see `bmrm.metrics`.
     results : list of Result
         One a fold.
-    values : ndarray of float64, shape (n_samples,)
+    values : ndarray of float64, shape (n_samples,), or (n_samples, K) for K classes
         The decision values that the metrics were taken of.
     """
 
@@ -81,24 +81,24 @@ def cross_validate(
     rows = data.shape[0]
     if not 2 <= folds <= rows:
         raise ParameterError(f"folds: found {folds}, expected 2 to the number of rows, {rows}")
-    parameters = {name: options.pop(name) for name in losses.PARAMETERS if name in options}
+    parameters = {name: options.pop(name) for name in (*losses.PARAMETERS, "costs") if name in options}
     chosen = losses.get(loss, **parameters)
     labels, classes = encode(data.y, rows, chosen)
-    targets = np.zeros(rows) if chosen.task == "novelty" else np.asarray(data.y, np.float64)
-    pair = None if classes is None else (float(classes[0]), float(classes[1]))
-    scores = metrics.for_task(chosen.task, pair)
-    values = np.empty(rows)
+    scores = metrics.for_task(
+        chosen.task, None if classes is None else classes.tolist(), probabilities=chosen.name == "softmax"
+    )
+    values = np.empty(rows if classes is None or not chosen.several else (rows, len(classes)))
     results = []
-    fold_of = deal(labels if chosen.task == "binary" else None, rows, folds, seed)
+    fold_of = deal(labels if chosen.task in ("binary", "multiclass") else None, rows, folds, seed)
     for fold in range(folds):
         held_out = fold_of == fold
         result = solve(_without(data, held_out), loss=chosen, **options)
         if result.status == "interrupted":
             raise KeyboardInterrupt
-        margins = data.matrix.matvec(result.w) + result.intercept
-        values[held_out] = margins[held_out]
+        product = data.matrix.matmat if chosen.several else data.matrix.matvec
+        values[held_out] = (product(result.w) + result.intercept)[held_out]
         results.append(result)
-    scores.update(values, targets)
+    scores.update(values, _targets(data.y, labels, classes, chosen))
     return CrossValidation(scores.report(), results, values)
 
 
@@ -110,6 +110,17 @@ def deal(labels: npt.NDArray[np.float64] | None, rows: int, folds: int, seed: in
     fold_of = np.empty(rows, np.intp)
     fold_of[order] = np.arange(rows) % folds
     return fold_of
+
+
+def _targets(
+    y: Any, labels: npt.NDArray[np.float64], classes: npt.NDArray[np.float64] | None, loss: Loss
+) -> Any:
+    """Return the labels as the metrics take them."""
+    if loss.task == "novelty":
+        return np.zeros(len(labels))
+    if labels.ndim == 2 and classes is not None:
+        return [tuple(classes[row > 0.0].tolist()) for row in labels]
+    return np.asarray(y, np.float64)
 
 
 def _without(data: Dataset, held_out: npt.NDArray[np.bool_]) -> Dataset:

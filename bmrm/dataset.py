@@ -25,8 +25,9 @@ class Dataset:
     ----------
     X : Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
     y : array_like of shape (n_samples,), optional
-        Labels: two distinct values for a binary loss (the larger is the positive class), reals for
-        regression, counts for Poisson; not needed for novelty detection.
+        Labels: two distinct values for a binary loss (the larger is the positive class), any numbers for
+        several classes, reals for regression, counts for Poisson; not needed for novelty detection. For
+        several labels a row a list of tuples, or a matrix of zeros and ones with a column a label.
     sample_weight : array_like of shape (n_samples,), optional
         Nonnegative; a row of weight 0 takes no part.
     class_weight : dict of label to weight, or "balanced", optional
@@ -119,6 +120,14 @@ class WithConstant:
         self.matrix, self.value = matrix, value
         self.shape = (matrix.shape[0], matrix.shape[1] + 1)
         self.nnz = matrix.nnz + matrix.shape[0]
+
+    def split(self, w: Vector) -> tuple[Vector, float]:
+        """Weights and intercept of a vector of weights."""
+        return w[:-1], float(w[-1]) * self.value
+
+    def joined(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Undo `split`."""
+        return np.append(w, intercept / np.float64(self.value))
 
     @property
     def weighted_gram_work(self) -> float:

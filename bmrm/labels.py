@@ -12,20 +12,22 @@ Vector = NDArray[np.float64]
 
 
 def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
-    """Check labels against the data and the loss, and code two classes as -1 and +1.
+    """Check labels against the data and the loss, and code classes.
 
     Parameters
     ----------
     y : array_like of shape (n_samples,), or None
-        None only where the loss ignores labels.
+        None only where the loss ignores labels. For several labels a row a list of tuples, or a matrix of
+        zeros and ones with a column for each of the labels 0, 1, ...
     n_samples : int
     loss : Loss
 
     Returns
     -------
-    coded : ndarray of float64, shape (n_samples,)
-    classes : ndarray of shape (2,) or None
-        For a binary loss the labels that -1 and +1 stand for: the smaller, the larger.
+    coded : ndarray of float64, shape (n_samples,), or (n_samples, K) for several labels a row
+        Two classes as -1 and +1, K classes as 0 to K - 1, each of K labels of a row as -1 or +1.
+    classes : ndarray of shape (K,) or None
+        The labels that these stand for, ascending; None for a loss without classes.
 
     Raises
     ------
@@ -34,29 +36,57 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     """
     if loss.task == "novelty":
         return np.zeros(n_samples), None
-    labels = _numbers(y, loss)
-    if labels.shape != (n_samples,):
-        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
-    bad = np.flatnonzero(~np.isfinite(labels))
-    if bad.size:
-        raise DataError(f"labels: row {bad[0] + 1} has {labels[bad[0]]}, expected a finite number")
+    if loss.task == "structured":
+        return y, None
+    if loss.task in ("multilabel", "label_ranking"):
+        return _label_sets(y, n_samples, loss)
+    labels = _numbers(y, n_samples, loss)
     classes = None
     if loss.task == "binary":
         classes = _two_classes(labels, loss)
         labels = np.where(labels == classes[1], 1.0, -1.0)
+    elif loss.task == "multiclass":
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise DataError(
+                f"loss {loss.name}: found one label ({classes[0]:g}), expected two or more classes"
+            )
+        labels = codes.astype(np.float64)
     loss.check_labels(labels)
     return np.ascontiguousarray(labels), classes
 
 
-def _numbers(y: Any, loss: Loss) -> Vector:
+def distinct(y: Any, n_samples: int, loss: Loss) -> list[float]:
+    """Return the labels that occur, ascending; in a part of the rows they may be one, or none."""
+    if loss.task in ("multilabel", "label_ranking"):
+        _, each, _ = _flat_sets(y, n_samples, loss)
+    else:
+        each = _numbers(y, n_samples, loss)
+    return [float(label) for label in np.unique(each)]
+
+
+def extended(y: Any, labels: list[float]) -> Any:
+    """Return the labels of a part of the rows, and a row more for each of some labels."""
+    if isinstance(y, np.ndarray) and y.ndim == 2:
+        return np.vstack([y, np.arange(y.shape[1]) == np.array(labels)[:, None]])
+    if isinstance(y, list) and any(isinstance(row, (tuple, list, set, frozenset)) for row in y):
+        return [*y, *((label,) for label in labels)]
+    return np.append(np.asarray(y, np.float64), labels)
+
+
+def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
     if y is None:
         raise DataError(f"loss {loss.name}: labels are missing")
     if isinstance(y, list) and any(isinstance(label, tuple) for label in y):
         raise DataError(f"loss {loss.name}: the data has several labels a row, expected one")
     try:
-        return np.asarray(y, dtype=np.float64)
+        labels = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"labels: {error}; expected numbers") from None
+    if labels.shape != (n_samples,):
+        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
+    _check_finite(labels, np.arange(n_samples))
+    return labels
 
 
 def _two_classes(labels: Vector, loss: Loss) -> Vector:
@@ -70,3 +100,43 @@ def _two_classes(labels: Vector, loss: Loss) -> Vector:
             f"loss {loss.name}: found labels {low:g}, {other[0]:g} and {high:g}, expected two classes"
         )
     return np.array([low, high])
+
+
+def _check_finite(labels: Vector, rows: NDArray[np.intp]) -> None:
+    """Raise for a label that is no finite number; ``rows`` are those that the labels stand in."""
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if bad.size:
+        raise DataError(f"labels: row {rows[bad[0]] + 1} has {labels[bad[0]]}, expected a finite number")
+
+
+def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:
+    """Code the labels of each row as a row of -1 and +1, and return what the columns stand for."""
+    counts, each, classes = _flat_sets(y, n_samples, loss)
+    if not len(each):
+        raise DataError(f"loss {loss.name}: found no row with a label")
+    coded = np.full((n_samples, len(classes)), -1.0)
+    coded[np.repeat(np.arange(n_samples), counts), np.searchsorted(classes, each)] = 1.0
+    return coded, classes
+
+
+def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[NDArray[np.int64], Vector, Vector]:
+    """Return the number of labels of each row, the labels of all rows, and what labels there are."""
+    if y is None:
+        raise DataError(f"loss {loss.name}: labels are missing")
+    if isinstance(y, np.ndarray) and y.ndim == 2:
+        if not np.isin(y, (0, 1)).all():
+            raise DataError("labels: found a matrix, expected zeros and ones in it, a column a label")
+        counts, each = (y != 0).sum(axis=1), np.nonzero(y)[1].astype(np.float64)
+        classes = np.arange(float(y.shape[1]))
+    else:
+        sets = [row if isinstance(row, (tuple, list, set, frozenset)) else (row,) for row in y]
+        counts = np.array([len(row) for row in sets], np.int64)
+        try:
+            each = np.array([label for row in sets for label in row], np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"labels: {error}; expected numbers") from None
+        _check_finite(each, np.repeat(np.arange(len(counts)), counts))
+        classes = np.unique(each)
+    if len(counts) != n_samples:
+        raise DataError(f"labels: found {len(counts)} rows of them, expected {n_samples}, one a row of X")
+    return counts, each, classes

@@ -6,6 +6,7 @@ from typing import Any
 from bmrm.dataset import Dataset
 from bmrm.errors import ParameterError
 from bmrm.result import Result
+from bmrm.structured import Examples
 from bmrm.training import solve
 
 _DATA = ("sample_weight", "class_weight", "device", "dtype", "threads")
@@ -47,7 +48,7 @@ def path(X: Any, y: Any = None, lams: Sequence[float] = (), **options: Any) -> l
     for name in ("lam", "C", "warm_start"):
         if name in options:
             raise ParameterError(f"{name}: a path sets it itself")
-    if not isinstance(X, Dataset):
+    if not isinstance(X, (Dataset, Examples)):
         tol = {"tol": options["tol"]} if "tol" in options else {}
         X = Dataset(X, y, **tol, **{name: options.pop(name) for name in _DATA if name in options})
     elif y is not None:

@@ -7,11 +7,13 @@ scored; only the exact area under the ROC curve needs every score, at 8 bytes a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from bmrm.class_metrics import LabelRankingMetrics, MulticlassMetrics, MultilabelMetrics
 
 Vector = npt.NDArray[np.float64]
 _BLOCK = 1 << 18  # rows ranked at a time
@@ -20,7 +22,7 @@ _BLOCK = 1 << 18  # rows ranked at a time
 class Metrics(Protocol):
     """What every accumulator offers."""
 
-    def update(self, values: Vector, y: Vector) -> None:
+    def update(self, values: Vector, y: Any) -> None:
         """Add rows: predicted values and the labels they should have."""
 
     def report(self) -> dict[str, float | int | None]:
@@ -222,23 +224,31 @@ class NoveltyMetrics:
         return {"rows": self._rows, "novel": self._novel, "novel_fraction": fraction}
 
 
-def for_task(task: str, classes: tuple[float, float] | None) -> Metrics:
+def for_task(task: str, classes: Sequence[float] | None, *, probabilities: bool = False) -> Metrics:
     """Return the accumulator for a task.
 
     Parameters
     ----------
-    task : {"binary", "regression", "count", "novelty"}
-    classes : tuple of float, or None
-        The labels (negative, positive) of a binary task.
+    task : str
+        That of a `bmrm.losses.Loss`.
+    classes : sequence of float, or None
+        The labels (negative, positive) of a binary task, or those of several classes.
+    probabilities : bool, default False
+        Whether the values of several classes are those of the softmax loss.
 
     Examples
     --------
     >>> for_task("regression", None).report()["rows"]
     0
     """
-    if task == "binary":
-        assert classes is not None
-        return BinaryMetrics(classes)
+    if classes is not None:
+        if task == "multiclass":
+            return MulticlassMetrics(classes, probabilities=probabilities)
+        if task == "multilabel":
+            return MultilabelMetrics(classes)
+        if task == "label_ranking":
+            return LabelRankingMetrics(classes)
+        return BinaryMetrics((classes[0], classes[1]))
     accumulators: dict[str, Callable[[], Metrics]] = {
         "regression": RegressionMetrics,
         "count": CountMetrics,

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.columns import Columns
 from bmrm.dataset import WithConstant
 from bmrm.errors import DataError
 from bmrm.linesearch import Bracket, bracket_minimum
@@ -196,13 +197,23 @@ class Objective:
         Minimise over an unpenalised intercept.
     blocks : int
         Number of blocks of rows, each with a cut of its own; 1 where ``profile``, since the blocks share b.
+    columns : int, default 1
+        Entries of margins that belong to a row.
     """
 
     def __init__(
-        self, design: Design, steps: Steps, loss: Loss, reg: Regularizer, *, profile: bool, blocks: int
+        self,
+        design: Design,
+        steps: Steps,
+        loss: Loss,
+        reg: Regularizer,
+        *,
+        profile: bool,
+        blocks: int,
+        columns: int = 1,
     ) -> None:
         self.design, self.steps, self.loss, self.reg, self.profile = design, steps, loss, reg, profile
-        self.starts = np.linspace(0, design.shape[0], blocks + 1).astype(np.int64)
+        self.starts = columns * np.linspace(0, design.shape[0] // columns, blocks + 1).astype(np.int64)
         self._bias = 0.0
 
     @property
@@ -210,11 +221,11 @@ class Objective:
         """Cuts a pass."""
         return len(self.starts) - 1
 
-    def model(self, point: Iterate) -> tuple[Vector, float]:
+    def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them; a penalised intercept is the design's last weight."""
         w = self.steps.array(point.w)
-        if isinstance(self.design, WithConstant):
-            return w[:-1], float(w[-1]) * self.design.value
+        if isinstance(self.design, (WithConstant, Columns)):
+            return self.design.split(w)
         return w, point.intercept
 
     def evaluate(self, w: Weights) -> Iterate:
@@ -280,6 +291,7 @@ class Line:
             J at the step returned exceeds the minimum on the ray by no more than this.
         """
         objective, steps = self.objective, self.objective.steps
+        accuracy *= objective.loss.search_slack
         p, q = steps.penalty_line(objective.reg, self.best.w, self.end)
         if not objective.profile:
             self._dz, self._searched = steps.search(self.best.margins, self._margins, (p, q), first, accuracy)

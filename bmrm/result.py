@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
 from bmrm.io.model import Model
-from bmrm.losses import Loss
+from bmrm.losses import Loss, Structured
 
 Vector = NDArray[np.float64]
 Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision"]
@@ -84,10 +84,10 @@ class Progress:
     step: float
     seconds: dict[str, float]
     elapsed: float
-    model: Callable[[], tuple[Vector, float]] = field(repr=False)
+    model: Callable[[], tuple[Vector, float | Vector]] = field(repr=False)
     bundle: Bundle = field(repr=False)
 
-    def best(self) -> tuple[Vector, float]:
+    def best(self) -> tuple[Vector, float | Vector]:
         """Weights and intercept of the best iterate so far, fetched from where it lives."""
         return self.model()
 
@@ -98,8 +98,8 @@ class Result:
 
     Attributes
     ----------
-    w : ndarray of float64, shape (n_features,)
-    intercept : float
+    w : ndarray of float64, shape (n_features,), or (n_features, K) with a column for each of K classes
+    intercept : float, or ndarray of shape (K,)
         Added to every margin; 0 without one.
     objective : float
         J at ``w`` (and at the intercept), in float64 from fresh margins.
@@ -120,8 +120,9 @@ class Result:
     bundle : Bundle
         The cuts, for a warm start at another lam.
     loss : Loss
-    classes : ndarray of shape (2,) or None
-        For a binary loss the labels of negative and positive margins.
+    classes : ndarray of shape (2,) or (K,), or None
+        For a binary loss the labels of negative and positive margins; for several classes those of the
+        columns of ``w``.
     lam, tol : float
     tol_kind : str
     n_samples, n_features, nnz : int
@@ -130,7 +131,7 @@ class Result:
     """
 
     w: Vector = field(repr=False)
-    intercept: float
+    intercept: float | Vector
     objective: float
     lower_bound: float
     gap: float
@@ -153,8 +154,13 @@ class Result:
         """Margins ``X w + intercept``; see `Model.decision_function`."""
         return Model.from_result(self).decision_function(X)
 
-    def predict(self, X: Any) -> Vector:
-        """Predict a class, a value, an expected count, or +1 and -1; see `Model.predict`."""
+    def predict(self, X: Any) -> Any:
+        """Predict a class, labels, a value, an expected count, or +1 and -1; see `Model.predict`.
+
+        With a structured loss, the outputs that the oracle gives for a sequence of inputs.
+        """
+        if isinstance(self.loss, Structured):
+            return self.loss.predict(self.w, X)
         return Model.from_result(self).predict(X)
 
     def save(self, path: str | os.PathLike[str]) -> None:

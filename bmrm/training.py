@@ -9,24 +9,26 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
 from bmrm.bundle import Bundle, Store
+from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.labels import encode
-from bmrm.losses import Loss
+from bmrm.losses import Loss, Structured
 from bmrm.newton import newton_pays
 from bmrm.objective import Design, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
 from bmrm.solver import BundleMethod, Callback, Settings
+from bmrm.structured import Copies, Examples
 from bmrm.weights import ClassWeight
 
 Vector = NDArray[np.float64]
 
-BLOCKS = 16
-"""Cuts a pass where several pay."""
+BLOCKS, ORACLE_BLOCKS = 16, 64
+"""Cuts a pass where several pay; and where an oracle is asked for them."""
 
 SAME_OBJECTIVE = 1e-6
 """Relative difference of objectives that rounding may make."""
@@ -59,7 +61,7 @@ def solve(
     comm: Any = None,
     callback: Callback | None = None,
     verbose: int = 0,
-    **loss_params: float,
+    **loss_params: Any,
 ) -> Result:
     """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b, y_i) / sum_i s_i`` and certify the answer.
 
@@ -68,10 +70,11 @@ def solve(
     X : Dataset, Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (n_samples, n_features)
         A PETSc matrix (AIJ, dense), with a PETSc vector of labels, is trained on all its ranks.
         A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
+        For a structured loss a sequence of inputs, or `bmrm.structured.Examples`.
     y : array_like of shape (n_samples,), optional
         Labels; see `Dataset`.
     loss : str or Loss, default "hinge"
-        One of `bmrm.losses.NAMES`, or a `bmrm.losses.CallableLoss`.
+        One of `bmrm.losses.NAMES`, a `bmrm.losses.CallableLoss`, or a `bmrm.losses.Structured`.
     reg : {"l2"}, default "l2"
         ``Omega(w) = |w|^2 / 2``.
     lam : float, default 1e-4
@@ -93,7 +96,7 @@ def solve(
         Most passes over the data.
     max_time : float, default inf
         Most seconds.
-    warm_start : Result, Checkpoint or ndarray of shape (n_features,), optional
+    warm_start : Result, Checkpoint or ndarray of shape (n_features,) or (n_features, K), optional
         Where to start. A `bmrm.io.checkpoint.Checkpoint` of the same problem goes on where it was written,
         on any number of ranks. A `Result` of the same `Dataset` object, loss and kind of intercept also
         brings its cuts, whatever its lam.
@@ -101,7 +104,7 @@ def solve(
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
-        next to the products, else 1. Always 1 with an unpenalised intercept.
+        next to the products, else 1; 64 with a structured loss. Always 1 with an unpenalised intercept.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
@@ -111,8 +114,8 @@ def solve(
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
         1 prints a line an iteration.
-    **loss_params : float
-        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``.
+    **loss_params
+        The loss's parameter: ``tau``, ``epsilon``, ``h``, ``delta`` or ``nu``; ``costs`` for ``multiclass``.
 
     Returns
     -------
@@ -144,7 +147,7 @@ def solve(
 
         X, y, comm = local_rows(X, y, comm)
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(X, y, sample_weight, class_weight, device, dtype, threads, tol, comm)
+    data = _dataset(chosen, X, y, sample_weight, class_weight, device, dtype, threads, tol, comm)
     parts = parts_of(data)
     if C is not None:
         if not 0.0 < C < np.inf:
@@ -153,6 +156,7 @@ def solve(
     reporter = _verbose(callback, verbose if parts.speaks else 0)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     labels, classes = parts.labels(chosen)
+    columns = len(classes) if chosen.several and classes is not None else 1
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
     if not 0.0 < intercept_scaling < np.inf:
@@ -161,22 +165,48 @@ def solve(
     if chosen.needs_intercept and penalize_intercept:
         raise ParameterError(f"loss {chosen.name}: its intercept cannot be penalised")
     scaling = intercept_scaling if penalize_intercept else None
-    design = parts.design(scaling)
     profile = fit_intercept and not penalize_intercept
+    if chosen.several and profile:
+        raise ParameterError(
+            f"loss {chosen.name}: an intercept for each class is penalised (penalize_intercept) or left out"
+        )
+    design: Design
+    if isinstance(data, Examples):
+        if fit_intercept:
+            raise ParameterError("fit_intercept: a structured loss has what intercepts its oracle gives it")
+        columns, cuts_per_pass = data.shape[1], _oracle_cuts(cuts_per_pass, data.shape[0], solver)
+        design = Copies(columns, cuts_per_pass)
+    elif chosen.several:
+        design = Columns(data.matrix, columns, scaling)
+    elif scaling is not None:
+        design = WithConstant(data.matrix, scaling)
+    else:
+        design = data.matrix
+    w = _start(warm_start, design, (columns,) if chosen.several else ())
+    design = parts.spread(design)
     newton = solver == "ocas" and newton_pays(design, chosen)
     regularizer = regularizers.get(reg, lam)
     several_pay = solver == "ocas" and not newton and data.device == "cpu"
     if isinstance(warm_start, Checkpoint) and cuts_per_pass == "auto":
         cuts_per_pass = warm_start.problem.blocks
-    blocks = _blocks(cuts_per_pass, data.shape[0], design, several_pay=several_pay, profile=profile)
+    blocks = _blocks(cuts_per_pass, design, data.shape[0], several_pay=several_pay, profile=profile)
     origin = _origin(data, chosen, profile, scaling)
     known = _known_bundle(warm_start, origin, blocks)
     steps, store = parts.place(
-        design, chosen, regularizer, labels, scaling=scaling, known=known, newton=newton, blocks=blocks
+        design,
+        chosen,
+        regularizer,
+        labels,
+        columns=columns,
+        scaling=scaling,
+        known=known,
+        newton=newton,
+        blocks=blocks,
     )
-    objective = parts.objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks)
+    objective = parts.objective(
+        design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
+    )
     bundle = known or Bundle(store, blocks, max_cuts, origin)
-    w = _start(warm_start, design.shape[1], scaling)
     if isinstance(warm_start, Checkpoint):
         problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
         warm_start.check(problem, data.shape[1], chosen, reg, lam)
@@ -186,6 +216,13 @@ def solve(
         _check_objective(warm_start, run, data.resolution)
     run.minimise()
     return _result(run, data, classes)
+
+
+def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
+    """Many cuts a pass, where nothing else is asked for: a pass of an oracle costs more than they do."""
+    if cuts_per_pass == "auto":
+        return min(ORACLE_BLOCKS, examples) if solver == "ocas" else 1
+    return _checked_cuts(cuts_per_pass, examples)
 
 
 class Parts(Protocol):
@@ -198,8 +235,8 @@ class Parts(Protocol):
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels; see `bmrm.labels.encode`."""
 
-    def design(self, scaling: float | None) -> Design:
-        """X, with a constant column for an intercept that is penalised."""
+    def spread(self, design: Design) -> Design:
+        """Make the design of all rows from that of the rows here."""
 
     def place(
         self,
@@ -208,6 +245,7 @@ class Parts(Protocol):
         reg: Regularizer,
         labels: Vector,
         *,
+        columns: int,
         scaling: float | None,
         known: Bundle | None,
         newton: bool,
@@ -230,17 +268,16 @@ class LocalParts:
 
     speaks = True
 
-    def __init__(self, data: Dataset) -> None:
+    def __init__(self, data: Dataset | Examples) -> None:
         self.data = data
 
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels; see `bmrm.labels.encode`."""
         return encode(self.data.y, self.data.shape[0], loss)
 
-    def design(self, scaling: float | None) -> Design:
-        """X, with a constant column for an intercept that is penalised."""
-        matrix = self.data.matrix
-        return matrix if scaling is None else WithConstant(matrix, scaling)
+    def spread(self, design: Design) -> Design:
+        """Leave the design as it is."""
+        return design
 
     def place(
         self,
@@ -249,6 +286,7 @@ class LocalParts:
         reg: Regularizer,
         labels: Vector,
         *,
+        columns: int,
         scaling: float | None,
         known: Bundle | None,
         newton: bool,
@@ -257,8 +295,8 @@ class LocalParts:
         """Choose where weights, margins and cuts live: with the matrix for a compiled loss, else here."""
         data = self.data
         scale = 1.0 / data.total_weight
-        on_device = hasattr(data.matrix, "problem")
-        if on_device and isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2):
+        compiled = isinstance(reg, regularizers.L2) and hasattr(data.matrix, "problem")
+        if compiled and isinstance(loss, losses.ScalarLoss) and isinstance(data, Dataset):
             steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
             return steps, steps.cuts
         risk = loss.risk(labels, data.weights, scale, data.threads)
@@ -278,9 +316,9 @@ class LocalParts:
         return BundleMethod(*arguments, **keywords)
 
 
-def parts_of(data: Dataset) -> Parts:
+def parts_of(data: Dataset | Examples) -> Parts:
     """Return the pieces of a solve on the data, in one process or on several ranks."""
-    if data.group is None:
+    if isinstance(data, Examples) or data.group is None:
         return LocalParts(data)
     from bmrm.distributed.shard import Shard, ShardedParts
 
@@ -289,6 +327,7 @@ def parts_of(data: Dataset) -> Parts:
 
 
 def _dataset(
+    loss: Loss,
     X: Any,
     y: Any,
     sample_weight: Any,
@@ -298,7 +337,13 @@ def _dataset(
     threads: int | None,
     tol: float,
     comm: Any,
-) -> Dataset:
+) -> Dataset | Examples:
+    if isinstance(loss, Structured):
+        if comm is not None:
+            raise ParameterError(f"loss {loss.name}: trains in one process; leave comm out")
+        return _examples(loss, X, y, sample_weight, class_weight, device, dtype)
+    if isinstance(X, Examples):
+        raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
     if not isinstance(X, Dataset):
         where: dict[str, Any] = {}
         kind: type[Dataset] = Dataset
@@ -332,6 +377,24 @@ def _dataset(
     return X
 
 
+def _examples(
+    loss: Structured, X: Any, y: Any, sample_weight: Any, class_weight: Any, device: str, dtype: Any
+) -> Examples:
+    if class_weight is not None or device not in ("auto", "cpu") or dtype is not None:
+        raise ParameterError("loss structured: takes no class_weight, no device but the CPU, and no dtype")
+    if isinstance(X, Dataset):
+        raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")
+    if not isinstance(X, Examples):
+        return Examples(X, y, loss.n_features, sample_weight=sample_weight)
+    if y is not None or sample_weight is not None:
+        raise ParameterError("y, sample_weight: give them to the Examples, not to solve")
+    if X.shape[1] != loss.n_features:
+        raise ParameterError(
+            f"oracle: found n_features {loss.n_features}, expected the examples' {X.shape[1]}"
+        )
+    return X
+
+
 def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     if not verbose:
         return callback
@@ -346,29 +409,31 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
     return report
 
 
-def _blocks(cuts_per_pass: int | str, m: int, design: Design, *, several_pay: bool, profile: bool) -> int:
+def _blocks(cuts_per_pass: int | str, design: Design, rows: int, *, several_pay: bool, profile: bool) -> int:
     d = design.shape[1]
     if cuts_per_pass == "auto":
         # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
         # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
         # that.  On a GPU no pass does.
-        cheap = design.nnz > max(1000 * d, 4_000_000) and m >= 64 * BLOCKS
+        cheap = design.nnz > max(1000 * d, 4_000_000) and rows >= 64 * BLOCKS
         return BLOCKS if cheap and several_pay and not profile else 1
-    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= m:
-        raise ParameterError(
-            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {m}"
-        )
-    if profile and cuts_per_pass > 1:
+    found = _checked_cuts(cuts_per_pass, rows)
+    if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
+    return found
+
+
+def _checked_cuts(cuts_per_pass: int | str, rows: int) -> int:
+    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= rows:
+        raise ParameterError(
+            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {rows}"
+        )
     return cuts_per_pass
 
 
-def _origin(data: Dataset, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
+def _origin(data: Dataset | Examples, loss: Loss, profile: bool, scaling: float | None) -> tuple[object, ...]:
     """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
-    function: object = loss
-    if isinstance(loss, losses.ScalarLoss):
-        function = (loss.name, tuple(loss.params.items()))
-    return data, function, profile, scaling
+    return data, loss.key, profile, scaling
 
 
 def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
@@ -379,23 +444,24 @@ def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -
     return known if known.origin == origin and known.groups == blocks and len(known) else None
 
 
-def _start(warm_start: Result | Checkpoint | Vector | None, d: int, scaling: float | None) -> Vector:
+def _start(
+    warm_start: Result | Checkpoint | Vector | None, design: Design, columns: tuple[int, ...]
+) -> Vector:
     """Choose the first point."""
+    d = design.shape[1]
     if warm_start is None:
         return np.zeros(d)
-    if isinstance(warm_start, Result):
-        w = warm_start.w
-        if scaling is not None:
-            w = np.append(w, warm_start.intercept / scaling)
-    elif isinstance(warm_start, Checkpoint):
-        w = warm_start.model.w
-        if scaling is not None:
-            w = np.append(w, warm_start.model.intercept / scaling)
+    shape = (d // columns[0], *columns) if columns else (d,)
+    if isinstance(warm_start, (Result, Checkpoint)):
+        found = warm_start if isinstance(warm_start, Result) else warm_start.model
+        w = found.w
+        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
+            w = design.joined(w, found.intercept).reshape(-1, *columns)
     else:
         w = np.asarray(warm_start, np.float64)
-    if w.shape != (d,) or not np.isfinite(w).all():
-        raise DataError(f"warm_start: found weights of shape {w.shape}, expected ({d},) finite numbers")
-    return w.copy()
+    if w.shape != shape or not np.isfinite(w).all():
+        raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
+    return w.flatten()
 
 
 def _check_objective(checkpoint: Checkpoint, run: BundleMethod, resolution: float) -> None:
@@ -409,7 +475,7 @@ def _check_objective(checkpoint: Checkpoint, run: BundleMethod, resolution: floa
     run.go_on(certificate.n_iter)
 
 
-def _result(run: BundleMethod, data: Dataset, classes: NDArray[np.float64] | None) -> Result:
+def _result(run: BundleMethod, data: Dataset | Examples, classes: NDArray[np.float64] | None) -> Result:
     best = run.certified()
     w, intercept = run.objective.model(best)
     # Rounding may put the bound a few units in the last place above the objective.

@@ -36,6 +36,8 @@ def row_weights(
                 f"sample weights: row {bad[0] + 1} has {weights[bad[0]]:g}, expected a number of at least 0"
             )
     if class_weight is not None:
+        if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
+            raise ParameterError("class_weight: rows with several labels have no weight by class")
         factors = _class_factors(np.asarray(y, np.float64), class_weight)
         weights = factors if weights is None else weights * factors
     if weights is not None and not weights.sum() > 0.0:

@@ -22,7 +22,9 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
     cdef cppclass CMatrix "bmrm::Matrix":
         void matvec(const double*, double*) except +
         void rmatvec_blocks(const double*, const int64_t*, int64_t, double*) except +
+        void matmat(const double*, int64_t, double*) except +
         void rmatmat(const double*, int64_t, double*) except +
+        void rmatmat_blocks(const double*, int64_t, const int64_t*, int64_t, double*) except +
         void weighted_gram(const double*, double*) except +
         double weighted_gram_work()
         void build_transpose() except +
@@ -114,6 +116,14 @@ cdef tuple _shape(shape):
     if not (0 <= m < 2**62 and 0 <= d <= 2**32):
         raise ParameterError(f"shape: found {(m, d)}, expected m >= 0 and d from 0 to 2**32")
     return m, d
+
+
+cdef _starts(value, int64_t rows):
+    """`value` as the bounds of consecutive blocks of so many rows."""
+    starts = _integers(value, "starts", False)
+    if not len(starts) or starts[0] < 0 or starts[len(starts) - 1] > rows or (np.diff(starts) < 0).any():
+        raise ParameterError(f"starts: expected ascending row numbers within 0 and {rows}")
+    return starts
 
 
 cdef class Matrix:
@@ -360,10 +370,8 @@ cdef class Matrix:
         """
         cdef CMatrix* X = self._get()
         r = _input(r, (self._m,), "r")
-        starts = _integers(starts, "starts", False)
+        starts = _starts(starts, self._m)
         cdef int64_t blocks = starts.shape[0] - 1
-        if blocks < 0 or starts[0] < 0 or starts[blocks] > self._m or (np.diff(starts) < 0).any():
-            raise ParameterError(f"starts: expected ascending row numbers within 0 and {self._m}")
         out = _output(out, (blocks, self._d))
         if blocks == 0:
             return out
@@ -372,6 +380,40 @@ cdef class Matrix:
         cdef double* target = <double*>_address(out)
         with nogil:
             X.rmatvec_blocks(source, cuts, blocks, target)
+        return out
+
+    def matmat(self, W, out=None):
+        """Product X W for several columns, reading X once for up to 32 of them.
+
+        Parameters
+        ----------
+        W : ndarray of float64, shape (d, K)
+            Other dtypes and layouts are copied.
+        out : ndarray of float64, shape (m, K), optional
+            Where to write, C-contiguous; a new array by default.
+
+        Returns
+        -------
+        ndarray of float64, shape (m, K)
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs or `out` cannot be written in place.
+
+        Examples
+        --------
+        >>> Matrix([0, 1], [1], None, (1, 2)).matmat([[3.0, 4.0], [5.0, 6.0]])
+        array([[5., 6.]])
+        """
+        cdef CMatrix* X = self._get()
+        W = _columns(W, self._d, "W")
+        cdef int64_t K = W.shape[1]
+        out = _output(out, (self._m, K))
+        cdef const double* source = <const double*>_address(W)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.matmat(source, K, target)
         return out
 
     def rmatmat(self, R, out=None):
@@ -407,6 +449,47 @@ cdef class Matrix:
         cdef double* target = <double*>_address(out)
         with nogil:
             X.rmatmat(source, K, target)
+        return out
+
+    def rmatmat_blocks(self, R, starts, out=None):
+        """Products of X^T and the columns of R over consecutive blocks of rows.
+
+        Parameters
+        ----------
+        R : ndarray of float64, shape (m, K)
+            Other dtypes and layouts are copied.
+        starts : array_like of int64, shape (P + 1,)
+            Block p is the rows ``starts[p]`` to ``starts[p + 1] - 1``; ascending within 0 and m.
+        out : ndarray of float64, shape (P, d, K), optional
+            Where to write, C-contiguous; a new array by default.
+
+        Returns
+        -------
+        ndarray of float64, shape (P, d, K)
+            ``out[p]`` is ``X[starts[p]:starts[p+1]].T @ R[starts[p]:starts[p+1]]``.
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs, `starts` does not ascend or `out` cannot be written in place.
+
+        Examples
+        --------
+        >>> Matrix.from_dense([[1.0], [2.0]]).rmatmat_blocks([[1.0, 3.0], [1.0, 4.0]], [0, 1, 2]).tolist()
+        [[[1.0, 3.0]], [[2.0, 8.0]]]
+        """
+        cdef CMatrix* X = self._get()
+        R = _columns(R, self._m, "R")
+        starts = _starts(starts, self._m)
+        cdef int64_t K = R.shape[1], blocks = starts.shape[0] - 1
+        out = _output(out, (blocks, self._d, K))
+        if blocks == 0:
+            return out
+        cdef const double* source = <const double*>_address(R)
+        cdef const int64_t* cuts = <const int64_t*>_address(starts)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.rmatmat_blocks(source, K, cuts, blocks, target)
         return out
 
     def weighted_gram(self, s, out=None):

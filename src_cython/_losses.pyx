@@ -1,6 +1,6 @@
-"""Binding of the risk kernels; see ``losses.h`` for the formulas and ``risk.h`` for the passes."""
+"""Binding of the risk kernels; see ``losses.h`` for the formulas, ``risk.h`` and ``class_risk.h`` for the passes."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as cbool
 
 import numpy as np
@@ -26,6 +26,26 @@ cdef extern from "risk.h" namespace "bmrm" nogil:
         int loss, const Rows& rows, const int64_t* starts, int64_t blocks, int threads, double* sums
     ) except +
     void risk_bend(int loss, const Rows& rows, int64_t m, int threads, double* sums) except +
+
+
+cdef extern from "class_risk.h" namespace "bmrm" nogil:
+    cdef struct ClassRows:
+        const double* z
+        const double* dz
+        const int32_t* y
+        const double* labels
+        const double* costs
+        const double* unit_costs
+        const double* s
+        double* r
+        int64_t K
+        double t
+        double scale
+
+    void class_slope(int loss, const ClassRows& rows, int64_t m, int threads, double* sums) except +
+    void class_cut(
+        int loss, const ClassRows& rows, const int64_t* starts, int64_t blocks, int threads, double* sums
+    ) except +
 
 
 cdef extern from *:
@@ -128,3 +148,108 @@ cdef class Risk:
         with nogil:
             risk_bend(self.loss, rows, m, self.threads, sums)
         return sums[0]
+
+
+# In the order of ``class_kernels``.
+CLASS_LOSSES = ("multiclass", "softmax", "multilabel_ranking")
+
+
+cdef class ClassRisk:
+    """Sums over the rows of a loss that takes the K margins of a row together, on lines of margins.
+
+    ``y`` holds the class of each row, or (multilabel_ranking) -1 or +1 for each label of each row; margins,
+    blocks and derivatives are those of ``Risk`` with K entries a row.
+    """
+
+    cdef int loss, threads
+    cdef int64_t m, K
+    cdef double scale
+    cdef const double[::1] s, costs, labels
+    cdef double[::1] unit_costs
+    cdef int32_t[::1] y
+
+    def __init__(self, str loss, y, int64_t K, costs, s, double scale, int threads):
+        self.loss, self.K, self.scale, self.threads = CLASS_LOSSES.index(loss), K, scale, max(1, threads)
+        self.y, self.labels, self.costs, self.s = None, None, None, None
+        if loss == "multilabel_ranking":
+            self.labels = np.ascontiguousarray(y, np.float64).reshape(-1)
+            self.m = self.labels.shape[0] // max(1, K)
+            if K < 1 or self.labels.shape[0] != self.m * K:
+                raise ValueError("labels: expected one for each class of each row")
+        else:
+            codes = np.ascontiguousarray(y, np.int32)
+            if K < 1 or codes.ndim != 1 or (codes.size and not (codes.min() >= 0 and codes.max() < K)):
+                raise ValueError(f"classes: expected numbers from 0 to {K - 1}, one a row")
+            self.y = codes
+            self.m = codes.shape[0]
+        if costs is not None:
+            self.costs = np.ascontiguousarray(costs, np.float64).reshape(-1)
+            if self.costs.shape[0] != K * K:
+                raise ValueError(f"costs: expected {K} x {K}")
+        unit = np.ones(2 * K)
+        unit[K] = 0.0
+        self.unit_costs = unit
+        if s is not None:
+            self.s = s
+            if self.s.shape[0] != self.m:
+                raise ValueError("weights and labels disagree in length")
+
+    cdef ClassRows rows(self, const double[::1] z, const double[::1] dz, double t) except *:
+        if z.shape[0] != self.m * self.K or dz.shape[0] != z.shape[0] or not self.m:
+            raise ValueError("margins and labels disagree in length")
+        cdef ClassRows rows
+        rows.z, rows.dz, rows.t = &z[0], &dz[0], t
+        rows.y = NULL
+        rows.labels = NULL
+        rows.costs = NULL
+        rows.s = NULL
+        rows.r = NULL
+        if self.y is not None:
+            rows.y = &self.y[0]
+        if self.labels is not None:
+            rows.labels = &self.labels[0]
+        if self.costs is not None:
+            rows.costs = &self.costs[0]
+        if self.s is not None:
+            rows.s = &self.s[0]
+        rows.unit_costs = &self.unit_costs[0]
+        rows.K, rows.scale = self.K, self.scale
+        return rows
+
+    def curvature(self, z, b, r):
+        """None of these losses tells a second derivative."""
+        raise NotImplementedError("a loss in several margins has no second derivative")
+
+    def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
+        """Derivative of the risk of ``z + t dz`` in ``t``; these losses have no common intercept ``b``."""
+        cdef ClassRows rows = self.rows(z, dz, t)
+        cdef double sums[2]
+        with nogil:
+            class_slope(self.loss, rows, self.m, self.threads, sums)
+        return sums[0], sums[1]
+
+    def cut(
+        self,
+        const double[::1] z,
+        const double[::1] dz,
+        double t,
+        double b,
+        const int64_t[::1] starts,
+        double[::1] r,
+    ):
+        """Fill ``r`` with the derivatives at ``z + t dz``; return the risk, and zeros, by block."""
+        cdef ClassRows rows = self.rows(z, dz, t)
+        cdef int64_t blocks = starts.shape[0] - 1, p
+        if r.shape[0] != z.shape[0] or blocks < 1 or starts[0] != 0 or starts[blocks] != z.shape[0]:
+            raise ValueError("derivatives, blocks and margins disagree in length")
+        rows.r = &r[0]
+        sums, firsts = np.empty((blocks, 2)), np.empty(blocks + 1, np.int64)
+        cdef double[:, ::1] view = sums
+        cdef int64_t[::1] row = firsts
+        for p in range(blocks + 1):
+            row[p] = starts[p] // self.K
+            if starts[p] != row[p] * self.K:
+                raise ValueError("blocks: expected whole rows")
+        with nogil:
+            class_cut(self.loss, rows, &row[0], blocks, self.threads, &view[0, 0])
+        return sums[:, 0], sums[:, 1]

@@ -36,7 +36,7 @@ struct Kernels {
     ChunkKernel bend[2];
 };
 
-constexpr int64_t chunk_rows = 2048, tile_rows = 128;
+constexpr int64_t chunk_rows = 2048, tile_rows = 128, worth_a_team = 32;
 
 inline double fold(const double* lane) {
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
@@ -62,19 +62,31 @@ namespace level4 {
 #pragma GCC pop_options
 #endif
 
-inline const Kernels& kernels_for(const int loss) {
 #ifdef BMRM_X86_LEVELS
+// The highest of the levels compiled that this processor has.
+inline int level() {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return level4::kernels[loss];
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return level3::kernels[loss];
+        return 4;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 3 : 1;
+}
+#endif
+
+inline const Kernels& kernels_for(const int loss) {
+#ifdef BMRM_X86_LEVELS
+    if (level() == 4) return level4::kernels[loss];
+    if (level() == 3) return level3::kernels[loss];
 #endif
     return baseline::kernels[loss];
 }
 
 // Run `kernel` over rows [starts[p], starts[p+1]) for every block p; sums[2 p], sums[2 p + 1] get its totals.
-inline void for_blocks(const ChunkKernel kernel, const Rows& rows, const int64_t* starts,
-                       const int64_t blocks, const int threads, double* sums) {
+// A team of threads is started for so many chunks: one takes about a microsecond, a team's start several, and
+// far more on a machine that is busy.
+template <class SomeRows>
+void for_blocks(void (*const kernel)(const SomeRows&, int64_t, int64_t, double*), const SomeRows& rows,
+                const int64_t* starts, const int64_t blocks, const int threads, double* sums,
+                const int64_t chunk_rows, const int64_t worth_a_team) {
     struct Chunk {
         int64_t from, to, block;
     };
@@ -85,8 +97,7 @@ inline void for_blocks(const ChunkKernel kernel, const Rows& rows, const int64_t
                 {from, from + chunk_rows < starts[p + 1] ? from + chunk_rows : starts[p + 1], p});
     std::vector<double> parts(2 * chunks.size());
     const int64_t count = int64_t(chunks.size());
-    // A chunk takes about a microsecond, a team's start several, and far more on a machine that is busy.
-    const int team = count < 32 ? 1 : threads;
+    const int team = count < worth_a_team ? 1 : threads;
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
     for (int64_t c = 0; c < count; ++c) kernel(rows, chunks[c].from, chunks[c].to, &parts[2 * c]);
     for (int64_t p = 0; p < 2 * blocks; ++p) sums[p] = 0.0;
@@ -98,20 +109,23 @@ inline void for_blocks(const ChunkKernel kernel, const Rows& rows, const int64_t
 
 inline void risk_slope(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
     const int64_t starts[2] = {0, m};
-    for_blocks(kernels_for(loss).slope[rows.s != nullptr], rows, starts, 1, threads, sums);
+    for_blocks(kernels_for(loss).slope[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
+               worth_a_team);
     sums[0] *= rows.scale;
     sums[1] *= rows.scale;
 }
 
 inline void risk_cut(const int loss, const Rows& rows, const int64_t* starts, const int64_t blocks,
                      const int threads, double* sums) {
-    for_blocks(kernels_for(loss).cut[rows.s != nullptr], rows, starts, blocks, threads, sums);
+    for_blocks(kernels_for(loss).cut[rows.s != nullptr], rows, starts, blocks, threads, sums, chunk_rows,
+               worth_a_team);
 }
 
 // The sum of the second derivatives goes to sums[0].
 inline void risk_bend(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
     const int64_t starts[2] = {0, m};
-    for_blocks(kernels_for(loss).bend[rows.s != nullptr], rows, starts, 1, threads, sums);
+    for_blocks(kernels_for(loss).bend[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
+               worth_a_team);
 }
 
 }  // namespace bmrm

@@ -41,6 +41,7 @@ def written(path, *, blocks=3, **keywords) -> bmrm.Result:
         {"loss": "logistic", "solver": "bmrm"},
         {"fit_intercept": True, "blocks": 1},
         {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0},
+        {"loss": "softmax", "fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0},
     ],
 )
 def test_a_solve_goes_on_where_it_was(tmp_path, keywords):

@@ -21,7 +21,14 @@ def problem(loss="hinge", m=3000, d=40, dtype=np.float64, seed=0):
     A = A.astype(dtype)
     z = A @ rng.standard_normal(d) + 0.5 * rng.standard_normal(m)
     task = losses.get(loss).task
-    y = {"binary": np.where(z > 0, 1.0, -1.0), "count": np.floor(np.exp(np.clip(z, -3, 2)))}.get(task, z)
+    sets = np.stack([z > 0, z > 1, z < -0.5], axis=1).astype(int)
+    y = {
+        "binary": np.where(z > 0, 1.0, -1.0),
+        "count": np.floor(np.exp(np.clip(z, -3, 2))),
+        "multiclass": np.digitize(z, [-1.0, 0.5]),
+        "multilabel": sets,
+        "label_ranking": sets,
+    }.get(task, z)
     return A, y
 
 
@@ -46,6 +53,19 @@ def test_every_loss(loss, params, dense):
     assert there.device.startswith("cuda")
     assert_same(here, there)
     np.testing.assert_allclose(there.w, here.w, atol=2e-2 * np.abs(here.w).max())
+
+
+@pytest.mark.parametrize(
+    "options", [{"cuts_per_pass": 5}, {"fit_intercept": True, "penalize_intercept": True}]
+)
+def test_columns_by_block_and_with_a_constant(options):
+    A, y = problem("multiclass")
+    here, there = (
+        bmrm.solve(A, y, "multiclass", lam=1e-2, tol=1e-6, device=device, **options)
+        for device in ("cpu", "cuda")
+    )
+    assert_same(here, there)
+    np.testing.assert_allclose(there.intercept, here.intercept, atol=2e-2)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "absolute"])

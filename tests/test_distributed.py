@@ -58,7 +58,7 @@ cases = (
     dict(loss="squared_hinge", lam=1e-3, class_weight="balanced"),
     dict(loss="hinge", lam=1e-3, class_weight={1.0: 2.0, 2.0: 0.5}, weighted=True),
 )
-for keywords in cases[:: 2 if size == 3 else 1]:  # three ranks share two cores
+for keywords in cases[:: 4 if size == 3 else 1]:  # three ranks share two cores
     keywords = {"tol": 1e-3, **keywords}
     weights = s if keywords.pop("weighted", False) else None
     alone = bmrm.solve(X, y, sample_weight=weights, **keywords)
@@ -78,13 +78,59 @@ for keywords in cases[:: 2 if size == 3 else 1]:  # three ranks share two cores
 )
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_the_answer_is_that_of_one_process_and_the_same_each_time(tmp_path, ranks):
     program = mpi.script(tmp_path, AGREES)
     runs = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
     for done in runs:
-        assert (done.returncode, done.stdout.count("\n")) == (0, 6 if ranks == 3 else 11), done.stderr
+        assert (done.returncode, done.stdout.count("\n")) == (0, 3 if ranks == 3 else 11), done.stderr
     assert len({done.stdout for done in runs}) == 1
+
+
+CLASSES = """
+labels = np.arange(m) % 3 + 4.0
+labels[: m // 3] = 4.0  # rank 0 has no row of the last class
+sets = [(4.0,) if label == 4.0 else (5.0, label) for label in labels]
+sets[0] = ()
+matrix = np.array([[label in row for label in (4.0, 5.0, 6.0, 7.0)] for row in sets], np.int64)
+both = dict(fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0)
+cases = (
+    (labels, dict(loss="multiclass", lam=1e-2, cuts_per_pass=4, **both)),
+    (labels, dict(loss="multiclass", lam=1e-2, costs=[[0, 1, 4], [1, 0, 1], [4, 1, 0]])),
+    (labels, dict(loss="softmax", lam=1e-2, class_weight="balanced")),
+    (sets, dict(loss="multilabel", lam=1e-2, **both)),
+    (matrix, dict(loss="multilabel_ranking", lam=1e-2)),
+)
+for targets, keywords in cases:
+    alone = bmrm.solve(X, targets, **keywords)
+    shared = bmrm.solve(X[mine], targets[mine], comm=world, **keywords)
+    assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    assert shared.lower_bound <= alone.objective + 1e-12, keywords
+    assert alone.lower_bound <= shared.objective + 1e-12, keywords
+    assert shared.w.shape == alone.w.shape and np.shape(shared.intercept) == np.shape(alone.intercept)
+    assert (shared.classes == alone.classes).all()
+    assert len(set(world.allgather((shared.w.tobytes(), shared.lower_bound)))) == 1
+from bmrm.errors import DataError
+try:
+    bmrm.solve(X[mine], matrix[mine, : 3 + rank], loss="multilabel", comm=world)
+except DataError as error:
+    assert "found rows of (3,) on one rank and of (4,) on another" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+
+
+def test_several_classes_on_ranks_that_lack_some(tmp_path):
+    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + CLASSES))
+    assert done.returncode == 0, done.stderr
+
+
+def test_structured_losses_are_for_one_process():
+    class Oracle:
+        n_features = 2
+
+    with pytest.raises(ParameterError, match="loss structured: trains in one process"):
+        bmrm.solve([1, 2], [1, 2], bmrm.losses.Structured(Oracle()), comm=MPI.COMM_SELF)
 
 
 def test_a_bundle_serves_the_next_solve_on_the_ranks(tmp_path):
@@ -249,7 +295,7 @@ np.testing.assert_array_equal(group.gathered(out[2], bounds), whole[2])
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_sums_are_made_in_the_order_of_the_ranks(tmp_path, ranks):
     done = mpi.run(ranks, mpi.script(tmp_path, SUMS))
     assert done.returncode == 0, done.stderr
@@ -391,7 +437,7 @@ def test_a_communicator_is_one_of_mpi():
 
 def test_a_loss_that_is_no_sum_is_refused():
     class Ranking(type(bmrm.losses.get("hinge"))):
-        decomposable = False
+        by_rows = False
 
     with pytest.raises(ParameterError, match="no sum over rows"):
         bmrm.solve(np.eye(2), [1, 2], loss=Ranking(), comm=MPI.COMM_SELF)

@@ -70,6 +70,12 @@ def test_own_loss_agrees_with_scipy_and_the_built_in_loss(tmp_path):
     assert number(r"own (\S+),", out) == pytest.approx(number(r"built in (\S+)", out), rel=1e-6)
 
 
+def test_chain_tags_better_than_single_labels(tmp_path):
+    out = run("chain.py", tmp_path)
+    assert "chain: converged" in out
+    assert number(r"([\d.]+)% as chains", out) > number(r"([\d.]+)% one by one", out) + 5
+
+
 def test_lam_path_draws_its_picture(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
     out = run("lam_path.py", tmp_path)

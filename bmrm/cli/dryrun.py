@@ -14,7 +14,8 @@ from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
 from bmrm.device import room_for_cuts
 from bmrm.host_steps import CUT_BYTES
-from bmrm.io import Csr, is_text, iter_svmlight, read_data
+from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
+from bmrm.losses import LOSSES
 from bmrm.resident import gpu_bytes, gpu_type, wants_gpu
 from bmrm.training import BLOCKS
 
@@ -26,13 +27,17 @@ ON_GPU = "X on the GPU"
 
 
 class Size(NamedTuple):
-    """What the bytes depend on; ``value_bytes`` is 0 where every value is 1."""
+    """What the bytes depend on; ``value_bytes`` is 0 where every value is 1.
+
+    ``columns`` are those of the weights: the labels found, for a loss with a margin for each of them.
+    """
 
     n_samples: int
     n_features: int
     nnz: int
     value_bytes: int
     is_dense: bool
+    columns: int = 1
 
 
 def dry_run(options: TrainOptions) -> int:
@@ -56,13 +61,18 @@ def dry_run(options: TrainOptions) -> int:
 def measure(options: TrainOptions) -> Size:
     """Count rows, columns and nonzeros; text is read in chunks and forgotten."""
     zero_based, dtype = ZERO_BASED[options.zero_based], np.dtype(options.dtype)
+    several = LOSSES[options.loss].several
+    labels: set[float] = set()
     if not is_text(options.data):
-        X = read_data(options.data, n_features=options.n_features, dtype=dtype, threads=options.threads).X
+        data = read_data(options.data, n_features=options.n_features, dtype=dtype, threads=options.threads)
+        if several and data.y is not None:
+            labels |= _labels(data.y)
+        X, columns = data.X, len(labels) or 1
         if not isinstance(X, Csr):
-            return Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True)
-        return Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False)
+            return Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True, columns)
+        return Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False, columns)
     rows = features = nnz = value_bytes = 0
-    for X, _ in iter_svmlight(
+    for X, y in iter_svmlight(
         options.data,
         n_features=options.n_features,
         zero_based=zero_based,
@@ -73,7 +83,14 @@ def measure(options: TrainOptions) -> Size:
         features = max(features, X.shape[1])
         nnz += X.nnz
         value_bytes = max(value_bytes, 0 if X.data is None else dtype.itemsize)
-    return Size(rows, features, nnz, value_bytes, False)
+        if several:
+            labels |= _labels(y)
+    return Size(rows, features, nnz, value_bytes, False, len(labels) or 1)
+
+
+def _labels(y: Labels) -> set[float]:
+    """Return the labels that occur."""
+    return set(np.unique(y).tolist()) if isinstance(y, np.ndarray) else {label for row in y for label in row}
 
 
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
@@ -92,6 +109,6 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     if ON_GPU not in parts:
         room, entry = CUT_BYTES, 8
     groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
-    most = room // (entry * size.n_features)
-    cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, most))
-    return {**parts, "bundle": cuts * (entry * size.n_features + 8 * cuts)}
+    weights = size.n_features * size.columns
+    cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, room // (entry * weights)))
+    return {**parts, "bundle": cuts * (entry * weights + 8 * cuts)}

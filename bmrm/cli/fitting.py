@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmrm import losses
-from bmrm.errors import DataError
+from bmrm.cli.loading import read_costs
+from bmrm.errors import DataError, ParameterError
 from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
@@ -21,11 +22,18 @@ if TYPE_CHECKING:
     from bmrm.result import Progress, Result
 
 
+def make_loss(options: TrainOptions) -> losses.Loss:
+    """Return the loss that the options ask for."""
+    if options.costs is None:
+        return losses.get(options.loss, **options.loss_params)
+    return losses.get(options.loss, costs=read_costs(options.costs), **options.loss_params)
+
+
 def solver_arguments(options: TrainOptions) -> dict[str, Any]:
     """Return the options as keywords of `bmrm.solve`."""
     penalised = options.bias > 0
     arguments = {
-        "loss": options.loss,
+        "loss": make_loss(options),
         "reg": options.reg,
         "fit_intercept": options.intercept or penalised,
         "penalize_intercept": penalised,
@@ -37,7 +45,6 @@ def solver_arguments(options: TrainOptions) -> dict[str, Any]:
         "max_cuts": options.max_cuts,
         "max_iter": options.max_iter,
         "max_time": math.inf if options.max_time is None else options.max_time,
-        **options.loss_params,
     }
     return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
 
@@ -46,19 +53,22 @@ def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
     from bmrm.solver import Settings
 
-    losses.get(options.loss, **options.loss_params)
+    loss = make_loss(options)
+    if loss.several and options.intercept:
+        raise ParameterError(
+            f"--intercept: not with --loss {loss.name}; --bias adds a penalised one for each class"
+        )
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.export == "liblinear":
         check_exportable(options.loss, None)
 
 
-def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, float] | None:
-    """Return the negative and the positive label of a binary loss; raise for labels that do not suit."""
+def labels(options: TrainOptions, dataset: Dataset) -> tuple[float, ...] | None:
+    """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
     from bmrm.training import parts_of
 
-    loss = losses.get(options.loss, **options.loss_params)
-    classes = parts_of(dataset).labels(loss)[1]
-    found = None if classes is None else (float(classes[0]), float(classes[1]))
+    classes = parts_of(dataset).labels(make_loss(options))[1]
+    found = None if classes is None else tuple(map(float, classes))
     if options.export == "liblinear":
         check_exportable(options.loss, found)
     return found
@@ -87,8 +97,9 @@ def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[An
             f"(try --n-features {warm.n_features})"
         )
     # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
-    bias = [warm.intercept / options.bias] if options.bias > 0 else []
-    return np.concatenate([warm.w, np.zeros(missing), bias])
+    columns = warm.w.shape[1:]
+    bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)
+    return np.concatenate([warm.w, np.zeros((missing, *columns)), bias.reshape(-1, *columns)])
 
 
 def problem(options: TrainOptions, dataset: Dataset, blocks: int) -> Problem:
@@ -98,14 +109,14 @@ def problem(options: TrainOptions, dataset: Dataset, blocks: int) -> Problem:
         n_samples=dataset.shape[0],
         nnz=dataset.nnz,
         blocks=blocks,
-        free_intercept=options.intercept or losses.get(options.loss, **options.loss_params).needs_intercept,
+        free_intercept=options.intercept or losses.LOSSES[options.loss].needs_intercept,
         intercept_scaling=options.bias if penalised else None,
     )
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
-    loss = losses.get(options.loss, **options.loss_params)
+    loss = make_loss(options)
     classes = labels(options, dataset)
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bmrm.io.model import Model
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
+_COSTS_LIMIT = 1 << 20  # bytes of a line of costs
 _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
 
 
@@ -105,6 +106,29 @@ def sample_weights(path: str | None, rows: int) -> npt.NDArray[np.float64] | Non
     if number != rows:
         raise DataError(f"{shown(path)}: found {number} weights, expected one for each of the {rows} rows")
     return weights
+
+
+def read_costs(path: str) -> npt.NDArray[np.float64]:
+    """Read a matrix, a row a line, its numbers separated by blanks or commas."""
+    rows: list[list[float]] = []
+    with reading(path), open(path, "rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(_COSTS_LIMIT), b""), 1):
+            words = line.replace(b",", b" ").split()
+            try:
+                row = [float(word) for word in words]
+            except ValueError:
+                row = []
+            if not row or (rows and len(row) != len(rows[0])):
+                wanted = f"{len(rows[0])} numbers" if rows else "numbers"
+                text = line[:40].decode("ascii", "backslashreplace").strip()
+                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected {wanted}")
+            rows.append(row)
+            if len(rows) > len(rows[0]):
+                break
+    if not rows or len(rows) != len(rows[0]):
+        columns = len(rows[0]) if rows else 0
+        raise DataError(f"{shown(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix")
+    return np.array(rows)
 
 
 def warm_start(options: TrainOptions) -> Model | Checkpoint | None:

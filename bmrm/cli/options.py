@@ -32,6 +32,7 @@ class TrainOptions:
     cost: float | None = None
     bias: float = -1.0
     intercept: bool = False
+    costs: str | None = None
     class_weight: dict[float, float] | str | None = None
     sample_weight: str | None = None
     solver: str = "ocas"
@@ -181,6 +182,12 @@ def build_parser() -> Parser:
         help="add a feature of value B to every row, with a penalised weight; not positive: none",
     )
     _add(problem, "--intercept", action="store_true", help="add an intercept without penalty")
+    _add(
+        problem,
+        "--costs",
+        metavar="FILE",
+        help="what a wrong class costs (multiclass): a row a class, a column for what is predicted",
+    )
     _add(
         problem,
         "--class-weight",

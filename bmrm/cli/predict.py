@@ -62,7 +62,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b whatever the task")
     output.add_argument(
-        "--probability", action="store_true", help="write the larger label's probability (logistic loss only)"
+        "--probability",
+        action="store_true",
+        help="write probabilities: the larger label's (logistic), each class's (softmax)",
     )
     parser.add_argument(
         "--zero-based",
@@ -90,9 +92,9 @@ def predict(argv: Sequence[str]) -> int:
         raise ParameterError("--json: OUT is stdout already; name a file")
     with reading(options.model):
         model = Model.load(options.model)
-    if options.probability and model.loss != "logistic":
-        raise ParameterError(f"--probability: the model's loss is {model.loss}, expected logistic")
-    scores = metrics.for_task(model.task, model.classes)
+    if options.probability and model.loss not in ("logistic", "softmax"):
+        raise ParameterError(f"--probability: the model's loss is {model.loss}, expected logistic or softmax")
+    scores = metrics.for_task(model.task, model.classes, probabilities=model.loss == "softmax")
     ignored = 0
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with Interrupts(), target as out:
@@ -108,7 +110,7 @@ def predict(argv: Sequence[str]) -> int:
     return Exit.OK
 
 
-def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | Dense, Vector | None]]:
+def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | Dense, Labels | None]]:
     """Read the rows in chunks; what is not text is read whole, or mapped."""
     from bmrm.cli.loading import ZERO_BASED
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
@@ -119,18 +121,18 @@ def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | D
     with reading(options.data):
         if is_text(options.data):
             for X, y in iter_svmlight(options.data, zero_based=zero_based, threads=options.threads):
-                yield X, _one_label(y)
+                yield X, _checked(y, model)
         else:
             data = read_data(options.data, threads=options.threads)
             if isinstance(data.X, Csr):
-                yield data.X, None if data.y is None else _one_label(data.y)
+                yield data.X, None if data.y is None else _checked(data.y, model)
             else:
                 for start in range(0, data.X.shape[0], _DENSE_ROWS):
                     yield data.X[start : start + _DENSE_ROWS], None
 
 
-def _one_label(y: Labels) -> Vector:
-    if isinstance(y, list):
+def _checked(y: Labels, model: Model) -> Labels:
+    if isinstance(y, list) and model.task not in ("multilabel", "label_ranking"):
         raise DataError("found rows with several labels, expected one label a row")
     return y
 
@@ -156,19 +158,25 @@ def _narrow(X: Csr | Dense, n_features: int) -> tuple[Csr | Dense, int]:
 
 
 def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namespace) -> None:
-    """Write a chunk's predictions, in the shortest decimal form that reads back as the same number."""
-    import numpy as np
+    """Write a chunk's predictions, in the shortest decimal form that reads back as the same number.
 
+    Labels of one row are separated by commas as in the data, values by blanks.
+    """
     if options.probability:
-        values = np.exp(-np.logaddexp(0.0, -values))
-    elif not options.decision_values:
-        values = model.predictions(values)
-    if len(values):
-        out.write("".join(map(_line, values.tolist())).encode())
+        values = model.probabilities(values)
+    rows = values if options.probability or options.decision_values else model.predictions(values)
+    if not len(rows):
+        return
+    if isinstance(rows, list):
+        out.write("".join(",".join(map(_number, row)) + "\n" for row in rows).encode())
+    elif rows.ndim == 2:
+        out.write("".join(" ".join(map(_number, row)) + "\n" for row in rows.tolist()).encode())
+    else:
+        out.write("".join(_number(value) + "\n" for value in rows.tolist()).encode())
 
 
-def _line(value: float) -> str:
-    return f"{int(value)}\n" if value.is_integer() and abs(value) < 1e15 else f"{value!r}\n"
+def _number(value: float) -> str:
+    return f"{int(value)}" if value.is_integer() and abs(value) < 1e15 else f"{value!r}"
 
 
 def _report(

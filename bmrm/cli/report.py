@@ -90,8 +90,15 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
     >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.75, "auc": None}))
     Accuracy = 75% (3/4)
     """
-    if task == "binary":
-        templates = {"accuracy": "Accuracy = {0:g}% ({1[correct]}/{1[rows]})", "auc": "AUC = {0:.6g}"}
+    if "correct" in report:
+        templates = {
+            "accuracy": "Accuracy = {0:g}% ({1[correct]}/{1[rows]})",
+            "auc": "AUC = {0:.6g}",
+            "hamming_loss": "Hamming loss = {0:.6g}",
+            "micro_f1": "Micro F1 = {0:.6g}",
+            "macro_f1": "Macro F1 = {0:.6g}",
+            "log_loss": "Log loss = {0:.6g}",
+        }
     else:
         templates = {
             "mse": "Mean squared error = {0:g} (regression)",
@@ -99,6 +106,9 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
             "deviance": "Mean Poisson deviance = {0:g}",
             "rmse": "RMSE = {0:g}",
             "mae": "MAE = {0:g}",
+            "ranking_loss": "Ranking loss = {0:.6g}",
+            "one_error": "One-error = {0:.6g}",
+            "average_precision": "Average precision = {0:.6g}",
             "novel_fraction": "Novel = {0:g}% ({1[novel]}/{1[rows]})",
         }
     percent = ("accuracy", "novel_fraction")

@@ -72,8 +72,8 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
 
     started = time.perf_counter()
     path = _model_path(options, group)
-    check(options)
     with together(group):
+        check(options)
         warm = warm_start(options)
     data, dataset = load(options, group)
     checkpoint = _checkpoint(options, data, dataset, group)

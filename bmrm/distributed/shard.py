@@ -27,14 +27,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _cpu
 from bmrm.bundle import Bundle, Store
+from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.distributed.group import Group
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.host_steps import CUT_BYTES, HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint
-from bmrm.labels import encode
+from bmrm.labels import distinct, encode, extended
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
+from bmrm.losses.multiclass import ClassLoss
 from bmrm.objective import Design, Iterate, Objective, Planes
 from bmrm.regularizers import Regularizer
 from bmrm.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
@@ -188,7 +190,7 @@ class ShardedParts:
 
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels of this rank's rows as all ranks' labels ask for."""
-        if not loss.decomposable:
+        if not loss.by_rows:
             raise ParameterError(
                 f"loss {loss.name}: is no sum over rows, so its rows cannot be on several ranks; train on one"
             )
@@ -197,18 +199,21 @@ class ShardedParts:
             with group.together():
                 return encode(y, m, loss)
         with group.together():
-            distinct = encode_distinct(y, m, loss)
-        everyones = sorted(set().union(*group.everyones(distinct)))
+            found = distinct(y, m, loss)
+        widths = group.everyones(y.shape[1:] if isinstance(y, np.ndarray) else ())
+        if len(set(widths)) > 1:
+            raise DataError(
+                f"labels: found rows of {min(widths)} on one rank and of {max(widths)} on another"
+            )
+        everyones = sorted(set().union(*group.everyones(found)))
         with group.together():
             # A row for each class of all ranks, so that this rank knows classes that it has no row of.
-            coded, classes = encode(np.append(np.asarray(y, np.float64), everyones), m + len(everyones), loss)
+            coded, classes = encode(extended(y, everyones), m + len(everyones), loss)
         return coded[:m], classes
 
-    def design(self, scaling: float | None) -> Design:
-        """Make the matrix that training sees."""
-        matrix = self.data.matrix
-        inner: Design = matrix if scaling is None else WithConstant(matrix, scaling)
-        return ShardedDesign(self.group, inner)
+    def spread(self, design: Design) -> Design:
+        """Make the design of all rows from that of the rows here."""
+        return ShardedDesign(self.group, design)
 
     def place(
         self,
@@ -217,6 +222,7 @@ class ShardedParts:
         reg: Regularizer,
         labels: Vector,
         *,
+        columns: int,
         scaling: float | None,
         known: Bundle | None,
         newton: bool,
@@ -229,8 +235,10 @@ class ShardedParts:
         data, group, d = self.data, self.group, design.shape[1]
         starts, design.reach = _spread_blocks(blocks, data.rows)
         design.bounds = None if newton or d < group.size else group.split(d)
-        risk = loss.risk(labels, data.weights, 1.0 / data.total_weight, data.threads)
-        steps = ShardedSteps(design, SummedRisk(group, risk), starts[group.rank])
+        of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
+        # A rank may have no row of the last classes.
+        risk = loss.bind(*of_rows, columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
+        steps = ShardedSteps(design, SummedRisk(group, risk), columns * starts[group.rank])
         if known is not None:
             return steps, known.store
         if design.bounds is None:
@@ -252,16 +260,6 @@ class ShardedParts:
     def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
         """Make the run."""
         return ShardedMethod(self.group, *arguments, **keywords)
-
-
-def encode_distinct(y: Any, m: int, loss: Loss) -> list[float]:
-    """Return the distinct labels of this rank; what else is wrong with them `encode` says."""
-    if y is None or (isinstance(y, list) and any(isinstance(label, tuple) for label in y)):
-        encode(y, m, loss)
-    labels = np.asarray(y, np.float64)
-    if labels.shape != (m,) or not np.isfinite(labels).all():
-        encode(labels, m, loss)
-    return [float(label) for label in np.unique(labels)]
 
 
 class ShardedDesign:
@@ -385,11 +383,11 @@ class ShardedObjective(Objective):
         super().__init__(*arguments, **keywords)
         self.starts = self.steps.starts
 
-    def model(self, point: Iterate) -> tuple[Vector, float]:
+    def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them."""
         inner = self.design.inner
-        if isinstance(inner, WithConstant):
-            return point.w[:-1], float(point.w[-1]) * inner.value
+        if isinstance(inner, (WithConstant, Columns)):
+            return inner.split(point.w)
         return point.w, point.intercept
 
 

@@ -11,6 +11,7 @@ Blocks are blocks of rows of the whole data, so a checkpoint serves any number o
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -138,7 +139,8 @@ class Checkpoint:
         except (DataError, ValueError, TypeError, IndexError):
             raise DataError(f"{self.path}: damaged cuts") from None
         n = whole[0]
-        columns = self.model.n_features + (self.problem.intercept_scaling is not None)
+        features = self.model.n_features + (self.problem.intercept_scaling is not None)
+        columns = features * math.prod(self.model.w.shape[1:])
         sound = (
             whole == [n, columns]
             and all(array.shape == (n,) for array in (offsets, alpha, blocks))

@@ -11,6 +11,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bmrm.errors import ParameterError
 from bmrm.io.atomic import atomic_write
 
@@ -31,6 +33,8 @@ _SOLVER_TYPES = {
     "epsilon_insensitive": "L2R_L1LOSS_SVR_DUAL",
     "squared_epsilon_insensitive": "L2R_L2LOSS_SVR",
     "huber": "L2R_L2LOSS_SVR",
+    "multiclass": "MCSVM_CS",
+    "softmax": "MCSVM_CS",
 }
 
 
@@ -46,12 +50,17 @@ def check_exportable(loss: str, classes: Sequence[float] | None) -> None:
 def export(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model; see `Model.export_liblinear`."""
     check_exportable(model.loss, model.classes)
-    lines = [f"solver_type {_SOLVER_TYPES[model.loss]}", "nr_class 2"]
+    lines = [f"solver_type {_SOLVER_TYPES[model.loss]}"]
+    lines.append(f"nr_class {model.w.shape[1] if model.w.ndim == 2 else 2}")
     if model.classes is not None:
-        negative, positive = model.classes
-        lines.append(f"label {int(positive)} {int(negative)}")  # a positive value means the first
-    lines += [f"nr_feature {model.n_features}", f"bias {1 if model.intercept else -1}", "w"]
-    weights = model.w.tolist() + ([model.intercept] if model.intercept else [])
+        # Of two classes a positive value means the first; of several, each has its column.
+        labels = model.classes if model.w.ndim == 2 else reversed(model.classes)
+        lines.append(f"label {' '.join(str(int(label)) for label in labels)}")
+    biased = bool(np.any(model.intercept))
+    lines += [f"nr_feature {model.n_features}", f"bias {1 if biased else -1}", "w"]
+    columns = model.w.reshape(model.n_features, -1)
+    rows = np.vstack([columns, np.atleast_1d(model.intercept)]) if biased else columns
     with atomic_write(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
-        file.write("".join(f"{weight:.17g} \n" for weight in weights).encode())
+        for row in rows.tolist():
+            file.write("".join(f"{weight:.17g} " for weight in row).encode() + b"\n")

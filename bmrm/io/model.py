@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bmrm.errors import DataError
+from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 
 if TYPE_CHECKING:
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
     from bmrm.result import Result
 
-TASKS = ("binary", "regression", "count", "novelty")
+TASKS = ("binary", "regression", "count", "novelty", "multiclass", "multilabel", "label_ranking")
+SEVERAL = ("multiclass", "multilabel", "label_ranking")
+"""Tasks whose models have a column of weights for each class or label."""
+
 Vector = npt.NDArray[np.float64]
+Predictions: TypeAlias = "Vector | list[tuple[float, ...]]"
 MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
 
 
@@ -67,14 +71,15 @@ class Model:
 
     Parameters
     ----------
-    w : ndarray of float64, shape (n_features,)
-    intercept : float
+    w : ndarray of float64, shape (n_features,), or (n_features, K) for K classes
+    intercept : float, or ndarray of float64, shape (K,)
     loss : str
         Name of the loss it was trained with.
-    task : {"binary", "regression", "count", "novelty"}
-        What `predict` returns: a label, x.w + b, exp(x.w + b), or +1 (usual) and -1 (novel).
+    task : {"binary", "regression", "count", "novelty", "multiclass", "multilabel", "label_ranking"}
+        What `predict` returns: a label, x.w + b, exp(x.w + b), +1 (usual) and -1 (novel), a label again, all
+        labels of a row, or all labels that there are in order.
     classes : tuple of float, or None
-        The labels (negative, positive) of a binary model.
+        The labels (negative, positive) of a binary model, or those of the columns of ``w``, ascending.
     lam : float
     reg : str, default "l2"
     loss_params : mapping of str to float
@@ -97,10 +102,10 @@ class Model:
     """
 
     w: Vector
-    intercept: float
+    intercept: float | Vector
     loss: str
     task: str
-    classes: tuple[float, float] | None
+    classes: tuple[float, ...] | None
     lam: float
     reg: str = "l2"
     loss_params: Mapping[str, float] = field(default_factory=dict)
@@ -114,18 +119,28 @@ class Model:
             raise DataError(f"model: {problem}")
 
     def _problem(self) -> str | None:
-        if self.w.ndim != 1 or self.w.dtype != np.float64:
-            return f"weights have shape {self.w.shape} and type {self.w.dtype}, expected one float64 vector"
-        if not (np.isfinite(self.w).all() and math.isfinite(self.intercept)):
-            return "weights that are not finite"
-        if self.task not in TASKS:
-            return f"unknown task {self.task!r}"
-        if (self.task == "binary") != (self.classes is not None):
-            return f"a {self.task} model with labels {self.classes}"
-        if self.classes is not None and not -math.inf < self.classes[0] < self.classes[1] < math.inf:
-            return f"labels {self.classes}, expected two finite ones, the smaller first"
         if not (math.isfinite(self.lam) and self.lam > 0):
             return f"lam is {self.lam}, expected a positive number"
+        if self.task not in TASKS:
+            return f"unknown task {self.task!r}"
+        several = self.task in SEVERAL
+        if self.w.ndim != 1 + several or self.w.dtype != np.float64:
+            wanted = "float64 matrix" if several else "float64 vector"
+            return f"weights have shape {self.w.shape} and type {self.w.dtype}, expected one {wanted}"
+        if np.shape(self.intercept) != self.w.shape[1:]:
+            return f"an intercept of shape {np.shape(self.intercept)} beside weights of {self.w.shape}"
+        if not (np.isfinite(self.w).all() and np.isfinite(self.intercept).all()):
+            return "weights that are not finite"
+        if (several or self.task == "binary") != (self.classes is not None):
+            return f"a {self.task} model with labels {self.classes}"
+        return None if self.classes is None else self._label_problem(self.classes)
+
+    def _label_problem(self, classes: tuple[float, ...]) -> str | None:
+        wanted = self.w.shape[1] if self.task in SEVERAL else 2
+        if len(classes) != wanted:
+            return f"{len(classes)} labels, expected {wanted}"
+        if not (np.isfinite(classes).all() and (np.diff(classes) > 0).all()):
+            return f"labels {classes}, expected finite ones, ascending"
         return None
 
     @property
@@ -148,6 +163,11 @@ class Model:
         -------
         Model
 
+        Raises
+        ------
+        ParameterError
+            For a structured loss, whose model is no more than w and an oracle.
+
         Examples
         --------
         >>> import numpy as np, bmrm
@@ -155,12 +175,14 @@ class Model:
         >>> Model.from_result(bmrm.solve(X, y, lam=0.1)).predict(X)
         array([ 1., -1.])
         """
+        if result.loss.task == "structured":
+            raise ParameterError("loss structured: has no model but w and its oracle; keep the result's w")
         return cls(
             w=np.asarray(result.w, np.float64),
-            intercept=float(result.intercept),
+            intercept=result.intercept if result.w.ndim == 2 else float(result.intercept),
             loss=result.loss.name,
             task=result.loss.task,
-            classes=None if result.classes is None else (float(result.classes[0]), float(result.classes[1])),
+            classes=None if result.classes is None else tuple(map(float, result.classes)),
             lam=float(result.lam),
             reg=reg,
             loss_params=dict(result.loss.params),
@@ -176,7 +198,7 @@ class Model:
         )
 
     def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
-        """Compute x.w + b for each row.
+        """Compute x.w + b for each row, for each class where there are several.
 
         Parameters
         ----------
@@ -185,7 +207,7 @@ class Model:
 
         Returns
         -------
-        ndarray of float64, shape (m,)
+        ndarray of float64, shape (m,), or (m, K)
 
         Raises
         ------
@@ -206,12 +228,11 @@ class Model:
             matrix = Matrix(
                 rows.indptr, rows.indices, rows.data, rows.shape, threads=threads, transpose=False
             )
-        values = np.empty(X.shape[0])
-        matrix.matvec(self.w, values)
+        values = matrix.matvec(self.w) if self.w.ndim == 1 else matrix.matmat(self.w)
         values += self.intercept
         return values
 
-    def predict(self, X: MatrixLike) -> Vector:
+    def predict(self, X: MatrixLike) -> Predictions:
         """Predict each row: `predictions` of the `decision_function`.
 
         Parameters
@@ -220,7 +241,8 @@ class Model:
 
         Returns
         -------
-        ndarray of float64, shape (m,)
+        ndarray of float64, shape (m,), or list of tuple of float
+            See `predictions`.
 
         Raises
         ------
@@ -229,18 +251,28 @@ class Model:
         """
         return self.predictions(self.decision_function(X))
 
-    def predictions(self, values: Vector) -> Vector:
+    def predictions(self, values: Vector) -> Predictions:
         """Turn decision values x.w + b into what the task predicts.
 
         Parameters
         ----------
-        values : ndarray of float64, shape (m,)
+        values : ndarray of float64, shape (m,), or (m, K) for K classes
 
         Returns
         -------
-        ndarray of float64, shape (m,)
-            Labels, values, expected counts, or +1 and -1. A tie goes to the negative label.
+        ndarray of float64, shape (m,), or list of tuple of float
+            Labels, values, expected counts, or +1 and -1. A tie goes to the negative label, or to the first
+            of several classes. For ``multilabel`` a tuple a row of the labels whose value is above 0,
+            ascending; for ``label_ranking`` of all labels, that of the largest value first.
         """
+        if self.task in SEVERAL:
+            assert self.classes is not None
+            labels = np.array(self.classes)
+            if self.task == "multiclass":
+                return np.asarray(labels[values.argmax(axis=1)])
+            if self.task == "multilabel":
+                return [tuple(labels[row > 0].tolist()) for row in values]
+            return [tuple(labels[np.argsort(-row, kind="stable")].tolist()) for row in values]
         if self.task == "binary":
             assert self.classes is not None
             return np.where(values > 0, self.classes[1], self.classes[0])
@@ -250,6 +282,30 @@ class Model:
         if self.task == "novelty":
             return np.where(values >= 0, 1.0, -1.0)
         return values
+
+    def probabilities(self, values: Vector) -> Vector:
+        """Turn decision values into probabilities.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,), or (m, K) for K classes
+
+        Returns
+        -------
+        ndarray of float64, of the shape of ``values``
+            Of the larger label, or of each class.
+
+        Raises
+        ------
+        ParameterError
+            The loss has no such model: it is neither logistic nor softmax.
+        """
+        if self.loss == "softmax":
+            e = np.exp(values - values.max(axis=1, keepdims=True))
+            return np.asarray(e / e.sum(axis=1, keepdims=True))
+        if self.loss == "logistic":
+            return np.exp(-np.logaddexp(0.0, -values))
+        raise ParameterError(f"probabilities: the model's loss is {self.loss}, expected logistic or softmax")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, whole or not at all.
@@ -300,7 +356,8 @@ class Model:
         Raises
         ------
         ParameterError
-            LIBLINEAR has no such model: the task is novelty or counts, or a label is not an integer.
+            LIBLINEAR has no such model: the task is novelty, counts or several labels a row, or a label is
+            not an integer.
         OSError
             The folder cannot be written or the disk is full.
 

@@ -1,6 +1,7 @@
 """The model file: what training ends with and prediction starts from.
 
-A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``intercept`` of shape (1,).
+A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``intercept`` of shape (1,); or
+(n_features, K) and (K,) for K classes.
 Its metadata holds one key, ``bmrm``: a JSON document with the format's version, the loss, the labels, the
 regularisation and the certificate (docs/formats.md lists the fields). Nothing in the file depends on
 the clock, so the same training gives the same bytes.
@@ -46,7 +47,7 @@ def write(
     """Write a model, see `Model.save`; with tensors and keys of the metadata beside its own."""
     from safetensors.numpy import save
 
-    own = {"w": np.ascontiguousarray(model.w), "intercept": np.array([model.intercept])}
+    own = {"w": np.ascontiguousarray(model.w), "intercept": np.atleast_1d(model.intercept)}
     metadata = {_KEY: json.dumps(_document(model), allow_nan=False)}
     with atomic_write(path) as file:
         file.write(save({**(tensors or {}), **own}, metadata={**(notes or {}), **metadata}))
@@ -116,7 +117,7 @@ def _read_parts(name: str) -> tuple[dict[str, Any], dict[str, Vector]]:
         tensors = {}
         for key in ("w", "intercept"):
             part = file.get_slice(key)
-            if part.get_dtype() != "F64" or len(part.get_shape()) != 1:
+            if part.get_dtype() != "F64" or not 1 <= len(part.get_shape()) <= (2 if key == "w" else 1):
                 found = f"{part.get_dtype()} of shape {part.get_shape()}"
                 raise DataError(f"tensor {key!r}: found {found}, expected one F64 vector")
             tensors[key] = file.get_tensor(key)
@@ -153,17 +154,17 @@ def _parse_document(text: str | None) -> dict[str, Any]:
 
 def _model(document: dict[str, Any], w: Vector, intercept: Vector) -> Model:
     try:
-        if document["n_features"] != len(w) or len(intercept) != 1:
+        if document["n_features"] != len(w) or intercept.shape != (w.shape[1:] or (1,)):
             raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
         classes, certificate = document["classes"], document["certificate"]
         if document["zero_based"] not in (None, True, False):
             raise ValueError
         return Model(
             w=w,
-            intercept=float(intercept[0]),
+            intercept=float(intercept[0]) if w.ndim == 1 else intercept,
             loss=str(document["loss"]["name"]),
             task=str(document["task"]),
-            classes=None if classes is None else (float(classes[0]), float(classes[1])),
+            classes=None if classes is None else tuple(map(float, classes)),
             lam=float(document["lam"]),
             reg=str(document["reg"]),
             loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},

@@ -8,11 +8,12 @@ Quantile(tau=0.9)
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from bmrm import _losses
 from bmrm.errors import ParameterError
-from bmrm.losses.base import PARAMETERS, CallableLoss, Loss, Parameter, ScalarLoss
+from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
+from bmrm.losses.multiclass import ClassLoss, Multiclass, Multilabel, MultilabelRanking, Softmax, tree_costs
 from bmrm.losses.novelty import Novelty
 from bmrm.losses.regression import (
     Absolute,
@@ -23,8 +24,22 @@ from bmrm.losses.regression import (
     Squared,
     SquaredEpsilonInsensitive,
 )
+from bmrm.losses.structured import Structured
 
-__all__ = ["LOSSES", "NAMES", "PARAMETERS", "CallableLoss", "Loss", "Parameter", "ScalarLoss", "get"]
+__all__ = [
+    "LOSSES",
+    "NAMES",
+    "PARAMETERS",
+    "About",
+    "CallableLoss",
+    "ClassLoss",
+    "Loss",
+    "Parameter",
+    "ScalarLoss",
+    "Structured",
+    "get",
+    "tree_costs",
+]
 
 _CLASSES = (
     Hinge,
@@ -40,20 +55,24 @@ _CLASSES = (
     Huber,
     Poisson,
     Novelty,
+    Multiclass,
+    Softmax,
+    Multilabel,
+    MultilabelRanking,
 )
-LOSSES: Mapping[str, type[ScalarLoss]] = {cls.name: cls for cls in _CLASSES}
-NAMES: tuple[str, ...] = _losses.names()
+LOSSES: Mapping[str, type[ScalarLoss] | type[ClassLoss]] = {cls.name: cls for cls in _CLASSES}
+NAMES: tuple[str, ...] = tuple(LOSSES)
 
 
-def get(loss: str | Loss, **params: float) -> Loss:
+def get(loss: str | Loss, **params: Any) -> Loss:
     """Make a loss from its name and parameters; a `Loss` is returned as it is.
 
     Parameters
     ----------
     loss : str or Loss
         One of `NAMES`, or an instance, a `CallableLoss` for example.
-    **params : float
-        The loss's parameter, one of `PARAMETERS`, where it has one.
+    **params
+        The loss's parameter, one of `PARAMETERS`, where it has one; ``costs`` for ``multiclass``.
 
     Returns
     -------

@@ -1,10 +1,11 @@
 """What a loss is to the solver.
 
-A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``.  It knows nothing of
-the solver, of the regulariser or of where the data lives.  Two kinds exist: `ScalarLoss`, whose formula is
-compiled (``src_cython/losses.h``), and `CallableLoss`, a user's Python function.  Both answer the same two
-questions about a line of margins ``z + t dz + b``: the slope of the risk along it, and a cut of the risk at
-a point of it.  A smooth one also tells its second derivatives.
+A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or (`Loss.several`) of
+a margin for each class, ``u_ic = x_i . w_c``, and the classes of the row.  It knows nothing of the solver, of
+the regulariser or of where the data lives.  Three kinds exist: `ScalarLoss`, whose formula is compiled
+(``src_cython/losses.h``), `CallableLoss`, a user's Python function, and the losses of several margins
+(``multiclass.py``).  All answer the same two questions about a line of margins ``z + t dz + b``: the slope of
+the risk along it, and a cut of the risk at a point of it.  A smooth one also tells its second derivatives.
 """
 
 from __future__ import annotations
@@ -22,7 +23,21 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
-Task = Literal["binary", "regression", "count", "novelty"]
+Task = Literal[
+    "binary", "regression", "count", "novelty", "multiclass", "multilabel", "label_ranking", "structured"
+]
+
+
+class About(NamedTuple):
+    """What the documentation says of a loss, beside its docstring."""
+
+    formula: str
+    reference: str
+    complexity: str
+    line_search: str
+    weights: bool
+    distributed: str
+    gpu: str
 
 
 class Parameter(NamedTuple):
@@ -74,18 +89,25 @@ class RowRisk(Protocol):
 
 
 class Loss(ABC):
-    """A convex loss in one margin.
+    """A convex loss in the margin of a row, or in its margins.
 
     Attributes
     ----------
     name : str
-    task : {"binary", "regression", "count", "novelty"}
-        What the labels are: two classes coded -1 and +1, reals, counts, or nothing.
+    task : str
+        What the labels are: two classes coded -1 and +1 ("binary"), reals ("regression"), counts ("count"),
+        nothing ("novelty"), K classes coded 0 to K - 1 ("multiclass"), K labels of which each is coded -1 or
+        +1 ("multilabel", and "label_ranking", which orders them), or what an oracle takes ("structured").
+    several : bool
+        A row has a margin for each of K classes; margins, derivatives and weights have K columns, and
+        pass through a `RowRisk` row after row.
     intercept_slope : float
         The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
+    search_slack : float
+        How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
-    decomposable : bool
+    by_rows : bool
         The risk is a sum over rows, so that the rows may be on several ranks.
     """
 
@@ -93,7 +115,14 @@ class Loss(ABC):
     task: Task
     intercept_slope: float = 0.0
     needs_intercept: bool = False
-    decomposable: bool = True
+    by_rows: bool = True
+    several: bool = False
+    search_slack: float = 1.0
+
+    @property
+    def key(self) -> object:
+        """What tells the loss from others: cuts serve another solve only if it is the same."""
+        return self
 
     @property
     def smooth(self) -> bool:
@@ -162,6 +191,11 @@ class ScalarLoss(Loss):
     def number(self) -> int:
         """Position of the formula among the compiled ones."""
         return _losses.names().index(self.name)
+
+    @property
+    def key(self) -> object:
+        """Name and parameters."""
+        return self.name, tuple(self.params.items())
 
     @property
     def smooth(self) -> bool:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
+from bmrm.losses import LOSSES
 from bmrm.petsc.bridge import check_scalars
 from bmrm.petsc.options import options
 from bmrm.petsc.rows import rows_of
@@ -67,7 +68,11 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     >>> w.getArray().round(1), result.status
     (array([ 1., -1.]), 'converged')
     """
-    result = solve_arrays(A, y, **{**keywords, **options(prefix)})
+    keywords |= options(prefix)
+    loss = keywords.get("loss", "hinge")
+    if getattr(LOSSES.get(loss) if isinstance(loss, str) else loss, "several", False):
+        raise ParameterError(f"loss {loss}: its weights are a matrix, which bmrm.solve gives, and no vector")
+    result = solve_arrays(A, y, **keywords)
     return Solution(weights(result.w, A), result)
 
 

@@ -61,7 +61,54 @@ struct Dense {
             }
     }
 
+    /// out[i*W + c] = sum over j < d of X[i*d + j] * B[j*W + c], i < n, c < W, in the order of j.
+    template <int W>
+    BMRM_TARGET static void rows_many(const V* X, i64 d, i64 n, const double* B, double* out) {
+        constexpr int T = kTile<W>;
+        i64 i = 0;
+        for (; i + T <= n; i += T) rows_tile<W, T>(X + i * d, d, B, out + i * W);
+        for (; i < n; ++i) rows_tile<W, 1>(X + i * d, d, B, out + i * W);
+    }
+
+    /// acc[j*W + c] += sum over i < n of X[i*d + j] * R[i*W + c], j < d, c < W, in the order of i.
+    template <int W>
+    BMRM_TARGET static void add_rows_many(const V* X, i64 d, i64 n, const double* R, double* acc) {
+        constexpr int T = kTile<W>;
+        i64 j = 0;
+        for (; j + T <= d; j += T) columns_tile<W, T>(X + j, d, n, R, acc + j * W);
+        for (; j < d; ++j) columns_tile<W, 1>(X + j, d, n, R, acc + j * W);
+    }
+
   private:
+    /// Packs of W sums that the registers hold besides what is added to them.
+    template <int W>
+    static constexpr int kTile = BMRM_REGISTER == 8       ? 4
+                                 : W <= 3 * BMRM_REGISTER ? 4
+                                 : W <= 6 * BMRM_REGISTER ? 2
+                                                          : 1;
+
+    template <int W, int T>
+    BMRM_INLINE static void rows_tile(const V* X, i64 d, const double* B, double* out) {
+        Pack<W> sum[T], b;
+        for (int t = 0; t < T; ++t) sum[t].clear();
+        for (i64 j = 0; j < d; ++j) {
+            b.read(B + j * W);
+            for (int t = 0; t < T; ++t) sum[t].add_product(X[t * d + j], b);
+        }
+        for (int t = 0; t < T; ++t) sum[t].write(out + t * W);
+    }
+
+    template <int W, int T>
+    BMRM_INLINE static void columns_tile(const V* X, i64 d, i64 n, const double* R, double* acc) {
+        Pack<W> sum[T], r;
+        for (int t = 0; t < T; ++t) sum[t].read(acc + t * W);
+        for (i64 i = 0; i < n; ++i) {
+            r.read(R + i * W);
+            for (int t = 0; t < T; ++t) sum[t].add_product(X[i * d + t], r);
+        }
+        for (int t = 0; t < T; ++t) sum[t].write(acc + t * W);
+    }
+
     template <int R>
     BMRM_INLINE static void gram_rows(const V* A, const double* B, i64 P, i64 d, i64 lo, i64 hi,
                                       double* out) {

@@ -21,17 +21,58 @@ class DenseMatrix final : public Matrix {
     }
 
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
-        add_blocks(r, 1, starts, blocks, out);
+        constexpr i64 kColumns = 1024;
+        const auto& kernels = DenseKernels<V>::get();
+        i64 ahead = streams()        ? kStreamAhead / static_cast<i64>(sizeof(V))
+                    : d_ <= kColumns ? kRows * d_
+                                     : kColumns;
+        sum_groups(starts, blocks, d_, 1, out, [&](Range rows, double* acc) {
+            for (i64 i = rows.begin; i < rows.end; i += kRows) {
+                i64 n = std::min(kRows, rows.end - i);
+                for (i64 j = 0; j < d_; j += kColumns) {
+                    const V* row[kRows];
+                    for (i64 k = 0; k < n; ++k) row[k] = X_ + (i + k) * d_ + j;
+                    kernels.add_rows(row, r + i, n, std::min(kColumns, d_ - j), streams(), ahead, acc + j);
+                }
+            }
+        });
+    }
+
+    void matmat(const double* W, i64 K, double* out) const override {
+        const auto& kernels = DenseKernels<V>::get();
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
+            Buffer<double> in(d_ * ld);
+            copy_rows(W + first, K, d_, columns, ld, ld - columns, in.get());
+            i64 tasks = (m_ + kPaddedRows - 1) / kPaddedRows;
+            for_each_task(tasks, threads_for(m_ * d_ * ld / 8, threads_), [&](i64 t) {
+                double sums[kPaddedRows * kWidth[kWidths - 1]];
+                i64 i = t * kPaddedRows, n = std::min(kPaddedRows, m_ - i);
+                kernels.rows_many[kernel](X_ + i * d_, d_, n, in.get(), sums);
+                copy_rows(sums, ld, n, columns, K, 0, out + i * K + first);
+            });
+        });
     }
 
     void rmatmat(const double* R, i64 K, double* out) override {
         const i64 all[2] = {0, m_};
-        Buffer<double> columns(m_ * K), sums(K * d_);
-        for (i64 i = 0; i < m_; ++i)
-            for (i64 c = 0; c < K; ++c) columns[c * m_ + i] = R[i * K + c];
-        add_blocks(columns.get(), K, all, 1, sums.get());
-        for (i64 j = 0; j < d_; ++j)
-            for (i64 c = 0; c < K; ++c) out[j * K + c] = sums[c * d_ + j];
+        rmatmat_blocks(R, K, all, 1, out);
+    }
+
+    void rmatmat_blocks(const double* R, i64 K, const i64* starts, i64 blocks, double* out) override {
+        const auto& kernels = DenseKernels<V>::get();
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
+            i64 size = d_ * ld;
+            Buffer<double> sums(blocks * size);
+            sum_groups(starts, blocks, size, ld / 8 + 1, sums.get(), [&](Range rows, double* acc) {
+                double in[kPaddedRows * kWidth[kWidths - 1]];
+                for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
+                    i64 n = std::min(kPaddedRows, rows.end - i);
+                    copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in);
+                    kernels.add_rows_many[kernel](X_ + i * d_, d_, n, in, acc);
+                }
+            });
+            copy_rows(sums.get(), ld, blocks * d_, columns, K, 0, out + first);
+        });
     }
 
     void weighted_gram(const double* s, double* out) const override {
@@ -71,10 +112,13 @@ class DenseMatrix final : public Matrix {
     /// Whether X is larger than the caches, by and large.
     bool streams() const { return bytes() > i64{32} << 20; }
 
-    /// out[b] (K, d) = sum over the rows i of block b of r_c[i] x_i, for the K vectors r_c = r + c*m; X is
-    /// read once.
-    void add_blocks(const double* r, i64 K, const i64* starts, i64 blocks, double* out) const {
-        constexpr i64 kRows = 8, kColumns = 1024, kGroups = 32;
+    static constexpr i64 kRows = 8;
+
+    /// out (blocks, size): the sums over groups of rows, which add(rows, sum) adds to their `size` entries;
+    /// an entry of X costs about `work` multiply-adds.
+    template <class Add>
+    void sum_groups(const i64* starts, i64 blocks, i64 size, i64 work, double* out, const Add& add) const {
+        constexpr i64 kGroups = 32;
         std::vector<Group> groups;
         for (i64 b = 0; b < blocks; ++b) {
             i64 rows = starts[b + 1] - starts[b];
@@ -82,29 +126,14 @@ class DenseMatrix final : public Matrix {
             for (Range part : split_evenly(starts[b], starts[b + 1], n, [](i64 k) { return k; }))
                 groups.push_back({b, part});
         }
-        i64 size = K * d_;
         bool direct = static_cast<i64>(groups.size()) == blocks;
         Buffer<double> partial(direct ? 0 : static_cast<i64>(groups.size()) * size);
         double* sums = direct ? out : partial.get();
-        int threads = threads_for(m_ * d_ * K, threads_);
-        const auto& kernels = DenseKernels<V>::get();
-        i64 ahead = streams()        ? kStreamAhead / static_cast<i64>(sizeof(V))
-                    : d_ <= kColumns ? kRows * d_
-                                     : kColumns;
+        int threads = threads_for(m_ * d_ * work, threads_);
         for_each_task(static_cast<i64>(groups.size()), threads, [&](i64 g) {
             double* acc = sums + g * size;
             std::fill_n(acc, size, 0.0);
-            Range rows = groups[g].rows;
-            for (i64 i = rows.begin; i < rows.end; i += kRows) {
-                i64 n = std::min(kRows, rows.end - i);
-                for (i64 j = 0; j < d_; j += kColumns) {
-                    const V* row[kRows];
-                    for (i64 k = 0; k < n; ++k) row[k] = X_ + (i + k) * d_ + j;
-                    for (i64 c = 0; c < K; ++c)
-                        kernels.add_rows(row, r + c * m_ + i, n, std::min(kColumns, d_ - j), streams(), ahead,
-                                         acc + c * d_ + j);
-                }
-            }
+            add(groups[g].rows, acc);
         });
         if (!direct) add_groups(groups, sums, size, blocks, threads, out);
     }

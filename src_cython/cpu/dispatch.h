@@ -92,7 +92,8 @@ struct SparseKernels {
     decltype(&Model::scatter) scatter;
     decltype(&Model::add_pairs) add_pairs;
     decltype(&Model::cut_row) cut_row;
-    decltype(&Model::template rows_many<8>) rows_many[6];  // 2, 4, 8, 16, 24, 32 columns
+    decltype(&Model::template rows_many<8>) rows_many[kWidths];
+    decltype(&Model::template scatter_many<8>) scatter_many[kWidths];
 
     template <class K>
     static SparseKernels of() {
@@ -103,7 +104,9 @@ struct SparseKernels {
                 K::add_pairs,
                 K::cut_row,
                 {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
-                 K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>}};
+                 K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>},
+                {K::template scatter_many<2>, K::template scatter_many<4>, K::template scatter_many<8>,
+                 K::template scatter_many<16>, K::template scatter_many<24>, K::template scatter_many<32>}};
     }
 
     static const SparseKernels& get() {
@@ -125,10 +128,20 @@ struct DenseKernels {
     decltype(&Model::add_rows) add_rows;
     decltype(&Model::gram) gram;
     decltype(&Model::add_outer) add_outer;
+    decltype(&Model::template rows_many<8>) rows_many[kWidths];
+    decltype(&Model::template add_rows_many<8>) add_rows_many[kWidths];
 
     template <class K>
     static DenseKernels of() {
-        return {K::rows, K::add_rows, K::gram, K::add_outer};
+        return {
+            K::rows,
+            K::add_rows,
+            K::gram,
+            K::add_outer,
+            {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
+             K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>},
+            {K::template add_rows_many<2>, K::template add_rows_many<4>, K::template add_rows_many<8>,
+             K::template add_rows_many<16>, K::template add_rows_many<24>, K::template add_rows_many<32>}};
     }
 
     static const DenseKernels& get() {

@@ -43,6 +43,13 @@ constexpr i64 kIndexPad = kFetchAhead + 64;
 /// Rows and columns of a tile of X^T diag(s) X that is held in registers, X dense.
 constexpr i64 kOuterRows = 4, kOuterColumns = 16;
 
+/// Widths for which products of several columns at once are compiled; K columns take the next larger one.
+constexpr int kWidths = 6;
+constexpr i64 kWidth[kWidths] = {2, 4, 8, 16, 24, 32};
+
+/// Rows whose several columns are padded to such a width at a time.
+constexpr i64 kPaddedRows = 64;
+
 /// Vectors of L doubles, floats or integers.
 template <int L>
 struct Lanes;

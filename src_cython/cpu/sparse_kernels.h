@@ -157,6 +157,23 @@ struct Sparse {
         }
     }
 
+    /// acc[idx[k]*W + c] += val[k] * R[(i - begin)*W + c] over the entries k of the rows i in [begin, end), c
+    /// < W.
+    template <int W>
+    BMRM_TARGET static void scatter_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
+                                         const double* R, double* acc) {
+        for (i64 i = begin; i < end; ++i) {
+            Pack<W> row, sum;
+            row.read(R + (i - begin) * W);
+            for (i64 k = ptr[i]; k < ptr[i + 1]; ++k) {
+                double* to = acc + idx[k] * i64{W};
+                sum.read(to);
+                sum.add_product(scaled(val, k, 1.0), row);
+                sum.write(to);
+            }
+        }
+    }
+
   private:
     BMRM_INLINE static void whole_row(const i64* ptr, const I* idx, const V* val, i64 nnz, const double* w,
                                       bool add, double* out) {

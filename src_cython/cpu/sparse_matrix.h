@@ -49,6 +49,35 @@ class SparseMatrix final : public Matrix {
         for (i64 p = 0; p < pieces; ++p) out[tiles_.pieces[p].row] += sums[p];
     }
 
+    void matmat(const double* W, i64 K, double* out) const override {
+        const auto& kernels = SparseKernels<I, V>::get();
+        i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
+        int threads = threads_for((nnz_ + m_) * K, threads_);
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
+            Buffer<double> in(d_ * ld), sums(pieces * ld);
+            copy_rows(W + first, K, d_, columns, ld, ld - columns, in.get());
+            for_each_task(tiles + pieces, threads, [&](i64 t) {
+                if (t >= tiles) {
+                    const auto& piece = tiles_.pieces[t - tiles];
+                    const i64 span[2] = {piece.begin, piece.end};
+                    kernels.rows_many[kernel](span, idx_.get(), val_, 0, 1, in.get(), false,
+                                              sums.get() + (t - tiles) * ld);
+                    return;
+                }
+                double some[kPaddedRows * kWidth[kWidths - 1]];
+                for (i64 i = tiles_.tiles[t].begin; i < tiles_.tiles[t].end; i += kPaddedRows) {
+                    i64 n = std::min(kPaddedRows, tiles_.tiles[t].end - i);
+                    kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, n, in.get(), false, some);
+                    copy_rows(some, ld, n, columns, K, 0, out + i * K + first);
+                }
+            });
+            for (const auto& piece : tiles_.pieces) std::fill_n(out + piece.row * K + first, columns, 0.0);
+            for (i64 p = 0; p < pieces; ++p)
+                for (i64 c = 0; c < columns; ++c)
+                    out[tiles_.pieces[p].row * K + first + c] += sums[p * ld + c];
+        });
+    }
+
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
         if (!gathers(r)) return scatter(r, starts, blocks, out);
         build_transpose();
@@ -61,24 +90,45 @@ class SparseMatrix final : public Matrix {
 
     void rmatmat(const double* R, i64 K, double* out) override {
         if (policy_ == TransposePolicy::never) return scatter_columns(R, K, out);
-        static constexpr i64 widths[6] = {2, 4, 8, 16, 24, 32};
         build_transpose();
         int threads = threads_for(nnz_ * K, threads_);
-        for (i64 first = 0; first < K; first += 32) {
-            i64 columns = std::min<i64>(32, K - first);
-            int kernel = static_cast<int>(std::lower_bound(widths, widths + 6, columns) - widths);
-            i64 ld = widths[kernel];
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             Buffer<double> in(m_ * ld), sums(d_ * ld);
-            for_each_task(m_, threads, [&](i64 i) {
-                std::copy_n(R + i * K + first, columns, in.get() + i * ld);
-                std::fill(in.get() + i * ld + columns, in.get() + (i + 1) * ld, 0.0);
+            for_each_task((m_ + kPaddedRows - 1) / kPaddedRows, threads, [&](i64 t) {
+                i64 i = t * kPaddedRows, n = std::min(kPaddedRows, m_ - i);
+                copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in.get() + i * ld);
             });
             if (narrow_)
                 narrow_->rmatmat(in.get(), ld, kernel, threads, sums.get());
             else
                 wide_->rmatmat(in.get(), ld, kernel, threads, sums.get());
-            for (i64 j = 0; j < d_; ++j) std::copy_n(sums.get() + j * ld, columns, out + j * K + first);
-        }
+            copy_rows(sums.get(), ld, d_, columns, K, 0, out + first);
+        });
+    }
+
+    void rmatmat_blocks(const double* R, i64 K, const i64* starts, i64 blocks, double* out) override {
+        if (blocks == 1 && starts[0] == 0 && starts[1] == m_) return rmatmat(R, K, out);
+        std::vector<Group> groups = cut_groups(starts, blocks);
+        i64 count = static_cast<i64>(groups.size());
+        int threads = threads_for(nnz_ * K + count * d_ * K, threads_);
+        const auto& kernels = SparseKernels<I, V>::get();
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
+            i64 size = d_ * ld;
+            bool direct = count == blocks;
+            Buffer<double> partial(count * size), total(direct ? 0 : blocks * size);
+            for_each_task(count, threads, [&](i64 g) {
+                double in[kPaddedRows * kWidth[kWidths - 1]], *acc = partial.get() + g * size;
+                std::fill_n(acc, size, 0.0);
+                Range rows = groups[g].rows;
+                for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
+                    i64 n = std::min(kPaddedRows, rows.end - i);
+                    copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in);
+                    kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, i + n, in, acc);
+                }
+            });
+            if (!direct) add_groups(groups, partial.get(), size, blocks, threads, total.get());
+            copy_rows(direct ? partial.get() : total.get(), ld, blocks * d_, columns, K, 0, out + first);
+        });
     }
 
     void weighted_gram(const double* s, double* out) const override {
@@ -151,7 +201,8 @@ class SparseMatrix final : public Matrix {
         return nonzero * 10 < sample * 4;
     }
 
-    void scatter(const double* r, const i64* starts, i64 blocks, double* out) {
+    /// The parts of the blocks that get sums of their own.
+    std::vector<Group> cut_groups(const i64* starts, i64 blocks) const {
         i64 wanted = std::clamp<i64>(std::min(nnz_ / (kEntriesPerSum * d_ + 1), nnz_ / kSmallestGroup), 1,
                                      kMostGroups);
         std::vector<Group> groups;
@@ -159,6 +210,11 @@ class SparseMatrix final : public Matrix {
             for (Range rows : split_evenly(starts[b], starts[b + 1], (wanted + blocks - 1) / blocks,
                                            [&](i64 k) { return ptr_[k] + kRowCost * k; }))
                 groups.push_back({b, rows});
+        return groups;
+    }
+
+    void scatter(const double* r, const i64* starts, i64 blocks, double* out) {
+        std::vector<Group> groups = cut_groups(starts, blocks);
         int threads = threads_for(nnz_ + blocks * d_, threads_);
         // Strips change no sum, so this choice may look at the number of threads: one sum on one thread is
         // fastest by whole rows.

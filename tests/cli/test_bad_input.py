@@ -227,7 +227,7 @@ def damaged(case: str, raw: bytes) -> bytes:
         ("text lam", "damaged"),
         ("nan weight", "not finite"),
         ("float32", "F32"),
-        ("matrix", "[5, 1]"),
+        ("matrix", "(5, 1)"),
         ("no weights", "damaged"),
     ],
 )

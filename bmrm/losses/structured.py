@@ -1,0 +1,190 @@
+"""Structured prediction: a loss whose only formula is a user's oracle.
+
+An input x has outputs y in a set that is too large to list: taggings of a sentence, parses, matchings.  A
+model gives the output y the value ``<w, psi(x, y)>`` for a joint feature map psi, and predicts the best one.
+With margin rescaling (Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453) the loss of an example is
+
+    max over y' of  cost(y, y') + <w, psi(x, y') - psi(x, y)>,
+
+convex in w.  All that training asks of the structure is the y' that attains the maximum, which for a chain is
+one run of the Viterbi algorithm.  There is no data matrix: the weights themselves take the place of the
+margins (``bmrm/structured.py``).
+
+An oracle is called once for each example of a pass, and again at each step of a line search.  A step costs as
+much as a cut here, so searches are coarse (`search_slack`), and what the oracle says is kept for the points
+that come again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.errors import DataError, ParameterError
+from bmrm.losses.base import About, Loss, RowRisk, Vector
+from bmrm.vectors import dot
+
+SparseVector = tuple[NDArray[np.integer[Any]], Vector]
+
+BELOW_TRUTH = 1e-9
+"""The true output itself gives 0; a maximum below that by more than this share of its terms is none."""
+
+KEPT, KEPT_BYTES = 64, 1 << 26
+"""Points whose answers are kept, and the bytes that they take at most."""
+
+
+class Oracle(Protocol):
+    """What a structure has to answer.
+
+    Attributes
+    ----------
+    n_features : int
+        Length of w and of psi.
+    """
+
+    n_features: int
+
+    def most_violated(self, w: Vector, x: Any, y: Any) -> tuple[float, Vector | SparseVector]:
+        """Find the y' that maximises ``cost(y, y') + <w, psi(x, y')>``.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (n_features,)
+        x, y
+            An input and its true output, as they were given to `bmrm.solve`.
+
+        Returns
+        -------
+        cost : float
+            ``cost(y, y')``, 0 for y itself.
+        difference : ndarray of shape (n_features,), or a tuple (indices, values)
+            ``psi(x, y') - psi(x, y)``.
+        """
+
+    def predict(self, w: Vector, x: Any) -> Any:
+        """Return the y that maximises ``<w, psi(x, y)>``."""
+
+
+class Structured(Loss):
+    """``max_y' cost(y, y') + <w, psi(x, y') - psi(x, y)>`` for a structure that an oracle knows.
+
+    Give `bmrm.solve` a sequence of inputs for X and one of outputs for y; they reach the oracle as they are.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        Its maxima must be exact: the certificate rests on them. It must not change while training runs.
+
+    Examples
+    --------
+    A "structure" of one label out of three, which makes this the loss ``multiclass``:
+
+    >>> import numpy as np, bmrm
+    >>> class OneLabel:
+    ...     n_features = 6
+    ...
+    ...     def most_violated(self, w, x, y):
+    ...         scores = w.reshape(3, 2) @ x + (np.arange(3) != y)
+    ...         best = int(scores.argmax())
+    ...         e = np.eye(3)
+    ...         return float(best != y), np.outer(e[best] - e[y], x).ravel()
+    ...
+    ...     def predict(self, w, x):
+    ...         return int((w.reshape(3, 2) @ x).argmax())
+    >>> X = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([-1.0, -1.0])]
+    >>> result = bmrm.solve(X, [0, 1, 2], bmrm.losses.Structured(OneLabel()), lam=0.1)
+    >>> result.status, result.predict(X)
+    ('converged', [0, 1, 2])
+    """
+
+    name, task = "structured", "structured"
+    search_slack = 100.0
+    about: ClassVar[About] = About(
+        formula="max_y' (cost(y, y') + <w, psi(x, y') - psi(x, y)>)",
+        reference="Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453",
+        complexity="m calls of the oracle",
+        line_search="coarse, m calls a step",
+        weights=True,
+        distributed="no",
+        gpu="no",
+    )
+
+    def __init__(self, oracle: Oracle) -> None:
+        n = getattr(oracle, "n_features", None)
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ParameterError(f"oracle: found n_features {n!r}, expected a number of at least 1")
+        self.oracle, self.n_features = oracle, int(n)
+
+    def risk(self, y: Any, weights: Vector | None, scale: float, threads: int) -> RowRisk:
+        """Bind the loss to examples, pairs of input and output; margins are copies of w, one a block."""
+        return _OracleRisk(self, y, np.ones(len(y)) if weights is None else weights, scale)
+
+    def predict(self, w: Vector, X: Any) -> list[Any]:
+        """Predict the output of each input."""
+        return [self.oracle.predict(w, x) for x in X]
+
+
+class _OracleRisk:
+    """Sums over the examples of what an oracle answers."""
+
+    def __init__(self, loss: Structured, examples: list[Any], weights: Vector, scale: float) -> None:
+        self.loss, self.examples, self.weights = loss, examples, weights * scale
+        self._answers: OrderedDict[bytes, tuple[Vector, Vector]] = OrderedDict()
+
+    def _evaluate(self, w: Vector, blocks: int) -> tuple[Vector, Vector]:
+        """Return risk and gradient by block of examples."""
+        key = w.tobytes() + bytes(str(blocks), "ascii")
+        if key in self._answers:
+            self._answers.move_to_end(key)
+            return self._answers[key]
+        values, gradients = np.zeros(blocks), np.zeros((blocks, len(w)))
+        starts = np.linspace(0, len(self.examples), blocks + 1).astype(np.int64)
+        for p in range(blocks):
+            for i in range(starts[p], starts[p + 1]):
+                if self.weights[i] > 0.0:
+                    values[p] += self.weights[i] * self._add(i, w, gradients[p])
+        self._answers[key] = values, gradients
+        while len(self._answers) > max(2, min(KEPT, KEPT_BYTES // gradients.nbytes)):
+            self._answers.popitem(last=False)
+        return values, gradients
+
+    def _add(self, i: int, w: Vector, gradient: Vector) -> float:
+        """Add the subgradient of an example; return its loss."""
+        cost, difference = self.loss.oracle.most_violated(w, *self.examples[i])
+        if isinstance(difference, tuple):
+            places, entries = difference
+            gained = float(w[places] @ entries)
+            np.add.at(gradient, places, self.weights[i] * entries)
+        else:
+            if np.shape(difference) != w.shape:
+                raise DataError(
+                    f"oracle: example {i + 1} has a difference of shape {np.shape(difference)}, "
+                    f"expected {w.shape}"
+                )
+            gained = dot(w, np.ascontiguousarray(difference, np.float64))
+            gradient += self.weights[i] * difference
+        if cost + gained < -BELOW_TRUTH * (1.0 + abs(cost) + abs(gained)):
+            raise DataError(
+                f"oracle: example {i + 1} has the maximum {cost + gained:g}, below the 0 of its true output"
+            )
+        return float(cost) + gained
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        d = self.loss.n_features
+        _, gradients = self._evaluate(z[:d] + t * dz[:d], len(z) // d)
+        return dot(gradients.sum(axis=0), dz[:d]), 0.0
+
+    def cut(
+        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+    ) -> tuple[Vector, Vector]:
+        d = self.loss.n_features
+        values, gradients = self._evaluate(z[:d] + t * dz[:d], len(z) // d)
+        r[:] = gradients.ravel()
+        sums = np.add.reduceat(values, starts[:-1] // d)
+        return sums, np.zeros(len(sums))
+
+    def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        raise NotImplementedError("a loss by an oracle has no second derivative")

@@ -1,0 +1,96 @@
+"""Examples of a structured loss, and the design of a problem whose margins are the weights themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.errors import DataError
+from bmrm.weights import row_weights
+
+Vector = NDArray[np.float64]
+
+
+class Examples:
+    """Inputs and outputs for a structured loss; what `Dataset` is to the others.
+
+    `bmrm.solve` makes one of its X and y. Made once and given for X, it lets warm starts and `bmrm.path` use
+    cuts again.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of objects
+        What the oracle gets as x and y.
+    n_features : int
+        That of the oracle.
+    sample_weight : array_like of shape (n_samples,), optional
+        Nonnegative; an example of weight 0 takes no part.
+
+    Raises
+    ------
+    DataError
+        For no example at all, unlike numbers of inputs and outputs, or weights that do not fit.
+
+    Examples
+    --------
+    >>> from bmrm.structured import Examples
+    >>> Examples(["a b", "c"], ["XY", "Z"], 10).shape
+    (2, 10)
+    """
+
+    device, resolution, threads, matrix = "cpu", 0.0, 1, None
+
+    def __init__(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], n_features: int, *, sample_weight: Any = None
+    ) -> None:
+        found = [0 if side is None else len(side) for side in (inputs, outputs)]
+        if found[0] != found[1] or not found[0]:
+            raise DataError(
+                f"examples: found {found[0]} inputs and {found[1]} outputs, expected as many, not 0"
+            )
+        self.y = list(zip(inputs, outputs, strict=True))
+        self.shape = (len(self.y), n_features)
+        weights = row_weights(None, len(self.y), sample_weight)
+        self.weights = np.ones(len(self.y)) if weights is None else weights
+
+    @property
+    def nnz(self) -> int:
+        """There is no matrix, so nothing is stored."""
+        return 0
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
+
+class Copies:
+    """The identity, once for each block of examples, one below the other: a block's "margins" are w.
+
+    Parameters
+    ----------
+    n_features : int
+    copies : int
+    """
+
+    weighted_gram_work = np.inf
+
+    def __init__(self, n_features: int, copies: int) -> None:
+        self.shape = (n_features * copies, n_features)
+        self.nnz = n_features * copies
+
+    def matvec(self, w: Vector, out: Vector) -> None:
+        """``out`` is w, and again."""
+        out.reshape(-1, len(w))[:] = w
+
+    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+        """``out[p]`` is the sum of the copies of block p."""
+        d = self.shape[1]
+        out[:] = np.add.reduceat(r.reshape(-1, d), starts[:-1] // d, axis=0)
+
+    def weighted_gram(self, s: Vector, out: Vector) -> None:
+        """There is no such product."""
+        raise NotImplementedError("a structured loss has no second derivative")
