@@ -453,6 +453,105 @@ def commands() -> str:
     return heading("Start-up", results) + table(["command", "seconds"], rows)
 
 
+def bridge() -> str:
+    """Tell what the bridge to PETSc's vectors costs."""
+    results = load("petsc_bridge")
+    ways = {
+        "cpu": "CPU, array lent / copy in memory",
+        "host": "GPU, vectors on the host / pinned copy",
+        "device": "GPU, vectors there / device copy",
+    }
+    rows = [
+        [
+            ways[row["way"]],
+            str(row["size"]),
+            f"{1e6 * row['bridge']:.2f}",
+            f"{1e6 * row['copy']:.1f}",
+            f"{row['ratio']:.3f}",
+        ]
+        for row in results["rows"]
+    ]
+    gpu = "" if results["gpu"] is None else f"\nThe GPU: {results['gpu']}.\n"
+    return (
+        heading("The bridge to PETSc", results)
+        + gpu
+        + table(["way / against", "doubles", "bridge us", "copy us", "ratio"], rows)
+    )
+
+
+def tao() -> str:
+    """Tell how PETSc TAO's own bmrm compares."""
+    results = load("petsc_tao")
+    rows = []
+    for case in results["cases"]:
+        own = case["runs"]["bmrm"]
+        for name, run in case["runs"].items():
+            early = run["seconds_to_objective"]
+            rows.append(
+                [
+                    f"{case['data']}, {case['loss']}, {name}",
+                    f"{run['seconds']:.3f}" if run["converged"] else f"over {run['seconds']:.0f}",
+                    "never" if early is None else f"{early:.3f}",
+                    str(run["evaluations"]),
+                    f"{run['objective']:.9f}",
+                    "" if run is own else f"{run['seconds'] / own['seconds']:.1f}",
+                    "" if run is own or early is None else f"{early / own['seconds_to_objective']:.1f}",
+                ]
+            )
+    sizes = sorted({"{data}: {rows} x {columns}, {nnz} nonzeros".format(**case) for case in results["cases"]})
+    columns = ["data, loss, solver", "s to gap", "s to objective", "evaluations", "objective"]
+    return (
+        heading("Against PETSc TAO", results)
+        + f"\nlam {results['lam']:g}, one core, PETSc {results['petsc']}, to a relative gap of "
+        f"{results['tol']:g}: to each solver's own bound, and to the best bound known, which asks for no "
+        f"certificate. {'; '.join(sizes)}.\n" + table([*columns, "bmrm faster", "to objective"], rows)
+    )
+
+
+def ranks() -> str:
+    """Tell how a solve gets faster with ranks, and whether the cost model holds."""
+    results = load("scaling")
+    first = results["rows"][0]
+    rows = [
+        [
+            str(row["ranks"]),
+            f"{row['seconds']:.3f}",
+            str(row["iterations"]),
+            f"{1e3 * row['seconds'] / row['iterations']:.1f}",
+            f"{results['speedups'][str(row['ranks'])]:.2f}",
+            f"{results['controls'][str(row['ranks'])]:.2f}",
+        ]
+        + [f"{row[bytes]['gradients'] / 1e6:.3f}, {row[bytes]['weights'] / 1e6:.3f}" for bytes in MEGABYTES]
+        + [f"{sum(row['calls_per_iteration'].values()):.1f}"]
+        for row in results["rows"]
+    ]
+    return (
+        heading("Several ranks", results)
+        + f"\nHinge on {first['rows']} x {first['columns']} with {first['nnz']} nonzeros, "
+        f"lam {results['lam']:g}, to a relative gap of {results['tol']:g}; one core a rank, medians. "
+        "The control is processes that share nothing, on the same rows. "
+        "MB that a rank sends in an iteration, for gradients and for weights, counted and as docs/scaling.md "
+        "has them.\n"
+        + table(
+            [
+                "ranks",
+                "seconds",
+                "iterations",
+                "ms each",
+                "faster",
+                "control",
+                "MB counted",
+                "MB modelled",
+                "messages",
+            ],
+            rows,
+        )
+    )
+
+
+MEGABYTES = ("bytes_per_iteration", "model_bytes")
+
+
 def page() -> str:
     """Make the page's text."""
     choice = gpu_choice() if (report.RESULTS / "choice_gpu.json").exists() else ""
@@ -466,6 +565,9 @@ def page() -> str:
         + cross_validation()
         + against_liblinear()
         + joint_losses()
+        + ranks()
+        + tao()
+        + bridge()
         + multiclass()
         + l1()
         + commands()

@@ -17,7 +17,7 @@ Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,22 @@ PATIENCE = 50
 
 MOST_CUTS = 2000
 """Most cuts where nobody says how many to keep, if as many fit."""
+
+
+class Cuts(NamedTuple):
+    """Cuts with their dual solution.
+
+    Attributes
+    ----------
+    gradients : ndarray of shape (cuts, columns)
+    offsets, alpha : ndarray of shape (cuts,)
+    blocks : ndarray of int32, shape (cuts,)
+    """
+
+    gradients: Vector
+    offsets: Vector
+    blocks: NDArray[np.int32]
+    alpha: Vector
 
 
 class Store(Protocol):
@@ -71,6 +87,12 @@ class Store(Protocol):
 
     def only(self, kept: NDArray[np.intp]) -> Store:
         """Return a store of its own, on the host, with copies of some of the cuts."""
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts, for a file."""
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
 
 
 class Bundle:
@@ -205,6 +227,30 @@ class Bundle:
     def active(self) -> Bundle:
         """Return a bundle of its own with the cuts that hold mass in the last inner problem."""
         return self.only(np.flatnonzero(self.alpha))
+
+    def working(self) -> Cuts:
+        """Copy the cuts that hold mass: they alone carry the bound."""
+        held = np.flatnonzero(self.alpha > 0.0)
+        return Cuts(self.store.taken(held), self._offset[held], self._group[held], self._alpha[held])
+
+    def restore(self, cuts: Cuts) -> None:
+        """Fill an empty bundle with cuts of another, with as many columns and blocks.
+
+        Raises
+        ------
+        ParameterError
+            If ``max_cuts`` leaves no room for them.
+        """
+        n = len(cuts.offsets)
+        if n + self.groups > self.max_cuts:
+            raise ParameterError(
+                f"max_cuts: found {self.max_cuts}, expected at least {n + self.groups} for the old cuts"
+            )
+        self._allocate(max(len(self._offset), n))
+        self._gram[:n, :n] = self.store.put(cuts.gradients)
+        self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha
+        self._serial[:n] = self._number(n)
+        self.size = n
 
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
         """Minimise the model, by the regulariser's inner solver.

@@ -37,10 +37,10 @@ class Dataset:
     groups : array_like of shape (n_samples,), optional
         The query of each row, for ranking losses: numbers or names, in any order. Cross validation keeps a
         group in one fold, whatever the loss.
-    device : {"auto", "cpu", "cuda"}, default "auto"
-        "cuda" is the first GPU that CUDA shows. "auto" takes it where there is one, the package was built
-        for it, and X has at least `bmrm.device.WORTH_A_GPU` stored values; where X does not fit there, it
-        warns and takes the CPU.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        "cuda" is the first GPU that CUDA shows, "cuda:N" the one of that number. "auto" takes the first where
+        there is one, the package was built for it, and X has at least `bmrm.device.WORTH_A_GPU` stored
+        values; where X does not fit there, it warns and takes the CPU.
     dtype : {float32, float64}, optional
         Type in which values are stored; default: as given, float64 for integers. On the CPU all sums are in
         float64. On a GPU they are in the type of the values.
@@ -70,6 +70,9 @@ class Dataset:
     >>> Dataset(np.eye(3), [1, 1, -1]).shape
     (3, 3)
     """
+
+    group: Any = None
+    """The ranks that share the rows; None where all are here. See `bmrm.distributed.Shard`."""
 
     def __init__(
         self,

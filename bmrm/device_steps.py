@@ -202,3 +202,17 @@ class DeviceCuts:
     def only(self, kept: NDArray[np.intp]) -> HostCuts:
         """Return a store on the host with copies of some of the cuts."""
         return HostCuts.of(np.asarray(self.get()[kept], np.float64), threads=1)
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts to the host."""
+        return self.problem.get_cuts(int(numbers[-1]) + 1)[numbers]
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
+        self.size = len(gradients)
+        self.problem.set_cuts(gradients)
+        products = np.empty((self.size, self.size))
+        # Of the cuts as they are kept, in the type of the matrix.
+        kept = self.get()
+        _cpu.gram(kept, kept, products)
+        return products

@@ -198,3 +198,12 @@ class HostCuts:
         cuts = cls(gradients.shape[1], threads)
         cuts._rows, cuts.size = gradients, len(gradients)
         return cuts
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts."""
+        return self._rows[numbers]
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
+        unknown = np.full(len(gradients), np.nan)
+        return self.append(Planes(gradients, None, unknown, unknown, unknown))

@@ -44,10 +44,7 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
         return y, None
     if loss.task in ("multilabel", "label_ranking"):
         return _label_sets(y, n_samples, loss)
-    labels = _numbers(y, loss)
-    if labels.shape != (n_samples,):
-        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
-    _check_finite(labels, np.arange(n_samples))
+    labels = _numbers(y, n_samples, loss)
     classes = None
     if loss.task == "binary":
         classes = _two_classes(labels, loss)
@@ -67,15 +64,37 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     return np.ascontiguousarray(labels), classes
 
 
-def _numbers(y: Any, loss: Loss) -> Vector:
+def distinct(y: Any, n_samples: int, loss: Loss) -> list[float]:
+    """Return the labels that occur, ascending; in a part of the rows they may be one, or none."""
+    if loss.task in ("multilabel", "label_ranking"):
+        _, each, _ = _flat_sets(y, n_samples, loss)
+    else:
+        each = _numbers(y, n_samples, loss)
+    return [float(label) for label in np.unique(each)]
+
+
+def extended(y: Any, labels: list[float]) -> Any:
+    """Return the labels of a part of the rows, and a row more for each of some labels."""
+    if isinstance(y, np.ndarray) and y.ndim == 2:
+        return np.vstack([y, np.arange(y.shape[1]) == np.array(labels)[:, None]])
+    if isinstance(y, list) and any(isinstance(row, (tuple, list, set, frozenset)) for row in y):
+        return [*y, *((label,) for label in labels)]
+    return np.append(np.asarray(y, np.float64), labels)
+
+
+def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
     if y is None:
         raise DataError(f"loss {loss.name}: labels are missing")
     if isinstance(y, list) and any(isinstance(label, tuple) for label in y):
         raise DataError(f"loss {loss.name}: the data has several labels a row, expected one")
     try:
-        return np.asarray(y, dtype=np.float64)
+        labels = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"labels: {error}; expected numbers") from None
+    if labels.shape != (n_samples,):
+        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
+    _check_finite(labels, np.arange(n_samples))
+    return labels
 
 
 def _two_classes(labels: Vector, loss: Loss) -> Vector:
@@ -100,6 +119,16 @@ def _check_finite(labels: Vector, rows: NDArray[np.intp]) -> None:
 
 def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:
     """Code the labels of each row as a row of -1 and +1, and return what the columns stand for."""
+    counts, each, classes = _flat_sets(y, n_samples, loss)
+    if not len(each):
+        raise DataError(f"loss {loss.name}: found no row with a label")
+    coded = np.full((n_samples, len(classes)), -1.0)
+    coded[np.repeat(np.arange(n_samples), counts), np.searchsorted(classes, each)] = 1.0
+    return coded, classes
+
+
+def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[NDArray[np.int64], Vector, Vector]:
+    """Return the number of labels of each row, the labels of all rows, and what labels there are."""
     if y is None:
         raise DataError(f"loss {loss.name}: labels are missing")
     if isinstance(y, np.ndarray) and y.ndim == 2:
@@ -118,8 +147,4 @@ def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:
         classes = np.unique(each)
     if len(counts) != n_samples:
         raise DataError(f"labels: found {len(counts)} rows of them, expected {n_samples}, one a row of X")
-    if not len(each):
-        raise DataError(f"loss {loss.name}: found no row with a label")
-    coded = np.full((n_samples, len(classes)), -1.0)
-    coded[np.repeat(np.arange(n_samples), counts), np.searchsorted(classes, each)] = 1.0
-    return coded, classes
+    return counts, each, classes

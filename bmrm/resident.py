@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -78,19 +79,19 @@ def resident(
     >>> resident(np.eye(3)).device
     'cpu'
     """
-    if device not in DEVICES:
-        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}")
+    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", device):
+        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and threads < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     stored = _value_type(dtype)
-    found = _checked(X)
+    found = checked(X)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
     if wants_gpu(device, size):
         try:
-            return _on_gpu(found, stored, threads, tol)
+            return _on_gpu(found, stored, threads, tol, number_of(device))
         except DeviceMemoryError as error:
-            if device == "cuda":
+            if device != "auto":
                 raise
             warnings.warn(f"device='auto': {error}; training on the CPU", stacklevel=3)
     return _on_cpu(found, stored, threads)
@@ -104,7 +105,20 @@ def wants_gpu(device: str, stored: int) -> bool:
     >>> wants_gpu("cuda", 1), wants_gpu("cpu", 10**9), wants_gpu("auto", 1)
     (True, False, False)
     """
-    return device == "cuda" or (device == "auto" and stored >= WORTH_A_GPU and gpu() is not None)
+    if device == "auto":
+        return stored >= WORTH_A_GPU and gpu() is not None
+    return device != "cpu"
+
+
+def number_of(device: str) -> int:
+    """CUDA's number of a device; the first where none is named.
+
+    Examples
+    --------
+    >>> number_of("cuda:3"), number_of("auto")
+    (3, 0)
+    """
+    return int(device.partition(":")[2] or 0)
 
 
 def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
@@ -119,7 +133,7 @@ def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     return found
 
 
-def _checked(X: Any) -> _Checked:
+def checked(X: Any) -> _Checked:
     """X as compressed rows, or as a dense array by rows, of finite real numbers."""
     if not isinstance(X, Csr) and hasattr(X, "tocsr"):
         X = Csr.from_scipy(X)
@@ -161,9 +175,9 @@ def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
     return Resident(matrix, "cpu", 0.0)
 
 
-def _on_gpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float) -> Resident:
+def _on_gpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float, number: int) -> Resident:
     cuda = backend()
-    info = cuda.device_info()
+    info = cuda.device_info(number)
     values = X.data if isinstance(X, Csr) else X
     if dtype is None:
         dtype = gpu_type(None if values is None else values.dtype, tol)
@@ -171,14 +185,14 @@ def _on_gpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float) 
     free = info["free_bytes"]
     log.info("%s: X takes at most %.4g MB, %.4g MB are free", info["name"], predicted / 1e6, free / 1e6)
     if isinstance(X, Csr):
-        matrix = _as_picked_before(cuda, X, dtype, threads, info["name"])
+        matrix = _as_picked_before(cuda, X, dtype, threads, info["name"], number)
     else:
-        matrix = cuda.Matrix.from_dense(X, dtype=dtype, threads=threads)
+        matrix = cuda.Matrix.from_dense(X, dtype=dtype, threads=threads, device=number)
     return Resident(matrix, f"cuda ({info['name']})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0)
 
 
 def _as_picked_before(
-    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], threads: int, name: str
+    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], threads: int, name: str, number: int
 ) -> _cuda.Matrix:
     """X on a GPU of that name, with the kernels that were picked when it, or its like, was there first.
 
@@ -188,7 +202,7 @@ def _as_picked_before(
 
     def build(**choice: Any) -> _cuda.Matrix:
         matrix: _cuda.Matrix = cuda.Matrix(
-            X.indptr, X.indices, X.data, X.shape, dtype=dtype, threads=threads, **choice
+            X.indptr, X.indices, X.data, X.shape, dtype=dtype, threads=threads, device=number, **choice
         )
         return matrix
 

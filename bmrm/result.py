@@ -71,6 +71,8 @@ class Progress:
     seconds : dict
         By part, since the start.
     elapsed : float
+    bundle : Bundle
+        The cuts so far.
     """
 
     iteration: int
@@ -83,6 +85,7 @@ class Progress:
     seconds: dict[str, float]
     elapsed: float
     model: Callable[[], tuple[Vector, float | Vector]] = field(repr=False)
+    bundle: Bundle = field(repr=False)
 
     def best(self) -> tuple[Vector, float | Vector]:
         """Weights and intercept of the best iterate so far, fetched from where it lives."""

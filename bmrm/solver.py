@@ -122,13 +122,20 @@ class BundleMethod:
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
 
+    def go_on(self, iterations: int) -> None:
+        """Count from where an earlier run ended."""
+        self.iteration = self._last_progress = iterations
+
     def minimise(self) -> None:
         """Run until converged or stopped; an interrupt leaves the best iterate so far."""
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._loop()
+            self._loop_quietly()
         except KeyboardInterrupt:
             self.status = "interrupted"
+
+    def _loop_quietly(self) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._loop()
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
@@ -286,17 +293,22 @@ class BundleMethod:
     def _ended(self) -> bool:
         """Observe the iteration that is over; True if a limit was hit."""
         stop = self._observe() if self.iteration else False
+        stop, late = self._agreed(stop, self.clock.elapsed >= self.settings.max_time)
         if stop:
             self.status = "interrupted"
         elif self.iteration >= self.settings.max_iter:
             self.status = "max_iter"
-        elif self.clock.elapsed >= self.settings.max_time:
+        elif late:
             self.status = "max_time"
         elif self.iteration - self._last_progress > STALL:
             self.status = "precision"
         else:
             return False
         return True
+
+    def _agreed(self, stop: bool, late: bool) -> tuple[bool, bool]:
+        """Whether to stop, and whether time is up: what only this process knows, where there are others."""
+        return stop, late
 
     def _note_progress(self, amount: float) -> None:
         if not amount <= 1e-15 * abs(self.best.objective):
@@ -319,6 +331,5 @@ class BundleMethod:
         if self.settings.callback is None:
             return False
         tol = self.settings.absolute_tol(best.objective)
-        return bool(
-            self.settings.callback(Progress(**row, tol=tol, model=lambda: self.objective.model(best)))
-        )
+        state = Progress(**row, tol=tol, model=lambda: self.objective.model(best), bundle=self.bundle)
+        return bool(self.settings.callback(state))

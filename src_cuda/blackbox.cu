@@ -215,6 +215,17 @@ bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, in
     });
 }
 
+bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, double* y) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        const auto product = [&](const void* from, void* to) { matrix->apply(op, from, to, 1); };
+        if (matrix->coding.type == BB_FLOAT64)
+            product(x, y);
+        else
+            matrix->bridge.apply_wide(matrix->memory, x, matrix->inputs(op), y, matrix->outputs(op), product);
+    });
+}
+
 bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
                    const double* labels, const double* weights, void* margins, void* gradient, double* risk) {
     return on_matrix(matrix, [&] {

@@ -156,6 +156,8 @@ BB_API bb_status bb_get_info(bb_matrix* matrix, int64_t* device_bytes, int32_t* 
 // --- products with vectors on the device, in the matrix's type; asynchronous on its stream
 // columns > 1: x is (cols, columns) and y (rows, columns), row-major.
 BB_API bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, int32_t columns);
+// The same for one vector of doubles, whatever the matrix's type: a float32 one converts on the device.
+BB_API bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, double* y);
 // One read of X (narrow sparse or dense): margins = X w, derivative and risk of the loss, gradient = X'
 // derivative. loss: position in BMRM_LOSSES; weights may be NULL; y, weights float64 of rows; risk: one
 // double on the device.

@@ -40,6 +40,10 @@ void Bridge::reserve(Memory& memory, int64_t in, int64_t out) {
         pinned_count_ = most;
     }
     if (wide_.size() < most) wide_ = Array<double>(memory, most);
+    reserve_device(memory, in, out);
+}
+
+void Bridge::reserve_device(Memory& memory, int64_t in, int64_t out) {
     if (x_.size() < in) x_ = Array<double>(memory, in);
     if (y_.size() < out) y_ = Array<double>(memory, out);
 }
@@ -59,20 +63,12 @@ void Bridge::send(Memory& memory, bb_type type, bool on_host, const double* x, i
     BB_CHECK(cudaMemcpyAsync(converts ? wide_.data() : x_.data(), pinned_, size_t(in) * (narrow ? 4 : 8),
                              cudaMemcpyHostToDevice, memory.stream));
     BB_CHECK(cudaEventRecord(event_[1], memory.stream));
-    if (converts) {
-        convert<<<blocks_for(in), 256, 0, memory.stream>>>(wide_.data(), in,
-                                                           reinterpret_cast<float*>(x_.data()));
-        BB_CHECK(cudaGetLastError());
-    }
+    if (converts) to_float(memory, wide_.data(), in);
 }
 
 void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out) {
     const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
-    if (converts) {
-        convert<<<blocks_for(out), 256, 0, memory.stream>>>(reinterpret_cast<const float*>(y_.data()), out,
-                                                            wide_.data());
-        BB_CHECK(cudaGetLastError());
-    }
+    if (converts) to_double(memory, out, wide_.data());
     BB_CHECK(cudaEventRecord(event_[4], memory.stream));
     BB_CHECK(cudaMemcpyAsync(pinned_, converts ? wide_.data() : y_.data(), size_t(out) * (narrow ? 4 : 8),
                              cudaMemcpyDeviceToHost, memory.stream));
@@ -86,6 +82,16 @@ void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int6
         memcpy(y, pinned_, size_t(out) * 8);
     }
     host_out_ = milliseconds_since(start);
+}
+
+void Bridge::to_float(Memory& memory, const double* from, int64_t in) {
+    convert<<<blocks_for(in), 256, 0, memory.stream>>>(from, in, reinterpret_cast<float*>(x_.data()));
+    BB_CHECK(cudaGetLastError());
+}
+
+void Bridge::to_double(Memory& memory, int64_t out, double* to) {
+    convert<<<blocks_for(out), 256, 0, memory.stream>>>(reinterpret_cast<const float*>(y_.data()), out, to);
+    BB_CHECK(cudaGetLastError());
 }
 
 // What is measured is the way there and back without a product; y is overwritten by the product that follows.

@@ -1,4 +1,4 @@
-// Vectors that live on the host in double: into the matrix's type and onto the device, and back.
+// Vectors in double, on the host or on the device: into the matrix's type and onto the device, and back.
 //
 // Pinned staging buffers are allocated once and grow only.  float32 matrices need a conversion, which either
 // the host does while it fills the staging buffer (half the bytes cross the bus) or the device after the
@@ -32,9 +32,21 @@ class Bridge {
         if (times) fill(times);
     }
 
+    // Vectors of doubles on the device, for a float32 matrix: a conversion each way, and no copy.
+    template <class Run>
+    void apply_wide(Memory& memory, const double* x, int64_t in, double* y, int64_t out, Run&& run) {
+        reserve_device(memory, in, out);
+        to_float(memory, x, in);
+        run(static_cast<const void*>(x_.data()), static_cast<void*>(y_.data()));
+        to_double(memory, out, y);
+    }
+
   private:
     enum Side { UNKNOWN, HOST, DEVICE };
     void reserve(Memory& memory, int64_t in, int64_t out);
+    void reserve_device(Memory& memory, int64_t in, int64_t out);
+    void to_float(Memory& memory, const double* from, int64_t in);
+    void to_double(Memory& memory, int64_t out, double* to);
     void send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in);
     void receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out);
     void measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out);

@@ -569,6 +569,35 @@ cdef class Matrix:
             status = bb_apply(X, which, source, target, K)
         check(status)
 
+    def apply_wide(self, op, x, y):
+        """Product of float64 vectors on the device, queued on the stream of the matrix.
+
+        A matrix of float32 converts them on the device; nothing crosses the bus.
+
+        Parameters
+        ----------
+        op : {"normal", "transposed"}
+            ``y = X x`` or ``y = X^T x``.
+        x, y : objects with ``__cuda_array_interface__``
+            C-contiguous, float64; shape (d,) and (m,) for "normal".
+
+        Raises
+        ------
+        ParameterError
+            If an array does not fit.
+        BmrmError
+            If the device fails, now or in earlier work.
+        """
+        cdef bb_matrix* X = self._get()
+        cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
+        sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
+        cdef const double* source = <const double*>_device_memory(x, "x", np.float64, sizes[0], False)
+        cdef double* target = <double*>_device_memory(y, "y", np.float64, sizes[1], True)
+        cdef bb_status status
+        with nogil:
+            status = bb_apply_wide(X, which, source, target)
+        check(status)
+
     def fused(self, loss, w, labels, margins, gradient, risk, *, weights=None, parameter=0.0, scale=1.0):
         """Margins, risk and gradient in one read of X, queued on the stream of the matrix.
 

@@ -110,6 +110,7 @@ cdef extern from "blackbox.h" nogil:
     bb_status bb_get_info(bb_matrix *matrix, int64_t *device_bytes, int32_t *coding, double *prepare_seconds)
 
     bb_status bb_apply(bb_matrix *matrix, bb_operator op, const void *x, void *y, int32_t columns)
+    bb_status bb_apply_wide(bb_matrix *matrix, bb_operator op, const double *x, double *y)
     bb_status bb_fused(bb_matrix *matrix, int32_t loss, double parameter, double scale, const void *w,
                        const double *labels, const double *weights, void *margins, void *gradient, double *risk)
     bb_status bb_can_fuse(bb_matrix *matrix, int32_t *yes)

@@ -523,6 +523,25 @@ def test_products_of_vectors_on_the_device():
 
 
 @gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_doubles_on_the_device(dtype):
+    cp = pytest.importorskip("cupy", reason="cupy is not installed")
+    rng = np.random.default_rng(19)
+    arrays = random_csr(rng, 3000, 2000, 60_000)
+    A, X = reference(*arrays), Matrix(*arrays, dtype=dtype)
+    exact = 1e-5 if dtype == np.float32 else 1e-12
+    for op, B in (("normal", A), ("transposed", A.T)):
+        x, y = cp.asarray(rng.standard_normal(B.shape[1])), cp.full(B.shape[0], cp.nan)
+        cp.cuda.Device().synchronize()
+        X.apply_wide(op, x, y)
+        X.synchronize()
+        expected = B @ x.get()
+        np.testing.assert_allclose(y.get(), expected, rtol=0.0, atol=exact * np.abs(expected).max())
+    with pytest.raises(ParameterError, match="x: found 2000 elements of float32, expected 2000 of float64"):
+        X.apply_wide("normal", cp.zeros(2000, cp.float32), cp.zeros(3000))
+
+
+@gpu
 def test_a_stream_of_the_callers():
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(18)

@@ -40,7 +40,7 @@ class Rounded:
     room = 10**6  # stored values
     caps = itertools.count(1)
 
-    def __init__(self, *arrays, dtype, threads, dense=None, plan=None):
+    def __init__(self, *arrays, dtype, threads, device=0, dense=None, plan=None):
         if plan is not None and "abacus" in (p.kernel for p in plan):
             raise ParameterError("plan: found kernel 'abacus'")
         self.timed = plan is None
@@ -51,13 +51,13 @@ class Rounded:
         size = arrays[1].size if dense is None else dense.size
         if size > self.room:
             raise DeviceMemoryError(f"X takes {size} numbers, there is room for {self.room}")
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.device = np.dtype(dtype), device
         inner = _cpu.Matrix(*arrays) if dense is None else _cpu.Matrix.from_dense(dense)
         self.inner, self.shape, self.nnz, self.threads = inner, inner.shape, inner.nnz, threads
 
     @classmethod
-    def from_dense(cls, array, *, dtype, threads):
-        return cls(dense=array, dtype=dtype, threads=threads)
+    def from_dense(cls, array, *, dtype, threads, device=0):
+        return cls(dense=array, dtype=dtype, threads=threads, device=device)
 
     def report(self):
         both = zip(("normal", "transposed"), self.plans, strict=True)
@@ -111,6 +111,12 @@ def problem(dtype=np.float64):
     rng = np.random.default_rng(0)
     X = sp.random_array((400, 30), density=0.2, rng=rng, format="csr").astype(dtype)
     return X, np.where(X @ rng.standard_normal(30) + 0.1 * rng.standard_normal(400) > 0, 1, -1)
+
+
+@pytest.mark.parametrize(("device", "number"), [("cuda", 0), ("cuda:0", 0), ("cuda:3", 3)])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_gpu_by_its_number(gpu, device, number, form):
+    assert bmrm.Dataset(form(np.eye(3)), device=device).matrix.device == number
 
 
 def test_auto_takes_a_gpu_that_pays(gpu, monkeypatch):

@@ -68,8 +68,9 @@ def test_links_between_files_lead_somewhere(page):
 def test_doctests(name, tmp_path, monkeypatch):
     if name == "bmrm._cuda" and not importlib.import_module(name).device_count():
         pytest.skip("there is no CUDA device")
-    if name == "bmrm.petsc" and not os.environ.get("BMRM_REQUIRE_PETSC"):
-        pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
+    needed = {"bmrm.petsc": "petsc4py", "bmrm.distributed": "mpi4py"}.get(".".join(name.split(".")[:2]))
+    if needed and not os.environ.get("BMRM_REQUIRE_PETSC"):
+        pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).failed == 0

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpi
 import pytest
 
 import bmrm
@@ -24,6 +25,15 @@ def run(name, folder):
         text=True,
         timeout=120,
     )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def run_on_ranks(name, folder, ranks=2):
+    """Output of an example on several ranks of MPI."""
+    if not os.environ.get("BMRM_REQUIRE_PETSC"):
+        pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
+    done = mpi.run(ranks, EXAMPLES / name, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -102,6 +112,20 @@ def test_demo_checks_both_of_its_certificates(tmp_path):
     if not all(command.exists() for command in commands):
         pytest.skip("the commands are not installed beside this Python; `make test` installs them")
     assert run("demo.py", tmp_path).endswith("Both certificates hold.\n")
+
+
+def test_petscs_krylov_methods_agree_with_bmrm(tmp_path):
+    out = run_on_ranks("petsc_ridge.py", tmp_path)
+    assert number(r"LSQR against bmrm: (\S+)", out) < 1e-4
+    assert number(r"CG against bmrm: (\S+)", out) < 1e-4
+    assert "bmrm: converged" in out
+
+
+def test_petscs_tao_trains_on_the_resident_matrix(tmp_path):
+    out = run_on_ranks("petsc_tao.py", tmp_path)
+    for method in ("bmrm", "blmvm"):
+        assert 0.0 <= number(rf"TAO {method}: at most (\S+) above", out) < 1e-5
+    assert 0 < number(r"TAO owlqn: keeps (\S+) of", out) < 60
 
 
 def test_every_example_is_run_here():

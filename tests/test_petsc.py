@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +11,16 @@ import scipy.sparse as sp
 if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
 
+import mpi
 from petsc4py import PETSc
 
-import bmrm.petsc
+import bmrm
+import bmrm.petsc.bridge
+import bmrm.petsc.mat
 from bmrm import _cpu
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.petsc import resident_mat
+from bmrm.petsc import normal_mat, options, resident_mat, solve, weights
 from bmrm.resident import Resident
 
 M, D = 60, 23
@@ -90,7 +92,9 @@ def test_a_small_matrix_is_on_the_cpu(rng, device):
 
 
 def test_an_unknown_device():
-    with pytest.raises(ParameterError, match="device: found 'abacus', expected one of auto, cpu, cuda"):
+    with pytest.raises(
+        ParameterError, match="device: found 'abacus', expected one of auto, cpu, cuda, cuda:N"
+    ):
         resident_mat(sparse(), device="abacus")
 
 
@@ -98,7 +102,7 @@ def test_a_gpu_that_is_not_there():
     code = """
 import numpy as np
 from bmrm.errors import BmrmError
-from bmrm.petsc import resident_mat
+from bmrm.petsc import normal_mat, options, resident_mat, solve, weights
 try:
     resident_mat(np.eye(3), device="cuda")
 except BmrmError as error:
@@ -160,7 +164,7 @@ def test_ridge_regression_by_ksp_lsqr(rng):
 
 def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
     """A PETSc matrix on a resident matrix that is none."""
-    monkeypatch.setattr(bmrm.petsc, "resident", lambda X, **options: Resident(matrix, "cpu", 0.0))
+    monkeypatch.setattr(bmrm.petsc.mat, "resident", lambda X, **options: Resident(matrix, "cpu", 0.0))
     return resident_mat(sparse())
 
 
@@ -224,40 +228,295 @@ def test_other_scalars_are_refused(monkeypatch):
         resident_mat(sparse())
 
 
-TWO_RANKS = """
-import sys
-import numpy as np
-from petsc4py import PETSc
-from bmrm.errors import ParameterError
-from bmrm.petsc import resident_mat
+@pytest.mark.parametrize("form", [lambda X: X, lambda X: X.toarray()], ids=["sparse", "dense"])
+@pytest.mark.parametrize("kind", ["NORM_1", "NORM_FROBENIUS", "NORM_INFINITY"])
+def test_norms_agree_with_petsc(form, kind):
+    X = sparse()
+    stored = PETSc.Mat().createAIJ(X.shape, csr=(X.indptr, X.indices, X.data), comm=PETSc.COMM_SELF)
+    which = getattr(PETSc.NormType, kind)
+    assert resident_mat(form(X)).norm(which) == pytest.approx(stored.norm(which), rel=1e-14)
 
-rank = PETSc.COMM_WORLD.getRank()
+
+def test_another_norm_is_refused():
+    with pytest.raises(PETSc.Error) as raised:
+        resident_mat(sparse()).norm(PETSc.NormType.NORM_2)
+    assert isinstance(first_cause(raised.value), ParameterError)
+
+
+def test_a_duplicate_shares_the_resident_matrix(rng):
+    X = sparse()
+    A = resident_mat(X)
+    twin = A.duplicate(copy=True)
+    assert twin.getPythonContext().matrix is A.getPythonContext().matrix
+    A.destroy()
+    w = rng.standard_normal(D)
+    _, margins = twin.createVecs()
+    twin.mult(vec(w), margins)
+    np.testing.assert_allclose(margins.getArray(), X @ w, rtol=1e-13, atol=1e-13)
+
+
+def test_the_view_says_where_the_matrix_is(capfd):
+    A = resident_mat(sparse())
+    A.view()
+    normal_mat(A, shift=2.0).view()
+    PETSc.Viewer.STDOUT(PETSc.COMM_SELF).flush()
+    shown = capfd.readouterr().out
+    assert f"resident on cpu: {A.getPythonContext().matrix.nnz} values" in shown
+    assert "X'X + 2 I of X resident on cpu" in shown
+
+
+def test_normal_matrix_and_its_diagonal(rng):
+    X, u = sparse(), rng.standard_normal(D)
+    N = normal_mat(resident_mat(X), shift=0.5)
+    y = N.createVecLeft()
+    expected = (X.T @ X).toarray() + 0.5 * np.eye(D)
+    for product in (N.mult, N.multTranspose, N.duplicate().mult):
+        product(vec(u), y)
+        np.testing.assert_allclose(y.getArray(), expected @ u, rtol=1e-12)
+    np.testing.assert_allclose(N.getDiagonal().getArray(), expected.diagonal(), rtol=1e-13)
+
+
+def test_petscs_own_normal_matrix_works_too(rng):
+    X, u = sparse(), rng.standard_normal(D)
+    N = PETSc.Mat().createNormal(resident_mat(X))
+    y = N.createVecLeft()
+    N.mult(vec(u), y)
+    np.testing.assert_allclose(y.getArray(), X.T @ (X @ u), rtol=1e-12, atol=1e-12)
+
+
+def test_the_normal_matrix_is_of_a_resident_one():
+    A = PETSc.Mat().createConstantDiagonal((3, 3), 1.0, comm=PETSc.COMM_SELF)
+    with pytest.raises(ParameterError, match="expected one of resident_mat"):
+        normal_mat(A)
+
+
+@pytest.mark.parametrize("method", ["cg", "cgls", "lsqr"])
+def test_krylov_methods_with_the_diagonal_as_preconditioner(rng, method):
+    X, y, lam = sparse(), rng.standard_normal(M), 0.3
+    A = resident_mat(X)
+    N = normal_mat(A, shift=lam if method == "cg" else 0.0)
+    ksp = PETSc.KSP().create(PETSc.COMM_SELF)
+    ksp.setType(method)
+    ksp.setOperators(N if method == "cg" else A, N)
+    ksp.getPC().setType("none" if method == "cgls" else "jacobi")
+    ksp.setTolerances(rtol=1e-12, max_it=500)
+    w, rhs = A.createVecRight(), A.createVecRight()
+    A.multTranspose(vec(y), rhs)
+    ksp.solve(rhs if method == "cg" else vec(y), w)
+    assert ksp.getConvergedReason() > 0
+    if method == "cg":
+        expected = np.linalg.solve((X.T @ X).toarray() + lam * np.eye(D), X.T @ y)
+    else:
+        expected = np.linalg.lstsq(X.toarray(), y, rcond=None)[0]
+    np.testing.assert_allclose(w.getArray(), expected, rtol=1e-6, atol=1e-9)
+
+
+class SinglePrecision:
+    """A vector of a PETSc built in single precision, as far as the bridge looks at one."""
+
+    handle = 0
+
+    def __init__(self, values):
+        self.values, self.lent = np.asarray(values, np.float32), 0
+
+    @property
+    def buffer_r(self):
+        return self
+
+    buffer_w = buffer_r
+
+    def __enter__(self):
+        self.lent += 1
+        return self.values
+
+    def __exit__(self, *_):
+        self.lent -= 1
+
+
+def test_single_precision_vectors_are_converted_once_each_way():
+    x, y = SinglePrecision([1.0, 2.0]), SinglePrecision([0.0, 0.0, 0.0])
+    with bmrm.petsc.bridge.lent(x, y) as (source, target):
+        assert (source.dtype, target.dtype) == (np.float64, np.float64)
+        assert (x.lent, y.lent) == (1, 1)
+        target[:] = [source.sum(), 4.0, 5.0]
+    np.testing.assert_array_equal(y.values, np.float32([3.0, 4.0, 5.0]))
+    assert (x.lent, y.lent) == (0, 0)
+
+
+def test_a_failure_in_single_precision_leaves_the_output_as_it_was():
+    x, y = SinglePrecision([1.0]), SinglePrecision([7.0])
+
+    def failing_product():
+        with bmrm.petsc.bridge.lent(x, y) as (_, target):
+            target[:] = 1.0
+            raise FloatingPointError
+
+    with pytest.raises(FloatingPointError):
+        failing_product()
+    assert (y.values.tolist(), x.lent, y.lent) == ([7.0], 0, 0)
+
+
+def labelled() -> tuple[sp.csr_array, np.ndarray]:
+    X = sparse()
+    return X, np.where(np.arange(M) % 2, 1.0, -1.0)
+
+
+def as_aij(X: sp.csr_array) -> "PETSc.Mat":
+    return PETSc.Mat().createAIJ(X.shape, csr=(X.indptr, X.indices, X.data), comm=PETSc.COMM_SELF)
+
+
+def as_dense(X: sp.csr_array) -> "PETSc.Mat":
+    return PETSc.Mat().createDense(X.shape, array=X.toarray(order="F"), comm=PETSc.COMM_SELF)
+
+
+@pytest.mark.parametrize("made", [as_aij, as_dense])
+def test_solve_takes_petsc_matrices_and_vectors(made):
+    X, y = labelled()
+    expected = bmrm.solve(X, y, lam=0.1)
+    result = bmrm.solve(made(X), vec(y), lam=0.1)
+    np.testing.assert_allclose(result.w, expected.w, rtol=1e-12)
+    w, result = solve(made(X), vec(y), lam=0.1)
+    np.testing.assert_array_equal(w.getArray(), result.w)
+    assert (result.n_samples, result.n_features) == X.shape
+
+
+def test_a_dense_matrix_is_not_left_locked():
+    X, y = labelled()
+    A = as_dense(X)
+    bmrm.solve(A, vec(y), lam=0.1)
+    A.zeroEntries()
+    assert A.norm() == 0.0
+
+
+def test_other_petsc_matrices_are_refused():
+    A = PETSc.Mat().createConstantDiagonal((3, 3), 1.0, comm=PETSc.COMM_SELF)
+    with pytest.raises(ParameterError, match="type constantdiagonal, expected AIJ or dense"):
+        bmrm.solve(A, vec(np.ones(3)))
+
+
+def test_labels_that_are_not_spread_as_the_rows():
+    X, y = labelled()
+    with pytest.raises(ParameterError, match="found 59 labels on a rank that holds 60 rows"):
+        bmrm.solve(as_aij(X), vec(y[1:]))
+
+
+def test_weights_of_several_classes_are_no_vector():
+    mat = PETSc.Mat().createDense((2, 2), array=np.eye(2), comm=PETSc.COMM_SELF)
+    with pytest.raises(ParameterError, match="loss softmax: its weights are a matrix"):
+        bmrm.petsc.solve(mat, loss="softmax")
+
+
+def test_weights_for_another_matrix():
+    with pytest.raises(ParameterError, match="found 23 columns, expected 5"):
+        weights(np.ones(5), as_aij(sparse()))
+
+
+@pytest.fixture
+def database():
+    """PETSc's options database, left as it was found."""
+    found = PETSc.Options()
+    before = dict(found.getAll())
+    yield found
+    for name in set(found.getAll()) - set(before):
+        found.delValue(name)
+
+
+def test_options_of_the_database_win_over_keywords(database):
+    for name, value in {
+        "loss": "quantile",
+        "tau": 0.9,
+        "lambda": 0.01,
+        "intercept": None,
+        "cuts_per_pass": "auto",
+        "max_iter": 7,
+    }.items():
+        database[f"bmrm_{name}"] = value
+    assert options() == {
+        "loss": "quantile",
+        "tau": 0.9,
+        "lam": 0.01,
+        "fit_intercept": True,
+        "cuts_per_pass": "auto",
+        "max_iter": 7,
+    }
+    X, y = labelled()
+    result = solve(as_aij(X), vec(y), loss="hinge", lam=5.0).result
+    assert (result.loss.name, result.loss.params, result.lam) == ("quantile", {"tau": 0.9}, 0.01)
+
+
+def test_an_option_that_there_is_not(database):
+    database["other_lamda"] = 1.0
+    with pytest.raises(ParameterError, match="-other_lamda: found no such option"):
+        options("other_")
+
+
+def test_an_option_that_is_no_number(database):
+    database["other_lambda"] = "much"
+    with pytest.raises(ParameterError, match="-other_lambda: found 'much', expected a number"):
+        options("other_")
+
+
+SEVERAL_RANKS = """
+import numpy as np
+import scipy.sparse as sp
+from petsc4py import PETSc
+import bmrm
+from bmrm.errors import ParameterError
+from bmrm.petsc import normal_mat, resident_mat, solve
+
+world = PETSc.COMM_WORLD
+rank, size = world.getRank(), world.getSize()
+rng = np.random.default_rng(5)
+m, d = 40, 17
+X = sp.random_array((m, d), density=0.3, format="csr", rng=rng)
+y = np.where(np.arange(m) % 3, 1.0, -1.0)
+w, r = rng.standard_normal(d), rng.standard_normal(m)
+first, last = (m * k // size for k in (rank, rank + 1))
+
+A = resident_mat(X[first:last], comm=world)
+right, left = A.createVecs()
+out_right, out_left = A.createVecs()
+(low, high), (top, bottom) = right.getOwnershipRange(), left.getOwnershipRange()
+assert (top, bottom) == (first, last)
+right.setArray(w[low:high])
+left.setArray(r[first:last])
+A.mult(right, out_left)
+np.testing.assert_allclose(out_left.getArray(), (X @ w)[first:last], rtol=1e-12, atol=1e-12)
+A.multTranspose(left, out_right)
+np.testing.assert_allclose(out_right.getArray(), (X.T @ r)[low:high], rtol=1e-12, atol=1e-12)
+A.multTransposeAdd(left, right, out_right)
+np.testing.assert_allclose(out_right.getArray(), (X.T @ r + w)[low:high], rtol=1e-12, atol=1e-12)
+N = normal_mat(A, shift=0.25)
+N.mult(right, out_right)
+np.testing.assert_allclose(out_right.getArray(), (X.T @ (X @ w) + 0.25 * w)[low:high], rtol=1e-12)
+np.testing.assert_allclose(
+    N.getDiagonal().getArray(), ((X * X).sum(axis=0) + 0.25)[low:high], rtol=1e-12
+)
+
+rows = X[first:last]
+stored = PETSc.Mat().createAIJ(
+    ((last - first, m), (high - low, d)), csr=(rows.indptr, rows.indices, rows.data), comm=world
+)
+for kind in (PETSc.NormType.NORM_1, PETSc.NormType.NORM_FROBENIUS, PETSc.NormType.NORM_INFINITY):
+    np.testing.assert_allclose(A.norm(kind), stored.norm(kind), rtol=1e-13)
+labels = stored.createVecLeft()
+labels.setArray(y[first:last])
+weights, result = solve(stored, labels, lam=0.05, tol=1e-8)
+alone = bmrm.solve(X, y, lam=0.05, tol=1e-8)
+assert abs(result.objective - alone.objective) <= result.gap + alone.gap
+np.testing.assert_allclose(weights.getArray(), result.w[low:high])
+
 try:
-    resident_mat(np.eye(3), comm=PETSc.COMM_WORLD)
+    resident_mat(np.ones((2, 3 + rank)), comm=world)
 except ParameterError as error:
-    assert "found 2 ranks" in str(error), error
+    assert f"found 3 columns on one rank and {2 + size} on another" in str(error), error
 else:
-    sys.exit("a communicator of two ranks was taken")
-A = resident_mat(np.full((2, 3), rank + 1.0))
-w, margins = A.createVecs()
-w.set(1.0)
-A.mult(w, margins)
-total = PETSc.Vec().createMPI((1, PETSc.DECIDE))
-total.set(margins.sum())
-assert total.sum() == 18.0, total.sum()
+    raise SystemExit("matrices of different widths were put together")
 PETSc.Sys.Print("ranks agree")
 """
 
 
-def test_each_rank_of_a_parallel_run_has_its_own_matrix(tmp_path):
-    mpiexec = Path(sys.executable).with_name("mpiexec")
-    program = tmp_path / "two_ranks.py"
-    program.write_text(TWO_RANKS)
-    done = subprocess.run(
-        [mpiexec, "-n", "2", sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.mark.parametrize("ranks", [3])
+def test_matrices_on_several_ranks(tmp_path, ranks):
+    done = mpi.run(ranks, mpi.script(tmp_path, SEVERAL_RANKS))
     assert (done.returncode, done.stdout.strip()) == (0, "ranks agree"), done.stderr

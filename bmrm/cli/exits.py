@@ -73,25 +73,30 @@ def run(program: str, body: Callable[[Sequence[str]], int], argv: Sequence[str])
                 code = stop.code if isinstance(stop.code, int) else Exit.OK
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except (Exception, KeyboardInterrupt) as error:
+        return explain(program, error, argv)
+
+
+def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
+    """Say in one line on stderr what went wrong, and return the exit code."""
+    if isinstance(error, KeyboardInterrupt):
         return _complain(program, "interrupted, nothing written", Exit.INTERRUPTED)
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         _drop_stdout()
         return Exit.FAILURE
-    except BmrmError as error:
+    if isinstance(error, BmrmError):
         return _complain(program, str(error), error.exit_code)
-    except OSError as error:
+    if isinstance(error, OSError):
         _drop_stdout()  # it may be what is full: the interpreter's last flush must not fail once more
         return _complain(program, _os_error_text(error), Exit.FAILURE)
-    except MemoryError:
+    if isinstance(error, MemoryError):
         return _complain(program, "out of memory; --dry-run tells what the data will take", Exit.FAILURE)
-    except Exception as error:
-        if "--verbose" in argv:
-            import traceback
+    if "--verbose" in argv:
+        import traceback
 
-            traceback.print_exc()
-        text = f"unexpected {type(error).__name__}: {error} (--verbose shows the traceback)"
-        return _complain(program, text, Exit.FAILURE)
+        traceback.print_exception(error)
+    text = f"unexpected {type(error).__name__}: {error} (--verbose shows the traceback)"
+    return _complain(program, text, Exit.FAILURE)
 
 
 def _version(program: str) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from bmrm import losses, regularizers
 from bmrm.cli.loading import model_of, numbers, read_costs
 from bmrm.errors import DataError, ParameterError
+from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
 from bmrm.labels import encode
@@ -85,20 +86,29 @@ def check(options: TrainOptions) -> None:
 
 def labels(options: TrainOptions, y: Any, rows: int) -> tuple[float, ...] | None:
     """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
-    classes = encode(y, rows, make_loss(options))[1]
-    found = None if classes is None else tuple(map(float, classes))
+    found = encode(y, rows, make_loss(options))[1]
+    return exportable(options, found)
+
+
+def exportable(options: TrainOptions, found: np.ndarray[Any, Any] | None) -> tuple[float, ...] | None:
+    """Return classes as a model has them; raise where they do not suit the export that is wanted."""
+    classes = None if found is None else tuple(map(float, found))
     if options.export == "liblinear":
-        check_exportable(options.loss, found)
-    return found
+        check_exportable(options.loss, classes)
+    return classes
 
 
 def fit(
-    options: TrainOptions, dataset: Dataset, *, warm: Model | None, callback: Callable[[Progress], bool]
+    options: TrainOptions,
+    dataset: Dataset,
+    *,
+    warm: Model | Checkpoint | None,
+    callback: Callable[[Progress], bool],
 ) -> Result:
     """Train with the command line's options."""
     from bmrm.training import solve
 
-    start = None if warm is None else _start(options, warm, dataset.shape[1])
+    start = _start(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
     return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options, dataset.shape[1]))
 
 
@@ -121,11 +131,25 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
     return np.concatenate([model.w, np.zeros((missing, *model.w.shape[1:]))])
 
 
+def problem(options: TrainOptions, dataset: Dataset, blocks: int) -> Problem:
+    """Tell what the cuts of a checkpoint bound."""
+    penalised = options.bias > 0
+    return Problem(
+        n_samples=dataset.shape[0],
+        nnz=dataset.nnz,
+        blocks=blocks,
+        free_intercept=options.intercept or losses.LOSSES[options.loss].needs_intercept,
+        intercept_scaling=options.bias if penalised else None,
+    )
+
+
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
+    from bmrm.training import parts_of
+
     loss = make_loss(options)
-    classes = labels(options, dataset.y, dataset.shape[0])
-    coded = encode(dataset.y, dataset.shape[0], loss)[0]
+    coded, found = parts_of(dataset).labels(loss)
+    classes = exportable(options, found)
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
     arguments = penalty_arguments(options, dataset.shape[1])
     arguments["prior"] = arguments["prior"] and arguments["prior"].w

@@ -15,7 +15,9 @@ from bmrm.errors import DataError
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.dataset import Dataset
+    from bmrm.distributed import Group
     from bmrm.io import Data
+    from bmrm.io.checkpoint import Checkpoint
     from bmrm.io.model import Model
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
@@ -40,8 +42,10 @@ def read(options: TrainOptions) -> Data:
         )
 
 
-def load(options: TrainOptions) -> tuple[Data, Dataset]:
-    """Read the data and make it resident."""
+def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
+    """Read the data and make it resident; on several ranks, each its rows."""
+    if group is not None:
+        return _load_rows(options, group)
     from bmrm.dataset import Dataset
 
     data = read(options)
@@ -61,6 +65,36 @@ def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
         "device": options.device,
         "threads": options.threads,
     }
+
+
+def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
+    from bmrm.distributed import Shard, read_rows
+
+    with reading(options.data):
+        data, first, total = read_rows(
+            options.data,
+            group,
+            n_features=options.n_features,
+            zero_based=ZERO_BASED[options.zero_based],
+            dtype=options.dtype,
+            threads=options.threads,
+        )
+    began = time.perf_counter()
+    with group.together():
+        weights = numbers(options.sample_weight, total, "weight", "rows")
+    with logged(options.verbose):
+        dataset = Shard(
+            data.X,
+            data.y,
+            comm=group,
+            sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
+            class_weight=options.class_weight,
+            device=options.device,
+            threads=options.threads,
+            tol=options.tol,
+        )
+    data.seconds["resident"] = time.perf_counter() - began
+    return data, dataset
 
 
 def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[np.float64] | None:
@@ -116,3 +150,13 @@ def model_of(path: str | None) -> Model | None:
 
     with reading(path):
         return Model.load(path)
+
+
+def warm_start(options: TrainOptions) -> Model | Checkpoint | None:
+    """Load the model to start from, or the checkpoint to go on from."""
+    if options.resume is None:
+        return model_of(options.warm_start)
+    from bmrm.io.checkpoint import Checkpoint
+
+    with reading(options.resume):
+        return Checkpoint.load(options.resume)

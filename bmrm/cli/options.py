@@ -47,6 +47,7 @@ class TrainOptions:
     cuts_per_pass: int | str = "auto"
     max_cuts: int | None = None
     warm_start: str | None = None
+    resume: str | None = None
     folds: int | None = None
     select: bool = False
     lambdas: tuple[float, ...] | None = None
@@ -95,10 +96,11 @@ class TrainOptions:
 
 
 # Each pair says one thing in two ways: the command line's choice drops the configuration file's other one.
-_EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose")]
-_WITHOUT_FOLDS = ("warm_start", "checkpoint", "log_jsonl")
+_EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose"), ("warm_start", "resume")]
+_WITHOUT_FOLDS = ("warm_start", "resume", "checkpoint", "log_jsonl")
 _FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
-    name: f"--{name}" for name in ("bias", "intercept", "quiet", "verbose")
+    name: f"--{name.replace('_', '-')}"
+    for name in ("bias", "intercept", "quiet", "verbose", "warm_start", "resume")
 }
 
 
@@ -194,7 +196,11 @@ def build_parser() -> Parser:
         description="Train a regularised linear model and certify how far from optimal it can be.",
         epilog=epilog(TRAIN_MEANINGS),
     )
-    parser.add_argument("data", metavar="DATA", help="SVMlight text (or .gz .bz2 .xz .zst), .npz; - is stdin")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        help="SVMlight text (or .gz .bz2 .xz .zst), .npz; - is stdin; with mpiexec also a pattern",
+    )
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", help="file to write (default: DATA.model in the current folder)"
     )
@@ -265,6 +271,7 @@ def build_parser() -> Parser:
     )
     _add(solver, "--max-cuts", type=integer(2), metavar="N", help="cutting planes kept; bounds the memory")
     _add(solver, "--warm-start", metavar="MODEL", help="start from this model")
+    _add(solver, "--resume", metavar="FILE", help="go on from a checkpoint of the same problem")
 
     choice = parser.add_argument_group("cross validation")
     _add(
@@ -294,7 +301,7 @@ def build_parser() -> Parser:
         "--metric",
         choices=[
             *("accuracy", "auc", "mse", "mae", "deviance", "macro_f1", "micro_f1", "hamming_loss"),
-            *("average_precision", "ranking_loss", "one_error", "loss"),
+            *("average_precision", "ranking_loss", "one_error", "ndcg", "mrr", "pairwise_error", "loss"),
         ],
         metavar="NAME",
         help="score of a fold: %(choices)s (default: the first that suits the loss)",
@@ -324,7 +331,12 @@ def build_parser() -> Parser:
     output = parser.add_argument_group("output")
     _add(output, "--export", choices=["liblinear"], help="write MODEL as LIBLINEAR's text instead")
     _add(output, "--plot", metavar="FILE", help="draw the scores over lambda: .png, .pdf, .svg, ...")
-    _add(output, "--checkpoint", metavar="FILE", help="keep the best model so far here while training")
+    _add(
+        output,
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the best model so far, and the cuts, here while training",
+    )
     _add(output, "--allow-unconverged", action="store_true", help="exit 0 also when a limit was hit")
     _add(output, "--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
     _add(output, "--log-jsonl", metavar="FILE", help="write one JSON line per iteration")

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 from bmrm.cli.units import time_text
 
 if TYPE_CHECKING:
+    from bmrm.distributed import Group
     from bmrm.result import Progress
 
 SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
 SHOW_EVERY = 0.1
 CHECKPOINT_EVERY = 5.0
+CHECKPOINT_SHARE = 0.05  # of the time, at most, goes into checkpoints
 
 
 class Interrupts:
@@ -150,13 +152,15 @@ class Observer:
         *,
         log: TextIO | None = None,
         checkpoint: Callable[[Progress], None] | None = None,
+        group: Group | None = None,
     ) -> None:
         self._line = line
         self._interrupts = interrupts
         self._log_file = log
         self._log_works = log is not None
         self._checkpoint = checkpoint
-        self._saved_at = -float("inf")
+        self._group = group
+        self._save_next = -float("inf")
         self.failure: OSError | None = None
 
     def __call__(self, state: Progress) -> bool:
@@ -165,12 +169,18 @@ class Observer:
             self._line.update(lambda: _line(state))
         with self.keeping_failure():
             self._write_log(state)
-        now = time.monotonic()
-        if self._checkpoint is not None and now - self._saved_at >= CHECKPOINT_EVERY:
-            self._saved_at = now
+        if self._checkpoint is not None and self._is_due():
+            began = time.monotonic()
             with self.keeping_failure(), self._interrupts.shielded():
                 self._checkpoint(state)
+            took = time.monotonic() - began
+            self._save_next = began + max(CHECKPOINT_EVERY, took / CHECKPOINT_SHARE)
         return self._interrupts.requested
+
+    def _is_due(self) -> bool:
+        """Whether it is time to write; all ranks have parts of a checkpoint, so the first decides."""
+        due = time.monotonic() >= self._save_next
+        return due if self._group is None else bool(self._group.everyones(due)[0])
 
     def close(self) -> None:
         """Leave the terminal and the log as they should be when training is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import sys
 import time
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import Exit, run, shown
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, leave, start_driver
+from bmrm.cli.launch import launched
 from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.cli.progress import Interrupts, Observer
+    from bmrm.dataset import Dataset
+    from bmrm.distributed import Group
     from bmrm.io import Data
-    from bmrm.io.model import Model
     from bmrm.result import Progress, Result
 
 PROGRAM = "bmrm-train"
@@ -36,20 +39,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-train --help`` lists them.
     """
+    words = sys.argv[1:] if argv is None else list(argv)
+    if launched():
+        from bmrm.cli.ranks import run_on_ranks
+
+        return run_on_ranks(PROGRAM, train, words)
     if argv is not None:
-        return run(PROGRAM, train, list(argv))
-    words = sys.argv[1:]
+        return run(PROGRAM, train, words)
     if asks_for_gpu(words):
         start_driver()
     return leave(run(PROGRAM, train, words))
 
 
-def train(argv: Sequence[str]) -> int:
-    """Do what the command line says and return the exit code."""
+def train(argv: Sequence[str], group: Group | None = None) -> int:
+    """Do what the command line says, on the ranks of a group if there is one, and return the exit code."""
+    from bmrm.cli import ranks
     from bmrm.cli.options import parse
     from bmrm.cli.progress import Interrupts
 
     options = parse(argv)
+    if group is not None:
+        ranks.check(options)
     with Interrupts() as interrupts:
         if options.dry_run:
             from bmrm.cli.dryrun import dry_run
@@ -61,50 +71,91 @@ def train(argv: Sequence[str]) -> int:
             return select_and_train(options, interrupts)
         if options.folds is not None:
             return _cross_validate(options)
-        return _train(options, interrupts)
+        return _train(options, interrupts, group)
 
 
-def _train(options: TrainOptions, interrupts: Interrupts) -> int:
-    from bmrm.cli.fitting import check, fit, snapshots
-    from bmrm.cli.loading import load, model_of
+def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
+    from bmrm.cli.fitting import check, fit
+    from bmrm.cli.loading import load, warm_start
+    from bmrm.cli.ranks import together
 
     started = time.perf_counter()
-    path = model_path(options)
-    check(options)
-    warm = model_of(options.warm_start)
+    path = model_path(options, group)
+    with together(group):
+        check(options)
+        warm = warm_start(options)
     if options.device == "auto" and is_large(options.data):
         start_driver()
-    data, dataset = load(options)
-    snapshot = snapshots(options, data, dataset)
+    data, dataset = load(options, group)
+    checkpoint = _checkpoint(options, data, dataset, group)
     loaded = time.perf_counter()
     with interrupts.awaited():
-        with contextlib.closing(_observer(options, interrupts, snapshot)) as observer:
+        with contextlib.closing(_observer(options, interrupts, checkpoint, group)) as observer:
             result = fit(options, dataset, warm=warm, callback=observer)
         trained = time.perf_counter()
         with interrupts.shielded():
-            _save(result, options, path, data, observer)
+            _save(result, options, path, data, observer, checkpoint, group)
     written = time.perf_counter()
     seconds = {f"load.{part}": value for part, value in data.seconds.items()}
     seconds |= {"load": loaded - started}
     seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
     seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
     report(result, options, path, seconds)
-    if observer.failure is not None:
-        raise observer.failure
+    with together(group):
+        if observer.failure is not None:
+            raise observer.failure
     return exit_code([result.status], options)
 
 
-def _save(result: Result, options: TrainOptions, path: str, data: Data, observer: Observer) -> None:
+def _checkpoint(
+    options: TrainOptions, data: Data, dataset: Dataset, group: Group | None
+) -> Callable[[Progress | Result], None] | None:
+    """Return a function that writes the checkpoint; every rank calls it, for each has some of the cuts."""
+    from bmrm.cli.fitting import problem, snapshots
+    from bmrm.cli.ranks import is_first
+    from bmrm.io.checkpoint import save
+    from bmrm.io.model import Model
+    from bmrm.result import Result
+
+    snapshot = snapshots(options, data, dataset)  # also without a checkpoint: bad labels are told early
+    path = options.checkpoint
+    if path is None:
+        return None
+
+    def write(state: Progress | Result) -> None:
+        cuts = state.bundle.working()
+        if is_first(group):
+            if isinstance(state, Result):
+                model = Model.from_result(state, zero_based=data.zero_based)
+            else:
+                model = snapshot(state)
+            save(path, model, problem(options, dataset, state.bundle.groups), cuts)
+
+    return write
+
+
+def _save(
+    result: Result,
+    options: TrainOptions,
+    path: str,
+    data: Data,
+    observer: Observer,
+    checkpoint: Callable[[Progress | Result], None] | None,
+    group: Group | None,
+) -> None:
+    from bmrm.cli.ranks import is_first, together
     from bmrm.io.model import Model
 
-    model = Model.from_result(result, zero_based=data.zero_based)
-    if options.checkpoint is not None:
+    if checkpoint is not None:
         with observer.keeping_failure():  # first, in case MODEL's disk is full
-            model.save(options.checkpoint)
-    if options.export == "liblinear":
-        model.export_liblinear(path)
-    else:
-        model.save(path)
+            checkpoint(result)
+    with together(group):
+        if is_first(group):
+            model = Model.from_result(result, zero_based=data.zero_based)
+            if options.export == "liblinear":
+                model.export_liblinear(path)
+            else:
+                model.save(path)
 
 
 def _cross_validate(options: TrainOptions) -> int:
@@ -124,35 +175,48 @@ def _cross_validate(options: TrainOptions) -> int:
     return exit_code([result.status for result in found.results], options)
 
 
-def model_path(options: TrainOptions) -> str:
+def model_path(options: TrainOptions, group: Group | None = None) -> str:
     """Settle where the model goes; find out now, not after an hour, that it cannot be written."""
+    from bmrm.cli.ranks import is_first, together
     from bmrm.io.atomic import check_writable
 
     path = options.model
     if path is None:
         if options.data == "-":
             raise ParameterError("DATA is stdin: name the MODEL")
+        if group is not None and not os.path.exists(options.data) and glob.has_magic(options.data):
+            raise ParameterError("DATA is a pattern: name the MODEL")
         path = os.path.basename(options.data) + ".model"
-    for output in filter(None, (path, options.checkpoint, options.log_jsonl, options.plot)):
-        check_writable(output)
-        with contextlib.suppress(OSError):
-            if os.path.samefile(output, options.data):
-                raise ParameterError(f"{shown(output)}: is DATA itself, choose another file to write")
+    with together(group):
+        for output in filter(None, (path, options.checkpoint, options.log_jsonl, options.plot)):
+            if is_first(group):
+                check_writable(output)
+            with contextlib.suppress(OSError):
+                if os.path.samefile(output, options.data):
+                    raise ParameterError(f"{shown(output)}: is DATA itself, choose another file to write")
     return path
 
 
 def _observer(
-    options: TrainOptions, interrupts: Interrupts, snapshot: Callable[[Progress], Model]
+    options: TrainOptions,
+    interrupts: Interrupts,
+    checkpoint: Callable[[Progress | Result], None] | None,
+    group: Group | None,
 ) -> Observer:
     """Put together what happens at each iteration."""
     from bmrm.cli.progress import Observer, ProgressLine
+    from bmrm.cli.ranks import is_first, together
 
-    checkpoint = options.checkpoint
+    log = None
+    with together(group):
+        if options.log_jsonl is not None and is_first(group):
+            log = open(options.log_jsonl, "w", encoding="utf-8")  # noqa: SIM115
     return Observer(
         ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet),
         interrupts,
-        log=None if options.log_jsonl is None else open(options.log_jsonl, "w", encoding="utf-8"),
-        checkpoint=None if checkpoint is None else lambda state: snapshot(state).save(checkpoint),
+        log=log,
+        checkpoint=checkpoint,
+        group=group,
     )
 
 

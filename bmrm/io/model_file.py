@@ -17,10 +17,12 @@ The safetensors format, https://github.com/huggingface/safetensors#format
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,16 +41,22 @@ _HEADER_LIMIT = 1 << 20  # bytes; ours take some hundred
 Vector = npt.NDArray[np.float64]
 
 
-def write(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model; see `Model.save`."""
+def write(
+    model: Model,
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, npt.NDArray[Any]] | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Write a model, see `Model.save`; with tensors and keys of the metadata beside its own."""
     from safetensors.numpy import save
 
-    tensors = {"w": np.ascontiguousarray(model.w), "intercept": np.atleast_1d(model.intercept)}
+    own = {"w": np.ascontiguousarray(model.w), "intercept": np.atleast_1d(model.intercept)}
     if isinstance(model.calibration, Isotonic):
         knots = zip(_KNOTS, (model.calibration.x, model.calibration.p), strict=True)
-        tensors |= {name: np.ascontiguousarray(values) for name, values in knots}
+        own |= {name: np.ascontiguousarray(values) for name, values in knots}
+    metadata = {_KEY: json.dumps(_document(model), allow_nan=False)}
     with atomic_write(path) as file:
-        file.write(save(tensors, metadata={_KEY: json.dumps(_document(model), allow_nan=False)}))
+        file.write(save({**(tensors or {}), **own}, metadata={**(notes or {}), **metadata}))
 
 
 def read(path: str | os.PathLike[str]) -> Model:
@@ -120,19 +128,26 @@ def _check_header(name: str) -> None:
 
 def _read_parts(name: str) -> tuple[dict[str, Any], dict[str, Vector]]:
     """Return the description and the tensors; the library checks every offset against the file's size."""
+    with opened(name) as file:
+        document = _parse_document((file.metadata() or {}).get(_KEY))
+        tensors = {}
+        for key in ("w", "intercept", *(key for key in _KNOTS if key in file.keys())):  # noqa: SIM118
+            part = file.get_slice(key)
+            if part.get_dtype() != "F64" or not 1 <= len(part.get_shape()) <= (2 if key == "w" else 1):
+                found = f"{part.get_dtype()} of shape {part.get_shape()}"
+                raise DataError(f"tensor {key!r}: found {found}, expected one F64 vector")
+            tensors[key] = file.get_tensor(key)
+        return document, tensors
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Iterator[Any]:
+    """Open a safetensors file to read parts of it."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(name, framework="np") as file:
-            document = _parse_document((file.metadata() or {}).get(_KEY))
-            tensors = {}
-            for key in ("w", "intercept", *(key for key in _KNOTS if key in file.keys())):  # noqa: SIM118
-                part = file.get_slice(key)
-                if part.get_dtype() != "F64" or not 1 <= len(part.get_shape()) <= (2 if key == "w" else 1):
-                    found = f"{part.get_dtype()} of shape {part.get_shape()}"
-                    raise DataError(f"tensor {key!r}: found {found}, expected one F64 vector")
-                tensors[key] = file.get_tensor(key)
-            return document, tensors
+            yield file
     except SafetensorError as error:
         raise DataError(f"truncated or damaged model file ({error})") from None
 

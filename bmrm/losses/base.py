@@ -138,6 +138,8 @@ class Loss(ABC):
         How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
+    by_rows : bool
+        The risk is a sum over rows, so that the rows may be on several ranks.
     """
 
     name: str

@@ -29,7 +29,11 @@ class ClassLoss(NamedLoss):
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights; margins are (m, K), row after row."""
-        return _losses.ClassRisk(self.name, y, self._classes(y), None, weights, scale, threads)
+        return self.bind(y, weights, scale, threads, self._classes(y))
+
+    def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
+        """Bind the loss to rows that need not have all of the K classes."""
+        return _losses.ClassRisk(self.name, y, K, None, weights, scale, threads)
 
     @staticmethod
     def _classes(y: Vector) -> int:
@@ -41,11 +45,9 @@ class ClassLoss(NamedLoss):
         labels = np.ascontiguousarray(y, dtype=np.float64)
         m, K = z.shape
         r = np.empty(m * K)
-        values, _ = self._bind(labels, K).cut(z.ravel(), z.ravel(), 0.0, 0.0, K * np.arange(m + 1), r)
+        bound = self.bind(labels, None, 1.0, 1, K)
+        values, _ = bound.cut(z.ravel(), z.ravel(), 0.0, 0.0, K * np.arange(m + 1), r)
         return values, r.reshape(m, K)
-
-    def _bind(self, y: Vector, K: int) -> RowRisk:
-        return _losses.ClassRisk(self.name, y, K, None, None, 1.0, 1)
 
 
 class Multiclass(ClassLoss):
@@ -78,7 +80,7 @@ class Multiclass(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="no",
+        distributed="yes",
         gpu="products",
     )
 
@@ -97,12 +99,9 @@ class Multiclass(ClassLoss):
         if self.costs is not None and len(self.costs) != K:
             raise DataError(f"costs: found {len(self.costs)} classes, expected the {K} of the labels")
 
-    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
-        """Bind the loss to labels and weights; margins are (m, K), row after row."""
-        return _losses.ClassRisk(self.name, y, self._classes(y), self.costs, weights, scale, threads)
-
-    def _bind(self, y: Vector, K: int) -> RowRisk:
-        return _losses.ClassRisk(self.name, y, K, self.costs, None, 1.0, 1)
+    def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
+        """Bind the loss to rows that need not have all of the K classes."""
+        return _losses.ClassRisk(self.name, y, K, self.costs, weights, scale, threads)
 
     def __repr__(self) -> str:
         return "Multiclass()" if self.costs is None else f"Multiclass(costs={self.costs.tolist()})"
@@ -118,7 +117,7 @@ class Softmax(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="no",
+        distributed="yes",
         gpu="products",
     )
 
@@ -149,17 +148,14 @@ class Multilabel(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="no",
+        distributed="yes",
         gpu="products",
     )
 
-    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
-        """Bind the loss to labels and weights; margins are (m, K), row after row."""
-        each = None if weights is None else np.repeat(weights, self._classes(y))
+    def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
+        """Bind the loss to rows that need not have all of the K classes."""
+        each = None if weights is None else np.repeat(weights, K)
         return _losses.Risk(_losses.names().index("hinge"), 0.0, y.ravel(), each, scale, threads)
-
-    def _bind(self, y: Vector, K: int) -> RowRisk:
-        return self.risk(y, None, 1.0, 1)
 
 
 class MultilabelRanking(ClassLoss):
@@ -176,7 +172,7 @@ class MultilabelRanking(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="no",
+        distributed="yes",
         gpu="products",
     )
 

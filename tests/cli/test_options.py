@@ -76,6 +76,8 @@ def test_every_loss_is_accepted(name):
         ("-B 1 --intercept d", "--intercept"),
         ("-q --verbose d", "--verbose"),
         ("-v 5 --checkpoint c d", "--checkpoint"),
+        ("-v 5 --resume c d", "--resume"),
+        ("--warm-start c --resume c d", "--resume"),
         ("--device abacus d", "--device"),
         ("", "DATA"),
         ("a b c", "c"),

@@ -1,0 +1,77 @@
+"""``bmrm-train`` on several ranks: one voice, one exit code.
+
+Rank 0 speaks and writes; the others compute. A failure that all ranks have is told once. One that a rank has
+alone is told by that rank, and ends the job on all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from bmrm.cli.exits import explain, run
+from bmrm.cli.launch import alone, rank
+from bmrm.errors import BmrmError, ParameterError
+
+if TYPE_CHECKING:
+    from bmrm.cli.options import TrainOptions
+    from bmrm.distributed import Group
+
+Body = Callable[[Sequence[str], "Group | None"], int]
+
+
+def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
+    """Run a command's body on every rank; return the same exit code on each."""
+
+    def guarded(words: Sequence[str]) -> int:
+        try:
+            from mpi4py import MPI
+
+            from bmrm.distributed import Group
+        except ImportError as error:
+            if alone():  # a batch system that starts every program this way
+                return body(words, None)
+            raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
+        group = Group(MPI.COMM_WORLD)
+
+        def report(error: BaseException) -> int:
+            sys.stderr = sys.__stderr__
+            return explain(f"{program}: rank {group.rank}", error, words)
+
+        group.report = report
+        with group.guarded():
+            return body(words, group)
+
+    with _muted() if rank() else contextlib.nullcontext():
+        return run(program, guarded, argv)
+
+
+@contextlib.contextmanager
+def _muted() -> Iterator[None]:
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def together(group: Group | None) -> AbstractContextManager[Any]:
+    """Make a failure of the block on any rank one of all ranks."""
+    return contextlib.nullcontext() if group is None else group.together()
+
+
+def is_first(group: Group | None) -> bool:
+    """Whether this process is the one that writes."""
+    return group is None or group.rank == 0
+
+
+def check(options: TrainOptions) -> None:
+    """Raise for options that have no meaning on several ranks."""
+    for name, given in (("dry-run", options.dry_run), ("folds", options.folds), ("cache", options.cache)):
+        if given:
+            raise ParameterError(f"--{name}: goes without MPI only; leave mpiexec out")

@@ -1,0 +1,241 @@
+"""The rows of a rank: each rank parses its own range of bytes of a text, or of several in a row.
+
+Bytes of text go with stored values, so equal ranges are equal shares of the work. A range begins behind the
+first line end in it, and ends with the line that crosses its end. Three things can only be told from all
+ranges together: whether indices start at 0, the number of columns, and whether some row has several labels;
+so the ranks tell each other before they make their matrices.
+
+What cannot be cut (a compressed file, a binary format) is read whole by every rank, which keeps its rows.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm import _svmlight
+from bmrm.distributed.group import Group
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.compressed import open_source
+from bmrm.io.csr import Csr
+from bmrm.io.data import Data
+from bmrm.io.formats import detect_format, read_other
+from bmrm.io.svmlight import join, read_text, thread_count
+from bmrm.io.text import Grammar, Parser, ZeroBased, mapped
+
+
+class Rows(NamedTuple):
+    """A run of rows of a larger whole.
+
+    Attributes
+    ----------
+    data : Data
+        The rows of this rank, with the columns of all.
+    first : int
+        Number of the first one.
+    total : int
+        Rows of all ranks.
+    """
+
+    data: Data
+    first: int
+    total: int
+
+
+def read_rows(
+    path: str | os.PathLike[str],
+    comm: Any,
+    *,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    dtype: DTypeLike = "float32",
+    threads: int | None = None,
+) -> Rows:
+    r"""Read this rank's part of a data file, or of a set of them.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that every rank can read, of any format that `bmrm.io.read_data` knows; or a pattern such as
+        ``"part-*.svm"``, whose SVMlight texts are taken one behind the other in the order of their names.
+    comm : mpi4py.MPI.Comm or PETSc.Comm
+    n_features, zero_based, dtype
+        As for `bmrm.io.read_data`.
+    threads : int, optional
+        Default: the cores that this rank does not share with others.
+
+    Returns
+    -------
+    Rows
+
+    Raises
+    ------
+    DataError, OSError, ParameterError
+        As `bmrm.io.read_data`; the same one on every rank.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from mpi4py import MPI
+    >>> folder = tempfile.mkdtemp()
+    >>> for part in range(2):
+    ...     with open(os.path.join(folder, f"part-{part}.svm"), "w") as file:
+    ...         _ = file.write(f"+1 {part + 1}:0.5\n")
+    >>> rows = read_rows(os.path.join(folder, "part-*.svm"), MPI.COMM_SELF)
+    >>> rows.data.X.to_scipy().toarray()
+    array([[0.5, 0. ],
+           [0. , 0.5]], dtype=float32)
+    """
+    group = comm if isinstance(comm, Group) else Group(comm)
+    grammar = Grammar.checked(n_features, zero_based, dtype, False, "error")
+    threads = group.cores if threads is None else thread_count(threads)
+    began = time.perf_counter()
+    with group.together():
+        paths = _paths(os.fspath(path))
+        kinds = [_cuttable(name) for name in paths]
+        if len(paths) > 1 and not all(kinds):
+            other = paths[kinds.index(False)]
+            raise DataError(f"{other}: found no plain SVMlight text, expected that of every file of a set")
+    data = _cut(paths, group, grammar, threads) if all(kinds) else _whole(paths[0], group, grammar, threads)
+    counts = group.everyones(data.X.shape[0])
+    if min(counts) == 0:
+        raise DataError(
+            f"{os.fspath(path)}: found {sum(counts)} rows, expected some for each of {group.size} ranks"
+        )
+    data.seconds = {"parse": time.perf_counter() - began}
+    return Rows(data, sum(counts[: group.rank]), sum(counts))
+
+
+def _paths(name: str) -> list[str]:
+    if name == "-":
+        raise ParameterError("DATA is stdin: several ranks need a file that each can read")
+    if os.path.exists(name) or not glob.has_magic(name):
+        return [name]
+    found = sorted(glob.glob(name))
+    if not found:
+        raise DataError(f"{name}: found no file of that pattern")
+    return found
+
+
+def _cuttable(name: str) -> bool:
+    with open_source(name) as source:
+        return source.mappable and detect_format(source) == "svmlight"
+
+
+def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data:
+    """Parse this rank's range of the bytes of all the texts."""
+    with group.together():
+        sizes = [os.stat(name).st_size for name in paths]
+    bounds = group.split(sum(sizes))
+    texts = list(
+        zip(paths, _ranges(sizes, int(bounds[group.rank]), int(bounds[group.rank + 1])), strict=True)
+    )
+
+    def parsed(*, numbered: bool) -> tuple[Parser, list[_svmlight.Parsed]]:
+        parser = Parser(paths[0], grammar, threads)
+        parts = [_parse(parser, name, *span, numbered=numbered) for name, span in texts]
+        return parser, parts or [_nothing(parser)]
+
+    with group.together():
+        try:
+            parser, parts = parsed(numbered=False)
+        except DataError:
+            # Lines are numbered from the start of a file, which only a message is worth reading for.
+            parsed(numbered=True)
+            raise
+    everyones = group.everyones((parser.max_index, parser.has_zero, parser.has_lists))
+
+    def told(parser: Parser) -> Parser:
+        parser.max_index = max(index for index, _, _ in everyones)
+        parser.has_zero = any(zero for _, zero, _ in everyones)
+        parser.has_lists = any(lists for _, _, lists in everyones)
+        return parser
+
+    with group.together():
+        try:
+            told(parser).check()
+        except DataError:
+            told(parsed(numbered=True)[0]).check()
+            raise
+        X, y, _ = join(parts, parser)
+    return Data(X, y, zero_based=parser.zero_based)
+
+
+def _ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
+    """Bytes of each text that lie in a range of all of them."""
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    return [
+        (min(max(begin - start, 0), size), min(max(end - start, 0), size))
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def _parse(parser: Parser, name: str, first: int, last: int, *, numbered: bool) -> _svmlight.Parsed:
+    """Parse the lines of a text that begin in a range of its bytes."""
+    parser.name, parser.lines = name, 0
+    if first >= last:
+        return _nothing(parser)
+    with open_source(name) as source, mapped(source, parser.threads) as text:
+        start, stop = (_line_start(text, at, source.size) for at in (first, last))
+        if numbered:
+            parser.lines = int(
+                np.count_nonzero(np.frombuffer(memoryview(text), np.uint8, start) == ord("\n"))
+            )
+        return parser.parse(text, start, max(start, stop))
+
+
+def _line_start(text: Any, at: int, size: int) -> int:
+    """Where the first line begins that does not begin before ``at``."""
+    if at == 0 or at >= size:
+        return min(at, size)
+    end = _svmlight.whole_lines(text, at - 1, 1, size)
+    return size if end < 0 else end
+
+
+def _nothing(parser: Parser) -> _svmlight.Parsed:
+    """Parse the empty text."""
+    text = np.zeros(_svmlight.PADDING, np.uint8)
+    return parser.parse(text, 0, 0)
+
+
+def _whole(name: str, group: Group, grammar: Grammar, threads: int) -> Data:
+    """Read everything and keep the rows of this rank."""
+    with group.together(), open_source(name) as source:
+        kind = detect_format(source)
+        if kind == "svmlight":
+            data = read_text(source, grammar, threads)
+        else:
+            data = read_other(source, kind, grammar)
+    X = data.X
+    rows = X.shape[0]
+    if isinstance(X, Csr):
+        # As many stored values, and the rows themselves, on each rank.
+        work = X.indptr + np.arange(rows + 1)
+        cuts = np.searchsorted(work, group.split(int(work[-1])))
+        cuts[-1] = rows
+    else:
+        cuts = group.split(rows)
+    return _slice(data, int(cuts[group.rank]), int(cuts[group.rank + 1]))
+
+
+def _slice(data: Data, first: int, last: int) -> Data:
+    X: Csr | NDArray[Any]
+    if isinstance(data.X, Csr):
+        indptr, indices, values, (_, columns) = data.X
+        start, stop = int(indptr[first]), int(indptr[last])
+        # Copies, so that the rest can go.
+        X = Csr(
+            indptr[first : last + 1] - start,
+            indices[start:stop].copy(),
+            None if values is None else values[start:stop].copy(),
+            (last - first, columns),
+        )
+    else:
+        X = data.X[first:last].copy()
+    y = None if data.y is None else data.y[first:last]
+    return Data(X, y, zero_based=data.zero_based)

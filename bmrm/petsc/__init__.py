@@ -1,0 +1,15 @@
+"""PETSc on the resident matrix: a ``Mat`` that anyone can use, and training with PETSc's objects.
+
+The module needs petsc4py (the extra ``petsc``) and is not imported by ``import bmrm``.
+"""
+
+try:
+    import petsc4py.PETSc  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"bmrm.petsc needs petsc4py, which cannot be imported: {error}") from error
+
+from bmrm.petsc.mat import normal_mat, resident_mat
+from bmrm.petsc.options import options
+from bmrm.petsc.training import Solution, solve, weights
+
+__all__ = ["Solution", "normal_mat", "options", "resident_mat", "solve", "weights"]

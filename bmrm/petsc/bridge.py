@@ -1,0 +1,145 @@
+"""The bridge: PETSc's vectors as the resident matrix takes and gives them.
+
+Four cases, none with a loop in Python:
+
+- the matrix on the CPU, vectors of doubles: their own arrays are lent, nothing is copied;
+- the matrix on a GPU, vectors on the host: the same arrays go through the matrix's pinned buffers;
+- the matrix and the vectors on a GPU: device pointers are lent, and a kernel converts where the matrix is of
+  floats; no byte crosses the bus;
+- PETSc built in single precision: one conversion on the way in and one on the way out.
+
+An array or pointer that was taken goes back when a product fails too, and so do the locks that PETSc holds on
+the input.
+
+References
+----------
+PETSc/TAO users manual, "Vectors and parallel data" (VecGetArrayRead, VecCUDAGetArray, VecLockReadPush).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from petsc4py import PETSc
+
+from bmrm import _cpu
+from bmrm.errors import BmrmError
+
+if TYPE_CHECKING:
+    from bmrm.resident import Matrix
+
+DEFAULT_STREAM = 0
+"""CUDA's default stream, on which PETSc works where nothing else is asked of it (PetscDeviceContext)."""
+
+Operator = Literal["normal", "transposed"]
+_Array: TypeAlias = npt.NDArray[np.float64]
+
+
+def check_scalars() -> None:
+    """Raise `BmrmError` where PETSc was built with scalars that the bridge cannot carry.
+
+    Indices of 64 bits need no check: no index crosses the bridge but in `bmrm.petsc.rows`, which converts.
+    """
+    kind = np.dtype(PETSc.ScalarType)
+    if kind not in (np.float64, np.float32):
+        raise BmrmError(
+            f"this PETSc was built with scalars of type {kind.name}: bmrm.petsc needs real double or single "
+            "precision (configure it with --with-scalar-type=real)"
+        )
+
+
+def share_stream(matrix: Matrix) -> None:
+    """Let a matrix on a GPU work on the stream of PETSc's vectors, so that neither need wait."""
+    if hasattr(matrix, "use_stream"):
+        matrix.use_stream(DEFAULT_STREAM)
+
+
+def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
+    """``y = X x``, or ``y = X' x`` for ``op="transposed"``, with the parts of x and y of this process.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    op : {"normal", "transposed"}
+    x, y : PETSc.Vec
+        Of the sizes that the product takes and gives; on the host, or both on the GPU of the matrix.
+    """
+    try:
+        if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
+            with _pointer(x, "r") as source, _pointer(y, "w") as target:
+                apply(op, source, target)
+        else:
+            with lent(x, y) as (source, target):
+                (matrix.matvec if op == "normal" else matrix.rmatvec)(source, target)
+    except BaseException:
+        _unlock(x)
+        raise
+
+
+@contextmanager
+def lent(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[_Array, _Array]]:
+    """Lend the array of x for reading and that of y for writing, as doubles on the host.
+
+    An array held by a local variable alone would stay out for as long as a traceback keeps the frame.
+    """
+    with x.buffer_r as source, y.buffer_w as target:
+        if target.dtype == np.float64:
+            yield source, target
+        else:
+            wide = np.empty(target.shape)
+            yield source.astype(np.float64), wide
+            target[:] = wide
+
+
+def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], None] | None:
+    """Return the product of a matrix on a GPU with vectors there; None where there is none for their type."""
+    kind = np.dtype(PETSc.ScalarType)
+    if isinstance(matrix, _cpu.Matrix):
+        return None
+    if kind == matrix.vector_dtype:
+        return matrix.apply
+    return matrix.apply_wide if kind == np.float64 else None
+
+
+def _on_gpu(vec: PETSc.Vec) -> bool:
+    return str(vec.getType()).endswith("cuda")
+
+
+class _Pointer:
+    """Memory of a vector on a device, as ``__cuda_array_interface__`` tells it."""
+
+    def __init__(self, address: int, size: int, *, readonly: bool) -> None:
+        self.__cuda_array_interface__: dict[str, Any] = {
+            "shape": (size,),
+            "typestr": np.dtype(PETSc.ScalarType).str,
+            "data": (address, readonly),
+            "version": 2,
+        }
+
+
+@contextmanager
+def _pointer(vec: PETSc.Vec, mode: str) -> Iterator[_Pointer]:
+    """Lend the device memory of a vector."""
+    address = vec.getCUDAHandle(mode)
+    try:
+        yield _Pointer(address, vec.getLocalSize(), readonly=mode == "r")
+    finally:
+        vec.restoreCUDAHandle(address, mode)
+
+
+def _unlock(x: PETSc.Vec) -> None:
+    """Take back the read locks of x.
+
+    MatMult and its kin lock x round the product, and like all of PETSc return from an error without
+    undoing what they did; petsc4py has no call for it.
+    """
+    library = ctypes.CDLL(PETSc.__file__)
+    vec, locks = ctypes.c_void_p(x.handle), ctypes.c_int64()
+    library.VecLockGet(vec, ctypes.byref(locks))
+    for _ in range(locks.value):
+        library.VecLockReadPop(vec)

@@ -1,0 +1,105 @@
+"""The solver's options from PETSc's options database, for programs that are driven by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from petsc4py import PETSc
+
+from bmrm.errors import ParameterError
+from bmrm.losses import PARAMETERS
+
+_Reader = Callable[["PETSc.Options", str], Any]
+
+
+def _text(database: PETSc.Options, name: str) -> str:
+    return str(database.getString(name))
+
+
+def _number(database: PETSc.Options, name: str) -> float:
+    return float(database.getReal(name))
+
+
+def _count(database: PETSc.Options, name: str) -> int:
+    return int(database.getInt(name))
+
+
+def _flag(database: PETSc.Options, name: str) -> bool:
+    return bool(database.getBool(name, True))
+
+
+def _cuts(database: PETSc.Options, name: str) -> int | str:
+    return "auto" if _text(database, name) == "auto" else _count(database, name)
+
+
+# Option to keyword of `bmrm.solve` and how it is read.
+_KEYWORDS: dict[str, tuple[str, _Reader]] = {
+    "loss": ("loss", _text),
+    "reg": ("reg", _text),
+    "lambda": ("lam", _number),
+    "cost": ("C", _number),
+    "class_weight": ("class_weight", _text),
+    "intercept": ("fit_intercept", _flag),
+    "penalize_intercept": ("penalize_intercept", _flag),
+    "intercept_scaling": ("intercept_scaling", _number),
+    "tol": ("tol", _number),
+    "tol_kind": ("tol_kind", _text),
+    "max_iter": ("max_iter", _count),
+    "max_time": ("max_time", _number),
+    "solver": ("solver", _text),
+    "cuts_per_pass": ("cuts_per_pass", _cuts),
+    "max_cuts": ("max_cuts", _count),
+    "device": ("device", _text),
+    "dtype": ("dtype", _text),
+    "threads": ("threads", _count),
+    "verbose": ("verbose", _count),
+    **{name: (name, _number) for name in PARAMETERS},
+}
+
+
+def options(prefix: str = "bmrm_") -> dict[str, Any]:
+    """Read keywords of `bmrm.solve` from PETSc's options database.
+
+    Parameters
+    ----------
+    prefix : str, default "bmrm_"
+        What the options begin with: ``-bmrm_loss logistic -bmrm_lambda 1e-4 -bmrm_tol 1e-6 …``. Their names
+        are those of the keywords, but ``lambda`` for ``lam``, ``cost`` for ``C`` and ``intercept`` for
+        ``fit_intercept``; the losses' parameters (``-bmrm_tau``) are among them. A flag without a value is
+        true.
+
+    Returns
+    -------
+    dict
+        What was given, nothing else.
+
+    Raises
+    ------
+    ParameterError
+        For an option under the prefix that there is not, or a value that is no number where one is expected.
+
+    Examples
+    --------
+    >>> from petsc4py import PETSc
+    >>> from bmrm.petsc import options
+    >>> database = PETSc.Options()
+    >>> database["demo_lambda"], database["demo_loss"] = 0.5, "logistic"
+    >>> options("demo_")
+    {'lam': 0.5, 'loss': 'logistic'}
+    """
+    database = PETSc.Options(prefix)
+    found: dict[str, Any] = {}
+    for name in sorted(database.getAll()):
+        if name not in _KEYWORDS:
+            raise ParameterError(
+                f"-{prefix}{name}: found no such option, expected one of {', '.join(_KEYWORDS)}"
+            )
+        keyword, read = _KEYWORDS[name]
+        try:
+            found[keyword] = read(database, name)
+        except PETSc.Error:
+            raise ParameterError(
+                f"-{prefix}{name}: found {_text(database, name)!r}, expected a number"
+            ) from None
+    return found

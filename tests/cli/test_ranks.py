@@ -1,0 +1,273 @@
+"""``mpiexec -n P bmrm-train``: one voice, the documented exit codes, and no job that hangs."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import mpi
+import numpy as np
+import pytest
+from commands import two_classes, write_svmlight
+
+if not os.environ.get("BMRM_REQUIRE_PETSC"):
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
+
+from bmrm.cli.launch import launched
+from bmrm.io.checkpoint import Checkpoint
+from bmrm.io.model import Model
+
+TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"
+SECONDS = 20.0
+"""Most that a job may take to end once a rank has failed, on a machine that is busy with other things."""
+
+
+def train(ranks, *words):
+    return mpi.run(ranks, "-c", TRAIN, *words)
+
+
+def result(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_model_is_that_of_one_process(data, folder, bmrm_train, ranks):
+    weights = folder / "weights"
+    np.savetxt(weights, np.linspace(0.5, 2.0, 60))
+    words = ["--lambda", "0.01", "--tol", "1e-6", "--sample-weight", weights, "-w1", "2", "--json", data]
+    alone = json.loads(bmrm_train(*words, "alone").out)
+    shared = result(train(ranks, *words, "shared"))
+    assert shared["objective"] == pytest.approx(alone["objective"], rel=2e-6)
+    assert shared["lower_bound"] <= alone["objective"]
+    for name in ("n_samples", "n_features", "nnz", "status"):
+        assert shared[name] == alone[name]
+    first, second = Model.load("alone"), Model.load("shared")
+    np.testing.assert_allclose(second.w, first.w, atol=1e-2)
+    assert second.classes == first.classes
+
+
+def test_several_classes(folder, bmrm_train):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((90, 7)), np.arange(90) // 30
+    write_svmlight(folder / "classes", np.round(X, 3), y)
+    (folder / "costs").write_text("0 1 4\n1 0 1\n4 1 0\n")
+    words = [
+        "--json",
+        "--loss",
+        "multiclass",
+        "--costs",
+        "costs",
+        "--bias",
+        "1",
+        "--lambda",
+        "0.01",
+        "classes",
+    ]
+    alone = json.loads(bmrm_train(*words, "alone").out)
+    shared = result(train(2, "--checkpoint", "best", *words, "shared"))
+    assert shared["objective"] == pytest.approx(alone["objective"], rel=2e-3)
+    assert shared["lower_bound"] <= alone["objective"]
+    assert Model.load("shared").classes == (0.0, 1.0, 2.0)
+    again = result(train(2, "--resume", "best", "--tol", "1e-4", *words, "again"))
+    assert again["iterations"] >= shared["iterations"]
+
+
+def test_two_runs_give_the_same_bytes(data, folder):
+    for name in ("one", "other"):
+        assert train(2, "-q", "--lambda", "0.01", data, name).returncode == 0
+    assert (folder / "one").read_bytes() == (folder / "other").read_bytes()
+
+
+def test_a_set_of_files(folder):
+    X, y = two_classes(rows=40)
+    whole = write_svmlight(folder / "whole", X, y)
+    write_svmlight(folder / "part-0", X[:3], y[:3])
+    write_svmlight(folder / "part-1", X[3:], y[3:])
+    words = ["--json", "--lambda", "0.1", "--tol", "1e-6"]
+    one, many = (result(train(2, *words, name, "model")) for name in (whole, "part-*"))
+    assert many["objective"] == pytest.approx(one["objective"], rel=2e-6)
+    done = train(2, "part-*")
+    assert (done.returncode, done.stderr) == (2, "bmrm-train: DATA is a pattern: name the MODEL\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["missing", "model"], 3, "missing: No such file or directory"),
+        (["none-*", "model"], 3, "none-*: found no file of that pattern"),
+        (["-", "model"], 2, "DATA is stdin: several ranks need a file that each can read"),
+        (["--lambda", "-1", "train.txt"], 2, "argument --lambda"),
+        (["--dry-run", "train.txt"], 2, "--dry-run: goes without MPI only"),
+        (["--cache", "train.txt"], 2, "--cache: goes without MPI only"),
+        (["-v", "3", "train.txt"], 2, "--folds: goes without MPI only"),
+        (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),
+        (["train.txt", "train.txt"], 2, "train.txt: is DATA itself"),
+        (["--checkpoint", "nowhere/best", "train.txt"], 1, "nowhere/best: No such file"),
+        (["--log-jsonl", "nowhere/log", "train.txt"], 1, "nowhere/log: No such file"),
+        (["--resume", "missing", "train.txt"], 3, "missing: No such file"),
+        (["--resume", "train.txt", "train.txt"], 3, "train.txt: not a bmrm model file"),
+        (["--device", "cuda", "train.txt"], 1, "use device='cpu'"),
+        (["--max-iter", "1", "train.txt"], 4, ""),
+    ],
+)
+def test_failures_are_told_once(data, monkeypatch, words, code, message):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = train(2, *words)
+    assert done.returncode == code, done.stderr
+    if message:
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith("bmrm-train: ")
+        assert message in done.stderr
+
+
+def test_a_bad_line_has_the_number_that_it_has_in_the_file(data):
+    with data.open("a") as file:
+        file.write("1 3:x\n")
+    done = train(2, data)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f'bmrm-train: {data}:61:3: found "3:x", expected index:value')
+    assert done.stderr.count("\n") == 1
+
+
+def test_fewer_rows_than_ranks(folder):
+    (folder / "data").write_text("1 1:1\n")
+    done = train(2, "data")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "found 1 rows, expected some for each of 2 ranks" in done.stderr
+
+
+def test_help_and_version_are_printed_once():
+    for option in ("--help", "--version"):
+        done = train(2, option)
+        assert (done.returncode, done.stdout.count("bmrm-train ")) == (0, 1)
+
+
+FAULTY = """
+import os, resource, sys
+from bmrm.cli import train
+from bmrm.cli.progress import Observer
+
+rank = int(os.environ["PMI_RANK"])
+what, words = sys.argv[1], sys.argv[2:]
+observe = Observer.__call__
+
+def fail(self, state):
+    answer = observe(self, state)
+    if rank == 1 and state.iteration == 5:
+        if what == "kill":
+            os.kill(os.getpid(), 9)
+        if what == "memory":
+            pages = int(open("/proc/self/statm").read().split()[0])
+            limit = pages * resource.getpagesize() + (64 << 20)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            bytearray(1 << 30)
+        raise OSError(5, "Input/output error", "a disk")
+    return answer
+
+Observer.__call__ = fail
+if what == "loading" and rank == 1:
+    from bmrm import _svmlight
+    def parse(*args, **keywords):
+        raise MemoryError
+    _svmlight.parse = parse
+sys.exit(train.main(words))
+"""
+
+HARD = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-pass", "2"]
+
+
+@pytest.fixture
+def long_job(folder) -> Path:
+    """Labels drawn at random: many passes to the last digit."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((1000, 100)), 3)
+    return write_svmlight(folder / "data", X, rng.choice([-1.0, 1.0], 1000))
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [
+        ("kill", 9, ""),
+        ("memory", 1, "bmrm-train: rank 1: out of memory"),
+        ("disk", 1, "bmrm-train: rank 1: a disk: Input/output error"),
+        ("loading", 1, "bmrm-train: out of memory"),
+    ],
+)
+def test_a_rank_that_fails_ends_the_job_and_leaves_the_checkpoint(long_job, tmp_path, what, code, message):
+    program = mpi.script(tmp_path, FAULTY)
+    began = time.monotonic()
+    done = mpi.run(2, program, what, *HARD, "--checkpoint", "best", long_job, "model")
+    assert time.monotonic() - began < SECONDS
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count("bmrm-train: ") == bool(message)
+    assert message in done.stderr
+    assert not Path("model").exists()
+    if what != "loading":
+        assert Checkpoint.load("best").model.certificate.status == "running"
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_killed_job_goes_on_on_other_ranks(long_job, tmp_path, monkeypatch, bmrm_train, ranks):
+    """On one rank and on three, where it was: no worse than it was, and counting on."""
+    words = ["--lambda", "1e-3", "--cuts-per-pass", "2"]
+    limits = ["--max-iter", "5", "--allow-unconverged"]
+    assert train(2, *words, *limits, "-q", "--checkpoint", "best", long_job, "model").returncode == 0
+    before = Checkpoint.load("best").model.certificate
+    again = [
+        "--json",
+        *words,
+        "--resume",
+        "best",
+        "--max-iter",
+        "6",
+        "--allow-unconverged",
+        long_job,
+        "model",
+    ]
+    shared = result(train(ranks, *again))
+    assert shared["iterations"] == 6
+    assert shared["objective"] <= before.objective * (1.0 + 1e-12)
+    assert shared["lower_bound"] >= before.lower_bound * (1.0 - 1e-9)
+    alone = json.loads(bmrm_train(*again).out)
+    assert alone["objective"] == pytest.approx(shared["objective"], rel=1e-6)
+    assert alone["lower_bound"] == pytest.approx(shared["lower_bound"], rel=1e-6)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_one_rank_ends_all_with_the_best_model(long_job, number):
+    code = f"""
+import os, sys
+from bmrm.cli import train
+from bmrm.cli.progress import Observer
+observe = Observer.__call__
+def press(self, state):
+    if os.environ["PMI_RANK"] == "1" and state.iteration == 5:
+        os.kill(os.getpid(), {int(number)})
+    return observe(self, state)
+Observer.__call__ = press
+sys.exit(train.main(sys.argv[1:]))
+"""
+    done = mpi.run(2, "-c", code, *HARD, long_job, "model")
+    assert (done.returncode, done.stderr) == (130, "")
+    assert done.stdout.startswith("interrupted after 5 iterations")
+    assert Model.load("model").certificate.n_iter == 5
+
+
+def test_one_rank_needs_no_mpi(data, bmrm_train, monkeypatch):
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    monkeypatch.setitem(sys.modules, "bmrm.distributed", None)
+    done = bmrm_train(data, "model")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith("bmrm-train: several ranks need mpi4py")
+    monkeypatch.setenv("PMI_SIZE", "1")
+    assert bmrm_train("-q", data, "model").code == 0
+
+
+def test_a_launcher_is_told_by_its_environment():
+    assert launched({"OMPI_COMM_WORLD_RANK": "1"})
+    assert not launched({"SLURM_NTASKS": "4"})
