@@ -37,6 +37,9 @@ except ImportError as error:
 
 Vector = NDArray[np.float64]
 
+FORWARDED = 0.3
+"""Seconds that a launcher needs to pass on what a rank has printed: an abort would cut it off."""
+
 SHORT = 1 << 14
 """Doubles, over all ranks, up to which a sum is one all-gather: below it the number of messages counts."""
 
@@ -217,6 +220,7 @@ class Group:
             if not self._all_failed():
                 code = self.report(error)
                 sys.stderr.flush()
+                time.sleep(FORWARDED)
                 self.comm.Abort(code)
                 os._exit(code)  # where the abort takes effect a little later
             raise
