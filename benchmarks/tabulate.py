@@ -5,11 +5,12 @@ python benchmarks/tabulate.py
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
 
 import report
+from pages import heading, load, table
+from tabulate_solves import gpu_solves
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 INTRO = """# Performance
@@ -17,26 +18,6 @@ INTRO = """# Performance
 Every figure on this page comes from a results file in `benchmarks/results`, which the command named with
 it wrote; `python benchmarks/tabulate.py` makes the page from them. Peers are measured in the same run.
 """
-
-
-def load(name: str) -> dict:
-    """Read a results file."""
-    return json.loads((report.RESULTS / f"{name}.json").read_text())
-
-
-def heading(title: str, results: dict) -> str:
-    """Open a section: what ran, when and where."""
-    machine = results["machine"]
-    return (
-        f"\n## {title}\n\n`{results['command']}`, {results['date']}, {machine['cpu']}, "
-        f"{machine['cores']} cores, {machine['system']}.\n"
-    )
-
-
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """Lay out a table; all columns but the first hold numbers."""
-    rule = ["---"] + ["---:"] * (len(columns) - 1)
-    return "\n" + "\n".join("| " + " | ".join(row) + " |" for row in [columns, rule, *rows]) + "\n"
 
 
 def loading() -> str:
@@ -561,6 +542,7 @@ def page() -> str:
         + products()
         + gpu_products()
         + choice
+        + gpu_solves()
         + convergence()
         + cross_validation()
         + against_liblinear()

@@ -1,6 +1,6 @@
 """Training on the ten sets of the thesis's table 5.1, at full size: on the CPU, on a GPU, sparse and dense.
 
-    python benchmarks/thesis_ch5.py [--sets reuters,kdd99] [--scale 0.1] [--out FILE] [--plots FOLDER]
+    python benchmarks/thesis_ch5.py [--sets reuters,kdd99] [--scale 0.1] [--out FILE]
 
 Data are random, of the rows, columns and nonzeros of each set (shapes.py), texts with rows of length 1,
 labels of a planted model with noise; the two of Reuters differ in the share of positive rows. Each is
@@ -8,7 +8,8 @@ trained with the hinge at lam = 1e-5 to an absolute gap of 1e-4, from a matrix t
 count. For each way table 5.2's passes, seconds and certified gap, and whether the certificates agree (no
 objective below another's bound) and whether `device="auto"` picks the faster way of a fresh process; the
 parts of the time (figure 5.1); one product each of vectors on the host, in conversion, transfer and product
-(figure 5.2). Needs CuPy, and Matplotlib for the pictures.
+(figure 5.2). Needs CuPy; plot_thesis.py draws the
+pictures.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import cupy as cp
@@ -190,48 +190,11 @@ def show(rows: list[dict[str, Any]]) -> None:
         print(f"{'(thesis)':>23}   {theirs[0]}   {theirs[1]}   {theirs[2]}", flush=True)
 
 
-def plot(rows: list[dict[str, Any]], folder: Path) -> None:
-    """Draw figures 5.1 and 5.2."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "thesis_ch5"
-    from matplotlib import pyplot as plt
-
-    folder.mkdir(parents=True, exist_ok=True)
-    names = [row["set"] for row in rows]
-    stacked: list[tuple[str, str, list[dict[str, float]]]] = [
-        (
-            "parts",
-            "share of a solve on the GPU",
-            [row["gpu sparse"]["parts"] for row in rows],
-        ),
-        (
-            "bridge",
-            "share of a product X w of vectors on the host",
-            [row["gpu sparse"]["bridge"]["X w"] for row in rows],
-        ),
-    ]
-    for file, label, bars in stacked:
-        figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
-        bottom = np.zeros(len(bars))
-        for part in dict.fromkeys(part for bar in bars for part in bar):
-            heights = np.array([bar.get(part, 0.0) / sum(bar.values()) for bar in bars])
-            axes.bar(names, heights, bottom=bottom, label=part.replace("_", " "))
-            bottom += heights
-        axes.set_ylabel(label)
-        axes.tick_params(axis="x", rotation=30)
-        axes.legend(ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        figure.savefig(folder / f"thesis_{file}.svg", metadata={"Date": None})
-        plt.close(figure)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated names")
     parser.add_argument("--scale", type=float, default=1.0, help="scale of rows and nonzeros")
     parser.add_argument("--out", default=str(report.RESULTS / "thesis_ch5.json"))
-    parser.add_argument("--plots", type=Path, help="folder for the pictures; needs Matplotlib")
     options = parser.parse_args()
     rows, driver = [], driver_seconds()
     for name in options.sets.split(","):
@@ -247,8 +210,6 @@ def main() -> None:
     report.write(
         options.out, gpu=gpu, lam=LAM, gap=GAP, scale=options.scale, rows=rows, figures=judged, thesis=THESIS
     )
-    if options.plots:
-        plot(rows, options.plots)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/bin/sh
 # On a machine with an NVIDIA GPU and an nvcc: builds for that GPU in place, runs the tests that need it, and prints
-# the table of products against NVIDIA's libraries. PYTHON serves as it is where it has the packages (nothing is
+# the tables of solves on the thesis's ten sets and of products against NVIDIA's libraries. PYTHON serves as it is where it has the packages (nothing is
 # fetched then); else they go into the environment VENV.
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,5 +19,6 @@ fi
 export PYTHONPATH="$PWD"
 BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm import _cuda; print("GPU:", _cuda.device_info()["name"])'
-"$python" -m pytest -q tests/test_cuda.py tests/test_device.py
+"$python" -m pytest -q tests/test_cuda.py tests/test_device.py tests/test_device_solve.py
+"$python" benchmarks/thesis_ch5.py
 exec "$python" benchmarks/spmv_gpu.py

@@ -1,0 +1,127 @@
+"""The sections of docs/performance.md on solves that run on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pages import heading, load, table
+
+WAYS = ("cpu", "gpu sparse", "gpu dense")
+
+
+def gpu_solves() -> str:
+    """Tell of the thesis's sets, of PyTorch, of the whole command."""
+    return thesis() + torch() + end_to_end()
+
+
+def thesis() -> str:
+    """Tell how long each set of the thesis takes, and which figures hold."""
+    results = load("thesis_ch5")
+    judged = [
+        [
+            figure["name"],
+            f"{figure['value']:.3g}",
+            f"{'<' if figure['below'] else '>='} {figure['bound']:g}",
+            "yes" if figure["passed"] else "no",
+        ]
+        for figure in results["figures"]
+    ]
+    rows = [
+        [
+            row["set"],
+            str(row["nnz"]),
+            *(cell(row.get(way)) for way in WAYS),
+            f"{row['times_faster']:.1f}",
+            *(known(pair) for pair in results["thesis"].get(row["set"], [None] * 3)),
+        ]
+        for row in results["rows"]
+    ]
+    parts = [
+        [
+            row["set"],
+            f"{1e6 * run['seconds'] / run['passes']:.0f}",
+            *(f"{1e6 * run['parts'].get(part, 0.0) / run['passes']:.0f}" for part in PARTS),
+            f"{1e3 * run['resident_seconds']:.0f}",
+        ]
+        for row in results["rows"]
+        for run in [row["gpu sparse"]]
+    ]
+    return (
+        heading("The thesis's ten sets", results)
+        + f"\n{results['gpu']}. Random data of each set's size, hinge, lam {results['lam']:g}, to an "
+        f"absolute gap of {results['gap']:g}; passes and milliseconds of a solve on a resident matrix, on all "
+        "cores, on the GPU with X sparse and with X dense (where that is under 6 GB). The last three columns "
+        "are the thesis's passes and seconds, on a Core 2 Quad and a GeForce 8800 GTX, with its own data.\n"
+        + table(
+            ["set", "nonzeros", "CPU", "GPU", "GPU, dense", "CPU/GPU", "thesis: CPU", "GPU", "GPU, dense"],
+            rows,
+        )
+        + "\nMicroseconds a pass on the GPU, by part; the device's clock tells those of products. The last "
+        "column is what upload and the choice of kernels took, in milliseconds.\n"
+        + table(["set", "a pass", *PARTS, "resident ms"], parts)
+        + "\n![parts of a solve](pictures/thesis_parts.svg)\n"
+        + "\n![parts of a product](pictures/thesis_bridge.svg)\n"
+        + table(["figure", "measured", "aim", "reached"], judged)
+    )
+
+
+PARTS = ("products", "search", "loss", "bundle", "qp")
+
+
+def cell(run: dict[str, Any] | None) -> str:
+    """Passes and milliseconds of a way."""
+    if run is None:
+        return "N/A"
+    late = "" if run["status"] == "converged" else f", {run['status']}"
+    return f"{run['passes']}, {1e3 * run['seconds']:.1f} ms{late}"
+
+
+def known(pair: list[float] | None) -> str:
+    """Passes and seconds in the thesis."""
+    return "N/A" if pair is None else f"{pair[0]}, {pair[1]:.0f} s"
+
+
+def torch() -> str:
+    """Compare with L-BFGS on the same GPU."""
+    results = load("against_torch")
+    rows = [
+        [
+            row["set"],
+            f"{row['bmrm']['passes']}, {1e3 * row['bmrm']['seconds']:.1f} ms",
+            f"{row['torch']['evaluations']}, {1e3 * row['torch']['seconds']:.1f} ms",
+            f"{row['bmrm']['objective'] / row['bound'] - 1:.1e}",
+            f"{row['torch']['objective'] / row['bound'] - 1:.1e}",
+        ]
+        for row in results["rows"]
+    ]
+    return (
+        heading("Against PyTorch on the same GPU", results)
+        + f"\n{results['gpu']}, PyTorch {results['torch']}. Logistic regression at lam {results['lam']:g}: "
+        f"passes and time until our certificate says {results['tol']:g}, relative; evaluations and time of "
+        "`torch.optim.LBFGS` (strong Wolfe search, history of 100) until its objective is as near to the "
+        "optimum, or for 20 s. Excess is over the best lower bound known.\n"
+        + table(["set", "bmrm", "L-BFGS", "excess bmrm", "excess L-BFGS"], rows)
+    )
+
+
+def end_to_end() -> str:
+    """Tell how long the whole command takes."""
+    results = load("end_to_end_gpu")
+    ways = {"text": "`bmrm-train`, from text", "cache": "`bmrm-train --cache`, from the cache"}
+    rows = [
+        [
+            title,
+            f"{results[way]['seconds']:.2f}",
+            *(f"{results[way]['timings'][part]:.3f}" for part in ("load", "train", "write")),
+        ]
+        for way, title in ways.items()
+    ]
+    rows.append(["LIBLINEAR `-s 3 -e 0.001`", f"{results['liblinear']['seconds']:.2f}", "", "", ""])
+    return (
+        heading("The whole command on a GPU", results)
+        + f"\nText of {results['text_bytes'] / 1e6:.0f} MB, {results['rows']} rows, {results['nnz']} "
+        "nonzeros; hinge, lam 1e-5, to a relative gap of 1e-3. Seconds from the start of the process to its "
+        f"end, and of its parts; objectives {results['text']['objective']:.6f} and "
+        f"{results['liblinear']['objective']:.6f} (LIBLINEAR), by one function.\n"
+        + table(["command", "whole", "load", "train", "write"], rows)
+    )
