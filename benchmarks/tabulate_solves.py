@@ -49,9 +49,10 @@ def thesis() -> str:
     return (
         heading("The thesis's ten sets", results)
         + f"\n{results['gpu']}. Random data of each set's size, hinge, lam {results['lam']:g}, to an "
-        f"absolute gap of {results['gap']:g}; passes and milliseconds of a solve on a resident matrix, on all "
-        "cores, on the GPU with X sparse and with X dense (where that is under 6 GB). The last three columns "
-        "are the thesis's passes and seconds, on a Core 2 Quad and a GeForce 8800 GTX, with its own data.\n"
+        f"absolute gap of {results['gap']:g}; passes and milliseconds of a solve on a resident matrix, on "
+        "all cores, on the GPU with X sparse and with X dense (where that is under 6 GB). The last three "
+        "columns are the thesis's passes and seconds, on a Core 2 Quad and a GeForce 8800 GTX, with its own "
+        "data.\n"
         + table(
             ["set", "nonzeros", "CPU", "GPU", "GPU, dense", "CPU/GPU", "thesis: CPU", "GPU", "GPU, dense"],
             rows,

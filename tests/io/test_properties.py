@@ -1,7 +1,5 @@
 """The reader against the reference, on random texts, valid and not."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,11 +95,11 @@ def test_parts_make_the_whole(text, options, parts):
     try:
         X, y, query, zero_based = parse(text, **options)
     except DataError as error:
-        message = str(error)
-        # A row without a label is only known to be a fault at the end, behind any other.
-        pattern = "found" if "expected a label before" in message else re.escape(message)
-        with pytest.raises(DataError, match=pattern):
+        with pytest.raises(DataError) as caught:
             parse(text, parts=parts, **options)
+        messages = {str(error), str(caught.value)}
+        # A row without a label is only known to be a fault at the end of a part, behind any other.
+        assert len(messages) == 1 or any("expected a label before" in message for message in messages)
         return
     X2, y2, query2, zero_based2 = parse(text, parts=parts, **options)
     assert zero_based == zero_based2
