@@ -1,4 +1,4 @@
-"""What the products on a GPU must reach, and whether the results of spmv_gpu.py do."""
+"""How a figure is judged; what the products on a GPU must reach, and whether those of spmv_gpu.py do."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def least(numbers: Iterable[float]) -> float | None:
     return min(numbers, default=None)
 
 
+def verdict(name: str, value: float, bound: float, unit: str = "", *, below: bool = False) -> dict[str, Any]:
+    """Judge one figure: at least the bound, or below it."""
+    passed = value < bound if below else value >= bound
+    return {"name": name, "value": value, "bound": bound, "unit": unit, "below": below, "passed": passed}
+
+
 def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Judge every figure that was measured: its name, value and bound, and whether it holds."""
     sparse = [row for row in results["sparse"] if row["values"] == "float32"]
@@ -30,12 +36,8 @@ def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
     judged = []
 
     def judge(name: str, value: float | None, bound: float, unit: str = "", *, below: bool = False) -> None:
-        if value is None:
-            return
-        passed = value < bound if below else value >= bound
-        judged.append(
-            {"name": name, "value": value, "bound": bound, "unit": unit, "below": below, "passed": passed}
-        )
+        if value is not None:
+            judged.append(verdict(name, value, bound, unit, below=below))
 
     def times_faster(shape: str, product: str) -> float | None:
         found = (row for row in sparse if (row["shape"], row["product"]) == (shape, product))

@@ -201,11 +201,11 @@ class DeviceCuts:
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts:
         """Return a store on the host with copies of some of the cuts."""
-        return HostCuts.of(np.asarray(self.get()[kept], np.float64), threads=1)
+        return HostCuts.of(self.taken(kept), threads=1)
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
         """Copy the gradients of some cuts to the host."""
-        return self.problem.get_cuts(int(numbers[-1]) + 1)[numbers]
+        return self.get()[numbers]
 
     def put(self, gradients: Vector) -> Vector:
         """Fill an empty store; return the products of all with all."""

@@ -190,7 +190,7 @@ class HostCuts:
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts:
         """Return a store of its own with copies of some of the cuts."""
-        return HostCuts.of(self._rows[kept], self.threads)
+        return HostCuts.of(self.taken(kept), self.threads)
 
     @classmethod
     def of(cls, gradients: Vector, threads: int) -> HostCuts:

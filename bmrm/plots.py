@@ -42,6 +42,11 @@ def _figure() -> Figure:
     return Figure(figsize=SIZE, layout="constrained")
 
 
+def _axes(given: Axes | None) -> Axes:
+    """Return the axes given, or those of a new figure."""
+    return _figure().subplots() if given is None else given
+
+
 def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     """Draw each lam's mean score with its standard error, and what the rules pick.
 
@@ -60,8 +65,7 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     ParameterError
         Without matplotlib.
     """
-    require_matplotlib()
-    ax = _figure().subplots() if ax is None else ax
+    ax = _axes(ax)
     order = np.argsort(selection.lams)
     lams, mean, error = (x[order] for x in (selection.lams, selection.mean, selection.standard_error))
     ax.plot(np.repeat(lams[:, None], selection.folds.number, 1), selection.scores[order], ".", color="0.75")
@@ -96,8 +100,7 @@ def plot_path(path: Path, ax: Axes | None = None) -> Axes:
     ParameterError
         Without matplotlib.
     """
-    require_matplotlib()
-    ax = _figure().subplots() if ax is None else ax
+    ax = _axes(ax)
     results = sorted(path, key=lambda result: result.lam)
     lams = [r.lam for r in results]
     ax.fill_between(lams, [r.lower_bound for r in results], [r.objective for r in results], alpha=0.3)

@@ -109,16 +109,13 @@ struct bb_problem {
 
     RowNumbers upload(const double* numbers, Array<unsigned char>& to) {
         const bool narrow = fits_float(numbers, rows);
-        to = Array<unsigned char>(memory, rows * (narrow ? 4 : 8));
-        if (narrow) {
-            const std::vector<float> shorter(numbers, numbers + rows);
-            to.from_host(reinterpret_cast<const unsigned char*>(shorter.data()), rows * 4);
-            BB_CHECK(cudaStreamSynchronize(stream()));
-        } else {
-            to.from_host(reinterpret_cast<const unsigned char*>(numbers), rows * 8);
-            BB_CHECK(cudaStreamSynchronize(stream()));
-        }
-        return {to.data(), narrow ? 4 : 8};
+        const std::vector<float> shorter(numbers, numbers + (narrow ? rows : 0));
+        const void* source = narrow ? static_cast<const void*>(shorter.data()) : numbers;
+        const int32_t each = narrow ? 4 : 8;
+        to = Array<unsigned char>(memory, rows * each);
+        to.from_host(static_cast<const unsigned char*>(source), rows * each);
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        return {to.data(), each};
     }
 
     void launch(const void* kernel, int count, void** arguments, bool together = false) {

@@ -46,7 +46,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("what", metavar="spmv", choices=["spmv"], help="sparse matrix times vector")
     parser.add_argument("data", metavar="DATA", help="as for bmrm-train; labels are not needed")
     parser.set_defaults(device=0, all=False, dtype="float32", threads=None, json=False, verbose=False)
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("--device", type=integer(0), metavar="N", help="number of the GPU (default: 0)")
     parser.add_argument(
         "--all", action="store_true", help="time every candidate, not the promising ones only"

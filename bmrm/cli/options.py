@@ -204,7 +204,6 @@ def build_parser() -> Parser:
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", help="file to write (default: DATA.model in the current folder)"
     )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("--config", metavar="TOML", help="read options from a file; the command line wins")
 
     problem = parser.add_argument_group("problem")

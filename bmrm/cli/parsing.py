@@ -23,6 +23,7 @@ class Parser(argparse.ArgumentParser):
             argument_default=argparse.SUPPRESS,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self.add_argument("--version", action="store_true", help="print the version and exit")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, so that an error stays one line."""

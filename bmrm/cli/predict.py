@@ -59,7 +59,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("data", metavar="DATA", help="as for bmrm-train; the label column must be there")
     parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.set_defaults(decision_values=False, probability=False, estimates=0)
     parser.set_defaults(zero_based=None, threads=None)
     parser.set_defaults(json=False, quiet=False, verbose=False)
