@@ -17,7 +17,7 @@ Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,11 @@ class Store(Protocol):
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
         """Copy the gradients of some cuts, for a file."""
+
+
+@runtime_checkable
+class Fillable(Store, Protocol):
+    """A store that keeps gradients, wherever they come from."""
 
     def put(self, gradients: Vector) -> Vector:
         """Fill an empty store; return the products of all with all."""
@@ -246,6 +251,7 @@ class Bundle:
             raise ParameterError(
                 f"max_cuts: found {self.max_cuts}, expected at least {n + self.groups} for the old cuts"
             )
+        assert isinstance(self.store, Fillable)
         self._allocate(max(len(self._offset), n))
         self._gram[:n, :n] = self.store.put(cuts.gradients)
         self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha

@@ -21,8 +21,9 @@ from bmrm.dataset import Dataset
 from bmrm.device import room_for_cuts
 from bmrm.host_steps import HostCuts
 from bmrm.losses import ScalarLoss
-from bmrm.objective import LONGEST_STEP, Planes, Searched
+from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
 from bmrm.regularizers import Regularizer, Slopes
+from bmrm.row_space import RowCuts
 from bmrm.separable import StraightLine
 
 Vector = NDArray[np.float64]
@@ -56,11 +57,13 @@ class DeviceSteps:
     def bind(
         cls,
         data: Dataset,
+        design: Design,
         loss: ScalarLoss,
         labels: Vector,
         scale: float,
         constant: float | None,
         known: Bundle | None,
+        in_rows: bool,
     ) -> DeviceSteps:
         """Put a loss, labels and weights beside their matrix, or take up where a bundle's solve left them."""
         if known is not None:
@@ -70,9 +73,9 @@ class DeviceSteps:
         matrix = data.matrix
         assert not isinstance(matrix, _cpu.Matrix)
         problem = matrix.problem(
-            loss.number, loss.parameter_value, labels, data.weights, scale, constant or 0.0
+            loss.number, loss.parameter_value, labels, data.weights, scale, constant or 0.0, in_rows
         )
-        return cls(DeviceCuts(problem))
+        return cls(DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem))
 
     def weights(self, w: Vector) -> Resident:
         """Take weights in."""
@@ -83,8 +86,12 @@ class DeviceSteps:
         return w.get()
 
     def margins(self, w: Resident) -> Resident:
-        """Queue ``X w``."""
+        """``X w``, queued when the store made w."""
         return self.problem.margins(w)
+
+    def fresh(self, w: Resident) -> tuple[Resident, Resident]:
+        """Return the same point and its margins from a new product."""
+        return w, self.problem.fresh_margins(w)
 
     def direction(self, z: Resident, end: Resident) -> Resident:
         """``end - z``, in the place of ``end``."""
@@ -161,15 +168,18 @@ class DeviceCuts:
         self._capacity = 0
 
     @property
+    def _cut_bytes(self) -> int:
+        return int(self.problem.length * self.problem.matrix.vector_dtype.itemsize)
+
+    @property
     def most(self) -> int:
         """Cuts that the memory set aside for them holds."""
-        matrix = self.problem.matrix
-        return room_for_cuts(matrix.device) // (self.width * matrix.vector_dtype.itemsize)
+        return int(room_for_cuts(self.problem.matrix.device) // self._cut_bytes)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self._capacity * self.width * self.problem.matrix.vector_dtype.itemsize
+        return self._capacity * self._cut_bytes
 
     def reserve(self, capacity: int) -> None:
         """Make room for so many cuts."""
@@ -199,7 +209,7 @@ class DeviceCuts:
         """Gradients of the cuts in use, on the host, shape (size, width)."""
         return self.problem.get_cuts(self.size)
 
-    def only(self, kept: NDArray[np.intp]) -> HostCuts:
+    def only(self, kept: NDArray[np.intp]) -> HostCuts | RowCuts:
         """Return a store on the host with copies of some of the cuts."""
         return HostCuts.of(self.taken(kept), threads=1)
 
@@ -216,3 +226,33 @@ class DeviceCuts:
         kept = self.get()
         _cpu.gram(kept, kept, products)
         return products
+
+
+class DeviceRowCuts(DeviceCuts):
+    """Cuts as combinations of rows, see `bmrm.row_space`.
+
+    Parameters
+    ----------
+    problem : bmrm._cuda.Problem
+        In the space of rows.
+    design : Design
+        The problem's matrix, with a constant feature where there is one.
+    """
+
+    def __init__(self, problem: _cuda.Problem, design: Design) -> None:
+        super().__init__(problem)
+        self._design = design
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, from a product each."""
+        return self.taken(np.arange(self.size))
+
+    def only(self, kept: NDArray[np.intp]) -> RowCuts:
+        """Return a store on the host with copies of some of the cuts."""
+        rows = self._design.shape[0]
+        halves = self.problem.get_cuts(self.size)[kept].reshape(len(kept), 2, -1)[:, :, : rows + 1]
+        return RowCuts.of(self._design, np.ascontiguousarray(halves.swapaxes(0, 1)), threads=1)
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Make the gradients of some cuts on the host."""
+        return self.only(numbers).get()

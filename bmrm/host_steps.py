@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +50,22 @@ class HostSteps:
         """Give weights out."""
         return w
 
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
+
     def margins(self, w: Vector) -> Vector:
         """``X w``."""
         z = np.empty(self.design.shape[0])
-        start = time.perf_counter()
-        self.design.matvec(w, z)
-        self.seconds += time.perf_counter() - start
+        with self._timed():
+            self.design.matvec(w, z)
         return z
+
+    def fresh(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return the point and its margins from a new product."""
+        return w, self.margins(w)
 
     def direction(self, z: Vector, end: Vector) -> Vector:
         """``end - z``, in the place of ``end``."""
@@ -123,9 +134,8 @@ class HostSteps:
 
     def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
         gradients = np.empty((len(starts) - 1, self.design.shape[1]))
-        start = time.perf_counter()
-        self.design.rmatvec_blocks(self._derivatives[0], starts, gradients)
-        self.seconds += time.perf_counter() - start
+        with self._timed():
+            self.design.rmatvec_blocks(self._derivatives[0], starts, gradients)
         return Planes(gradients, None, dot_rows(gradients, w), risk, slope)
 
 

@@ -5,7 +5,8 @@
 The loop works on *lines*: from the best point to another the margins are known at both ends, so that to
 search the line, to move to a point of it and to take the derivatives there need no product with X.  Where
 weights and margins live, and how the passes over the rows are made, is the business of `Steps`:
-``host_steps.py`` has NumPy arrays and the loss's compiled sums, ``device_steps.py`` keeps all on a GPU.
+``host_steps.py`` has NumPy arrays and the loss's compiled sums, ``device_steps.py`` keeps all on a GPU, and
+``row_space.py`` keeps combinations of rows where X has fewer rows than columns.
 
 An unpenalised intercept is profiled out, ``R(w) = min_b R(w, b)``, which keeps the problem convex in w
 alone.  Its cuts stay exact without ever finding the minimising b exactly: if b_low and b_high bracket it,
@@ -80,7 +81,7 @@ class Planes(NamedTuple):
     Attributes
     ----------
     gradients : ndarray of shape (blocks, width), or None
-        None where the store of the cuts has them already.
+        As the store of the cuts keeps them; None where it has them already.
     products : ndarray of shape (blocks, cuts + blocks), or None
         Of the gradients with those of all cuts, where they are known.
     at_point : ndarray of shape (blocks,)
@@ -110,7 +111,10 @@ class Steps(Protocol):
         """Give weights out."""
 
     def margins(self, w: Weights) -> Margins:
-        """``X w``."""
+        """``X w`` of a point that the bundle's store made."""
+
+    def fresh(self, w: Weights) -> tuple[Weights, Margins]:
+        """Return the same point and its margins from a new product, free of what rounding added up."""
 
     def direction(self, z: Margins, end: Margins) -> Margins:
         """``end - z``; the margins ``end`` may be used up."""
@@ -230,7 +234,7 @@ class Objective:
 
     def evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product."""
-        return self._at(w, self.steps.margins(w), None, 0.0, 0.0)
+        return self._at(*self.steps.fresh(w), None, 0.0, 0.0)
 
     def line(self, best: Iterate, end: Weights) -> Line:
         """Return the line from the best point to ``end``, by a product with X."""

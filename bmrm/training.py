@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import losses, regularizers
+from bmrm import losses, regularizers, row_space
 from bmrm.bundle import Bundle, Store
 from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
-from bmrm.device_steps import DeviceSteps
+from bmrm.device_steps import DeviceCuts, DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint, Problem
@@ -22,6 +22,7 @@ from bmrm.newton import newton_begins
 from bmrm.objective import Design, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
+from bmrm.row_space import RowCuts, RowSteps
 from bmrm.solver import BundleMethod, Callback, Settings
 from bmrm.structured import Copies, Examples
 from bmrm.weights import ClassWeight
@@ -229,18 +230,20 @@ def solve(
     rows = data.shape[0]
     blocks = _blocks(cuts_per_pass, design, chosen, rows, several_pay=several_pay, profile=profile)
     on_device = _on_device(data, chosen, regularizer)
-    origin = (*_origin(data, chosen, profile, scaling), on_device)
+    in_rows = (
+        isinstance(data, Dataset)
+        and data.group is None
+        and isinstance(regularizer, regularizers.L2)
+        and blocks == 1
+        and newton_from == 0.0
+        and not isinstance(warm_start, Checkpoint)
+        and row_space.pays(design)
+    )
+    origin = (*_origin(data, chosen, profile, scaling), on_device, in_rows)
     known = _known_bundle(warm_start, origin, blocks)
+    narrow = newton_from == np.inf
     steps, store = parts.place(
-        design,
-        chosen,
-        labels,
-        columns=columns,
-        scaling=scaling,
-        known=known,
-        narrow=newton_from == np.inf,
-        blocks=blocks,
-        on_device=on_device,
+        Placement(design, chosen, labels, columns, scaling, known, narrow, blocks, on_device, in_rows)
     )
     objective = parts.objective(
         design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
@@ -264,6 +267,42 @@ def _oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
     return _checked_cuts(cuts_per_pass, examples)
 
 
+class Placement(NamedTuple):
+    """What decides where a solve keeps its weights, margins and cuts.
+
+    Attributes
+    ----------
+    design : Design
+    loss : Loss
+    labels : ndarray of shape (m,)
+    columns : int
+        Entries of margins that belong to a row.
+    scaling : float or None
+        Value of the constant feature, where there is one.
+    known : Bundle or None
+        Cuts to go on with.
+    narrow : bool
+        Newton steps from the first pass on.
+    blocks : int
+        Cuts a pass.
+    on_device : bool
+        With the matrix on its GPU.
+    in_rows : bool
+        As combinations of rows, see `bmrm.row_space`.
+    """
+
+    design: Any
+    loss: Loss
+    labels: Vector
+    columns: int
+    scaling: float | None
+    known: Bundle | None
+    narrow: bool
+    blocks: int
+    on_device: bool
+    in_rows: bool
+
+
 class Parts(Protocol):
     """What a solve is put together from."""
 
@@ -280,19 +319,7 @@ class Parts(Protocol):
     def newton_from(self, design: Any, loss: Loss, reg: Regularizer) -> float:
         """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
 
-    def place(
-        self,
-        design: Any,
-        loss: Loss,
-        labels: Vector,
-        *,
-        columns: int,
-        scaling: float | None,
-        known: Bundle | None,
-        narrow: bool,
-        blocks: int,
-        on_device: bool,
-    ) -> tuple[Steps, Store]:
+    def place(self, at: Placement) -> tuple[Steps, Store]:
         """Choose where weights, margins and cuts live."""
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
@@ -325,29 +352,21 @@ class LocalParts:
         """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
         return newton_begins(design, loss, reg)
 
-    def place(
-        self,
-        design: Design,
-        loss: Loss,
-        labels: Vector,
-        *,
-        columns: int,
-        scaling: float | None,
-        known: Bundle | None,
-        narrow: bool,
-        blocks: int,
-        on_device: bool,
-    ) -> tuple[Steps, Store]:
+    def place(self, at: Placement) -> tuple[Steps, Store]:
         """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
-        data = self.data
+        data, design, loss = self.data, at.design, at.loss
         scale = 1.0 / data.total_weight
-        if on_device:
+        if at.on_device:
             assert isinstance(loss, losses.ScalarLoss)
             assert isinstance(data, Dataset)
-            steps = DeviceSteps.bind(data, loss, labels, scale, scaling, known)
-            return steps, steps.cuts
-        risk = loss.risk(labels, data.weights, scale, data.threads)
-        store = HostCuts(design.shape[1], data.threads) if known is None else known.store
+            device = DeviceSteps.bind(data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
+            return device, device.cuts
+        risk = loss.risk(at.labels, data.weights, scale, data.threads)
+        if at.in_rows:
+            cuts = RowCuts(design, data.threads) if at.known is None else at.known.store
+            assert isinstance(cuts, RowCuts)
+            return RowSteps(design, risk, cuts), cuts
+        store = HostCuts(design.shape[1], data.threads) if at.known is None else at.known.store
         return HostSteps(design, risk), store
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
@@ -510,7 +529,7 @@ def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -
     known = warm_start.bundle
     if known.origin != origin or known.groups != blocks or not len(known):
         return None
-    return known.only(np.arange(len(known))) if isinstance(known.store, HostCuts) else known
+    return known if isinstance(known.store, DeviceCuts) else known.only(np.arange(len(known)))
 
 
 def _on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:

@@ -20,9 +20,9 @@ __global__ void subtract(const T* z, T* end, int64_t n) {
     BB_FOR (i, n) end[i] = end[i] - z[i];
 }
 
-template <class T>
-__global__ void add_constant(T* z, int64_t n, double factor, const double* weight) {
-    const T more = T(factor * *weight);
+template <class T, class W>
+__global__ void add_constant(T* z, int64_t n, double factor, const W* weight) {
+    const T more = T(factor * double(*weight));
     BB_FOR (i, n) z[i] += more;
 }
 
@@ -68,14 +68,16 @@ constexpr int64_t kMostBlocks = 1024;  // of rows
 }  // namespace
 
 struct bb_problem {
-    bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant)
+    bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant, bool in_rows)
         : matrix(matrix),
           memory(matrix->memory),
           type(matrix->coding.type),
           rows(matrix->rows()),
           cols(matrix->cols()),
           width(cols + (constant != 0)),
-          stride((width + 3) / 4 * 4),
+          space(in_rows ? Space{(rows + 4) / 4 * 4, (rows + 4) / 4 * 4} : Space{width, 0}),
+          length(space.span + space.half),
+          stride((length + 3) / 4 * 4),
           constant(constant) {
         risk.begin = 0;
         risk.end = rows;
@@ -89,7 +91,7 @@ struct bb_problem {
         blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
         const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
         partial = Array<double>(memory, std::max(blocks * (2 * kPoints + 1), int(4 * columns_at_once)));
-        mix_blocks = int(std::clamp<int64_t>((width + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
+        mix_blocks = int(std::clamp<int64_t>((space.span + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
         sums = Array<double>(memory, 2 * kMostBlocks);
         ticket = Array<uint32_t>(memory, 1);
         ticket.fill_bytes(0);
@@ -105,7 +107,8 @@ struct bb_problem {
 
     int64_t bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
     cudaStream_t stream() const { return memory.stream; }
-    int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? width * 8 : rows * bytes(); }
+    int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? length * 8 : rows * bytes(); }
+    bool in_rows() const { return space.half != 0; }
 
     RowNumbers upload(const double* numbers, Array<unsigned char>& to) {
         const bool narrow = fits_float(numbers, rows);
@@ -140,16 +143,65 @@ struct bb_problem {
         idle_[kind].push_back(vector);
     }
 
+    // z = [X, constant] weights
+    template <class T, class W>
+    void product(const T* weights, const W* constant_weight, T* z) {
+        timed(BB_NORMAL, [&] { matrix->apply(BB_NORMAL, weights, z, 1); });
+        if (constant != 0)
+            add_constant<<<blocks_for(rows), 256, 0, stream()>>>(z, rows, constant, constant_weight);
+    }
+
+    // Makes the weights of a point in the space of rows, in the matrix's type, and leaves them in `rounded`.
+    template <class T>
+    T* assemble(const double* point) {
+        T *coefficients = reinterpret_cast<T*>(derivatives[1].data()),
+          *weights = reinterpret_cast<T*>(rounded.data());
+        round_weights<<<blocks_for(rows), 256, 0, stream()>>>(point, rows, coefficients);
+        timed(BB_TRANSPOSED, [&] { matrix->apply(BB_TRANSPOSED, coefficients, weights, 1); });
+        if (constant != 0)
+            constant_weight<<<1, kRowThreads, 0, stream()>>>(coefficients, rows, constant, weights + cols);
+        if (start.size())
+            add_start<<<blocks_for(width), 256, 0, stream()>>>(weights, start.data(), point + rows, width);
+        BB_CHECK(cudaGetLastError());
+        return weights;
+    }
+
+    // Puts a point into the space of rows: the start, of which others are multiples.
+    template <class T>
+    void begin(const double* source, double* point) {
+        BB_CHECK(cudaMemsetAsync(point, 0, size_t(length) * 8, stream()));
+        start = {};
+        if (std::all_of(source, source + width, [](double x) { return x == 0; })) return;
+        start = Array<double>(memory, width);
+        start.from_host(source, width);
+        start_margins = Array<unsigned char>(memory, rows * bytes());
+        T *weights = reinterpret_cast<T*>(rounded.data()), *z = reinterpret_cast<T*>(start_margins.data());
+        round_weights<<<blocks_for(width), 256, 0, stream()>>>(start.data(), width, weights);
+        product(weights, weights + cols, z);
+        finish(weights, z, point, mailbox.next());
+        const double one = 1;
+        BB_CHECK(cudaMemcpyAsync(point + rows, &one, 8, cudaMemcpyDefault, stream()));
+        if (capacity)
+            along_start<<<unsigned(capacity), kDotThreads, 0, stream()>>>(cut<T>(0), space, stride, rows, z);
+        answer();
+    }
+
+    // The products of a point in the space of rows, from its weights and margins.
+    template <class T>
+    void finish(const T* weights, const T* z, double* point, Letter letter) {
+        widen<<<blocks_for(rows), 256, 0, stream()>>>(z, rows, point + space.half);
+        measure_weights<<<1, kRowThreads, 0, stream()>>>(weights, start.data(), width,
+                                                         point + space.half + rows, letter);
+        BB_CHECK(cudaGetLastError());
+    }
+
     void margins(const double* w, void* z) {
         by_type(type, [&](auto t) {
             using T = decltype(t);
             T* narrow = reinterpret_cast<T*>(rounded.data());
             if (rounded_of != w) round_weights<<<blocks_for(width), 256, 0, stream()>>>(w, width, narrow);
             rounded_of = w;
-            timed(BB_NORMAL, [&] { matrix->apply(BB_NORMAL, narrow, z, 1); });
-            if (constant != 0)
-                add_constant<<<blocks_for(rows), 256, 0, stream()>>>(static_cast<T*>(z), rows, constant,
-                                                                     w + cols);
+            product(narrow, w + cols, static_cast<T*>(z));
         });
     }
 
@@ -192,13 +244,17 @@ struct bb_problem {
     bb_matrix* matrix;
     Memory& memory;
     const bb_type type;
-    const int64_t rows, cols, width, stride;  // width: columns and the constant; stride: from cut to cut
+    const int64_t rows, cols, width;  // width: columns and the constant
+    const Space space;
+    const int64_t length, stride;  // numbers of a cut or of weights, and from cut to cut
     const double constant;
     RiskRows risk = {};
     RiskKernels kernels = {};
     int blocks = 1, mix_blocks = 1;
     Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
     Array<double> partial, sums, dots;
+    Array<double> start;  // the point where the solve started, and its margins, in the space of rows
+    Array<unsigned char> start_margins;
     Array<uint32_t> ticket;
     const void* rounded_of = nullptr;  // the weights that `rounded` holds
     int64_t capacity = 0;
@@ -232,9 +288,10 @@ bb_status on(bb_problem* problem, Body&& body) noexcept {
 extern "C" {
 
 bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
-                            const double* labels, const double* weights, double constant, bb_problem** out) {
+                            const double* labels, const double* weights, double constant, int32_t in_rows,
+                            bb_problem** out) {
     return on_matrix(matrix, [&] {
-        auto made = std::make_unique<bb_problem>(matrix, loss, parameter, scale, constant);
+        auto made = std::make_unique<bb_problem>(matrix, loss, parameter, scale, constant, in_rows != 0);
         made->risk.labels = made->upload(labels, made->labels);
         if (weights) made->risk.weights = made->upload(weights, made->weights);
         *out = made.release();
@@ -261,6 +318,10 @@ void bb_vector_give(bb_problem* problem, bb_vector kind, void* vector) {
 
 bb_status bb_weights_set(bb_problem* problem, void* w, const double* source) {
     return on(problem, [&](bb_problem& p) {
+        if (p.in_rows()) {
+            by_type(p.type, [&](auto t) { p.begin<decltype(t)>(source, static_cast<double*>(w)); });
+            return;
+        }
         if (p.rounded_of == w) p.rounded_of = nullptr;
         BB_CHECK(cudaMemcpyAsync(w, source, size_t(p.width) * 8, cudaMemcpyDefault, p.stream()));
         BB_CHECK(cudaStreamSynchronize(p.stream()));
@@ -269,6 +330,15 @@ bb_status bb_weights_set(bb_problem* problem, void* w, const double* source) {
 
 bb_status bb_weights_get(bb_problem* problem, const void* w, double* target) {
     return on(problem, [&](bb_problem& p) {
+        Array<double> wide;
+        if (p.in_rows()) {
+            wide = Array<double>(p.memory, p.width);
+            by_type(p.type, [&](auto t) {
+                widen<<<blocks_for(p.width), 256, 0, p.stream()>>>(
+                    p.assemble<decltype(t)>(static_cast<const double*>(w)), p.width, wide.data());
+            });
+            w = wide.data();
+        }
         BB_CHECK(cudaMemcpyAsync(target, w, size_t(p.width) * 8, cudaMemcpyDefault, p.stream()));
         BB_CHECK(cudaStreamSynchronize(p.stream()));
     });
@@ -289,15 +359,27 @@ bb_status bb_margins_get(bb_problem* problem, const void* z, double* target) {
 bb_status bb_weights_between(bb_problem* problem, const void* w, const void* end, double t, void* target) {
     return on(problem, [&](bb_problem& p) {
         if (p.rounded_of == target) p.rounded_of = nullptr;
-        between<<<blocks_for(p.width), 256, 0, p.stream()>>>(static_cast<const double*>(w),
-                                                             static_cast<const double*>(end), t, p.width,
-                                                             static_cast<double*>(target));
+        between<<<blocks_for(p.length), 256, 0, p.stream()>>>(static_cast<const double*>(w),
+                                                              static_cast<const double*>(end), t, p.length,
+                                                              static_cast<double*>(target));
         BB_CHECK(cudaGetLastError());
     });
 }
 
 bb_status bb_margins(bb_problem* problem, const void* w, void* z) {
     return on(problem, [&](bb_problem& p) { p.margins(static_cast<const double*>(w), z); });
+}
+
+bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square) {
+    return on(problem, [&](bb_problem& p) {
+        by_type(p.type, [&](auto t) {
+            using T = decltype(t);
+            T *weights = p.assemble<T>(static_cast<double*>(w)), *margins = static_cast<T*>(z);
+            p.product(weights, weights + p.cols, margins);
+            p.finish(weights, margins, static_cast<double*>(w), p.mailbox.next());
+        });
+        *square = *p.answer();
+    });
 }
 
 bb_status bb_direction(bb_problem* problem, const void* z, void* end) {
@@ -385,18 +467,30 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
                  const void* dz, const void* w, const void* end, double t, double* sums, double* dots) {
     return on(problem, [&](bb_problem& p) {
         const int64_t all = size + blocks, each = all + 1;
-        if (size < 0 || blocks < 1 || blocks > kMostBlocks || all > p.capacity)
+        if (size < 0 || blocks < 1 || blocks > (p.in_rows() ? 1 : kMostBlocks) || all > p.capacity)
             throw Failure(BB_INVALID, "cuts: more than there is room for");
         p.mailbox.reserve(blocks * each + 2 * blocks);
         Letter letter = p.mailbox.next();
-        const int64_t share = std::max<int64_t>(2048, (p.width + kDotShares - 1) / kDotShares);
-        const unsigned shares = unsigned((p.width + share - 1) / share);
+        const int64_t share = std::max<int64_t>(2048, (p.space.span + kDotShares - 1) / kDotShares);
+        const unsigned shares = unsigned((p.space.span + share - 1) / share);
         if (p.dots.size() < each * shares) p.dots = Array<double>(p.memory, 2 * each * shares);
         if (z) p.take_derivatives(z, dz, t, 0.0, 0, starts, blocks, {});
         by_type(p.type, [&](auto type) {
             using T = decltype(type);
             T* fresh = p.cut<T>(size);
-            if (blocks == 1) {
+            if (p.in_rows()) {
+                T* weights = reinterpret_cast<T*>(p.rounded.data());
+                p.timed(BB_TRANSPOSED,
+                        [&] { p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), weights, 1); });
+                if (p.constant != 0)
+                    constant_gradient<<<1, 1, 0, p.stream()>>>(p.constant, p.sums.data(), 0, weights, p.cols);
+                p.product(weights, weights + p.cols, fresh + p.space.half);
+                BB_CHECK(cudaMemcpyAsync(fresh, p.derivatives[0].data(), size_t(p.rows * p.bytes()),
+                                         cudaMemcpyDefault, p.stream()));
+                if (p.start.size())
+                    along_start<<<1, kDotThreads, 0, p.stream()>>>(
+                        fresh, p.space, p.stride, p.rows, reinterpret_cast<const T*>(p.start_margins.data()));
+            } else if (blocks == 1) {
                 p.timed(BB_TRANSPOSED,
                         [&] { p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), fresh, 1); });
             } else {
@@ -410,7 +504,7 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
                                            size_t(p.cols * p.bytes()), size_t(p.cols * p.bytes()),
                                            size_t(blocks), cudaMemcpyDefault, p.stream()));
             }
-            if (p.constant != 0)
+            if (p.constant != 0 && !p.in_rows())
                 constant_gradient<<<1, unsigned(blocks), 0, p.stream()>>>(p.constant, p.sums.data(), p.stride,
                                                                           fresh, p.cols);
             for (int block = 0; block < blocks; block++) {
@@ -418,7 +512,7 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
                 if (block < blocks - 1) part.arrived = nullptr;
                 dot_cuts<T><<<dim3(shares, unsigned((all + 1 + kDotThreads / 32 - 1) / (kDotThreads / 32))),
                               kDotThreads, 0, p.stream()>>>(
-                    p.cut<T>(0), p.width, p.stride, size + block, int(all), static_cast<const double*>(w),
+                    p.cut<T>(0), p.space, p.stride, size + block, int(all), static_cast<const double*>(w),
                     static_cast<const double*>(end), t, share, p.dots.data(), p.ticket.data(), part,
                     block * each, p.sums.data(), blocks);
                 BB_CHECK(cudaGetLastError());
@@ -436,6 +530,7 @@ bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weig
         by_type(p.type, [&](auto type) {
             using T = decltype(type);
             const Letter letter = p.mailbox.next();
+            T* narrow = p.in_rows() ? static_cast<T*>(z) : reinterpret_cast<T*>(p.rounded.data());
             int64_t next = 0;
             bool first = true, last = false;
             while (!last) {
@@ -447,16 +542,18 @@ bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weig
                     }
                 last = next == count;
                 combine_cuts<T><<<unsigned(p.mix_blocks), kMixAcross * kMixDown, 0, p.stream()>>>(
-                    p.cut<T>(0), p.width, p.stride, mix, first, static_cast<const double*>(from),
-                    static_cast<double*>(w), reinterpret_cast<T*>(p.rounded.data()), p.partial.data(),
+                    p.cut<T>(0), p.space, p.stride, mix, first, static_cast<const double*>(from),
+                    static_cast<double*>(w), narrow, p.in_rows() ? p.rows : p.width, p.partial.data(),
                     p.ticket.data(), last ? letter : Letter{});
                 BB_CHECK(cudaGetLastError());
                 first = false;
             }
         });
-        p.rounded_of = w;
-        // The solver will want it, unless it stops here.
-        p.margins(static_cast<const double*>(w), z);
+        if (!p.in_rows()) {
+            p.rounded_of = w;
+            // The solver will want it, unless it stops here.
+            p.margins(static_cast<const double*>(w), z);
+        }
         std::copy_n(p.answer(), 3, sums);
     });
 }
@@ -473,7 +570,7 @@ bb_status bb_cuts_merge(bb_problem* problem, int64_t i, int64_t j, double share)
     return on(problem, [&](bb_problem& p) {
         by_type(p.type, [&](auto type) {
             using T = decltype(type);
-            mix<<<blocks_for(p.width), 256, 0, p.stream()>>>(p.cut<T>(i), p.cut<T>(j), share, p.width);
+            mix<<<blocks_for(p.length), 256, 0, p.stream()>>>(p.cut<T>(i), p.cut<T>(j), share, p.length);
         });
     });
 }
@@ -484,9 +581,10 @@ bb_status bb_cuts_get(bb_problem* problem, int64_t first, int64_t count, double*
         for (int64_t k = 0; k < count; k++) {
             by_type(p.type, [&](auto type) {
                 using T = decltype(type);
-                widen<<<blocks_for(p.width), 256, 0, p.stream()>>>(p.cut<T>(first + k), p.width, wide.data());
+                widen<<<blocks_for(p.length), 256, 0, p.stream()>>>(p.cut<T>(first + k), p.length,
+                                                                    wide.data());
             });
-            BB_CHECK(cudaMemcpyAsync(target + k * p.width, wide.data(), size_t(p.width) * 8,
+            BB_CHECK(cudaMemcpyAsync(target + k * p.length, wide.data(), size_t(p.length) * 8,
                                      cudaMemcpyDefault, p.stream()));
         }
         BB_CHECK(cudaStreamSynchronize(p.stream()));
@@ -495,6 +593,7 @@ bb_status bb_cuts_get(bb_problem* problem, int64_t first, int64_t count, double*
 
 bb_status bb_cuts_set(bb_problem* problem, int64_t first, int64_t count, const double* source) {
     return on(problem, [&](bb_problem& p) {
+        if (p.in_rows()) throw Failure(BB_INVALID, "cuts: in the space of rows none are taken in");
         Array<double> wide(p.memory, p.stride);
         for (int64_t k = 0; k < count; k++) {
             BB_CHECK(cudaMemcpyAsync(wide.data(), source + k * p.width, size_t(p.width) * 8,

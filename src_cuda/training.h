@@ -28,9 +28,12 @@ typedef struct {
 } bb_search_answer;
 
 // loss: position in BMRM_LOSSES; weights may be NULL; constant: value of one more feature, 0 for none.
+// in_rows: what follows as weights and cuts is in the space of rows (bmrm/row_space.py): coefficients of rows
+// and of the start, then products with them, each as many numbers as there are rows and one, filled up to a
+// multiple of 4.  One cut a pass.
 BB_API bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
                                    const double* labels, const double* weights, double constant,
-                                   bb_problem** out);
+                                   int32_t in_rows, bb_problem** out);
 BB_API void bb_problem_destroy(bb_problem* problem);
 // Seconds of the products so far that an answer has shown to be complete.
 BB_API double bb_problem_product_seconds(bb_problem* problem);
@@ -38,6 +41,8 @@ BB_API double bb_problem_product_seconds(bb_problem* problem);
 // --- vectors, which are kept for the next who asks when they are given back
 BB_API bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out);
 BB_API void bb_vector_give(bb_problem* problem, bb_vector kind, void* vector);
+// Takes weights of all columns in and gives them out.  In the space of rows they are taken in where a solve
+// starts: points are combinations of rows and of these.
 BB_API bb_status bb_weights_set(bb_problem* problem, void* w, const double* source);
 BB_API bb_status bb_weights_get(bb_problem* problem, const void* w, double* target);
 BB_API bb_status bb_margins_get(bb_problem* problem, const void* z, double* target);
@@ -46,7 +51,9 @@ BB_API bb_status bb_weights_between(bb_problem* problem, const void* w, const vo
                                     void* target);
 
 // --- the risk
-BB_API bb_status bb_margins(bb_problem* problem, const void* w, void* z);      // z = X w
+BB_API bb_status bb_margins(bb_problem* problem, const void* w, void* z);  // z = X w
+// In the space of rows: the same from new products, also those in w, and |w|^2.
+BB_API bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square);
 BB_API bb_status bb_direction(bb_problem* problem, const void* z, void* end);  // end = end - z
 // end: margins of the line's far end, replaced by the direction; moved = z + step dz.
 BB_API bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved,
@@ -72,7 +79,8 @@ BB_API bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity);
 BB_API bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32_t blocks,
                         const void* z, const void* dz, const void* w, const void* end, double t, double* sums,
                         double* dots);
-// w = factor sum_k weights[k] cut[k], and z = X w, which is queued; sums: |w|^2, from . (w - from),
+// w = factor sum_k weights[k] cut[k], and z = X w, by a product that is queued or, in the space of rows, from
+// the cuts; sums: |w|^2, from . (w - from),
 // |w - from|^2.
 BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weights, double factor,
                                  const void* from, void* w, void* z, double sums[3]);

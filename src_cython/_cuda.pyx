@@ -708,9 +708,9 @@ cdef class Matrix:
         check(status)
         return seconds
 
-    def problem(self, loss, parameter, labels, weights, scale, constant):
+    def problem(self, loss, parameter, labels, weights, scale, constant, in_rows):
         """Return a `Problem` on this matrix; the arguments are its."""
-        return Problem(self, loss, parameter, labels, weights, scale, constant)
+        return Problem(self, loss, parameter, labels, weights, scale, constant, in_rows)
 
     # --- what it is
 

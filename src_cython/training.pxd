@@ -21,7 +21,7 @@ cdef extern from "training.h" nogil:
 
     bb_status bb_problem_create(bb_matrix *matrix, int32_t loss, double parameter, double scale,
                                 const double *labels, const double *weights, double constant,
-                                bb_problem **out)
+                                int32_t in_rows, bb_problem **out)
     void bb_problem_destroy(bb_problem *problem)
     double bb_problem_product_seconds(bb_problem *problem)
 
@@ -33,6 +33,7 @@ cdef extern from "training.h" nogil:
     bb_status bb_weights_between(bb_problem *problem, const void *w, const void *end, double t, void *target)
 
     bb_status bb_margins(bb_problem *problem, const void *w, void *z)
+    bb_status bb_renew(bb_problem *problem, void *w, void *z, double *square)
     bb_status bb_direction(bb_problem *problem, const void *z, void *end)
     bb_status bb_search(bb_problem *problem, const void *z, void *end, void *moved,
                         const bb_search_request *request, bb_search_answer *answer)

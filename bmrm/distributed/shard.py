@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -44,6 +44,9 @@ from bmrm.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
 from bmrm.solver import BundleMethod
 from bmrm.vectors import dot, dot_rows
 from bmrm.weights import ClassWeight, row_weights
+
+if TYPE_CHECKING:
+    from bmrm.training import Placement
 
 Vector = NDArray[np.float64]
 
@@ -231,32 +234,21 @@ class ShardedParts:
         begins = newton_begins(design, loss, reg)
         return begins if begins == math.inf else 0.0
 
-    def place(
-        self,
-        design: ShardedDesign,
-        loss: Loss,
-        labels: Vector,
-        *,
-        columns: int,
-        scaling: float | None,
-        known: Bundle | None,
-        narrow: bool,
-        blocks: int,
-        on_device: bool,
-    ) -> tuple[ShardedSteps, Store]:
+    def place(self, at: Placement) -> tuple[ShardedSteps, Store]:
         """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
 
         With Newton steps every rank has all columns: there are few.
         """
-        data, group, d = self.data, self.group, design.shape[1]
-        starts, design.reach = _spread_blocks(blocks, data.rows)
-        design.bounds = None if narrow or d < group.size else group.split(d)
-        of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
+        data, group, design, loss = self.data, self.group, at.design, at.loss
+        d = design.shape[1]
+        starts, design.reach = _spread_blocks(at.blocks, data.rows)
+        design.bounds = None if at.narrow or d < group.size else group.split(d)
+        of_rows = at.labels, data.weights, 1.0 / data.total_weight, data.threads
         # A rank may have no row of the last classes.
-        risk = loss.bind(*of_rows, columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
-        steps = ShardedSteps(design, SummedRisk(group, risk), columns * starts[group.rank])
-        if known is not None:
-            return steps, known.store
+        risk = loss.bind(*of_rows, at.columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
+        steps = ShardedSteps(design, SummedRisk(group, risk), at.columns * starts[group.rank])
+        if at.known is not None:
+            return steps, at.known.store
         if design.bounds is None:
             return steps, HostCuts(d, data.threads)
         return steps, SplitCuts(group, design.bounds, data.threads)

@@ -55,6 +55,15 @@ cdef class Problem:
         ``R = scale * sum_i weights_i loss(x_i . w, labels_i)``.
     constant : float
         Value of one more feature, the same in every row; 0 for none.
+    in_rows : bool
+        Weights and cuts are in the space of rows, see `bmrm.row_space`.
+
+    Attributes
+    ----------
+    width : int
+        Weights: columns, and the constant feature.
+    length : int
+        Numbers that weights or a cut are kept as.
 
     Raises
     ------
@@ -64,16 +73,18 @@ cdef class Problem:
 
     cdef bb_problem* handle
     cdef readonly Matrix matrix
-    cdef readonly int64_t width
+    cdef readonly int64_t width, length
     cdef readonly double constant
+    cdef bint in_rows
     cdef object __weakref__
 
     def __cinit__(self, Matrix matrix, int32_t loss, double parameter, labels, weights, double scale,
-                  double constant):
+                  double constant, bint in_rows):
         if not matrix._transpose:
             raise ParameterError("matrix: built without its transpose")
-        self.matrix, self.constant = matrix, constant
+        self.matrix, self.constant, self.in_rows = matrix, constant, in_rows
         self.width = matrix._d + (constant != 0.0)
+        self.length = 2 * ((matrix._m + 4) // 4 * 4) if in_rows else self.width
         labels = _input(labels, (matrix._m,), "labels")
         cdef const double* y = <const double*>_address(labels)
         cdef const double* s = NULL
@@ -83,7 +94,7 @@ cdef class Problem:
         cdef bb_matrix* X = matrix._get()
         cdef bb_status status
         with nogil:
-            status = bb_problem_create(X, loss, parameter, scale, y, s, constant, &self.handle)
+            status = bb_problem_create(X, loss, parameter, scale, y, s, constant, in_rows, &self.handle)
         check(status)
 
     def __dealloc__(self):
@@ -132,17 +143,25 @@ cdef class Problem:
         return bb_problem_product_seconds(self.handle)
 
     def margins(self, Vector w):
-        """Margins ``X w``; the product is queued, or was when `combine` made w."""
-        cdef Vector out = w.product
-        if out is not None:
-            w.product = None
-            return out
-        out = self._take(BB_MARGINS)
+        """Margins ``X w`` of weights that `combine` made, once: their product was queued then."""
+        if w.product is None:
+            raise ParameterError("w: its margins were given away, or never made")
+        out, w.product = w.product, None
+        return out
+
+    def fresh_margins(self, Vector w):
+        """Margins ``X w`` from a new product, with which weights in the space of rows are brought up to date."""
+        cdef Vector out = self._take(BB_MARGINS)
         cdef void* source = self._of(w, BB_WEIGHTS)
         cdef bb_status status
+        cdef double square = w.square
         with nogil:
-            status = bb_margins(self.handle, source, out.address)
+            if self.in_rows:
+                status = bb_renew(self.handle, source, out.address, &square)
+            else:
+                status = bb_margins(self.handle, source, out.address)
         check(status)
+        w.square = square
         return out
 
     def make_direction(self, Vector z, Vector end):
@@ -279,8 +298,8 @@ cdef class Problem:
         check(bb_cuts_merge(self.handle, i, j, share))
 
     def get_cuts(self, int64_t size):
-        """The first gradients on the host, shape (size, width)."""
-        out = np.empty((size, self.width))
+        """The first cuts on the host as they are kept, shape (size, length)."""
+        out = np.empty((size, self.length))
         cdef double* target = <double*>_address(out)
         cdef bb_status status
         with nogil:
