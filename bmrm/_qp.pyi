@@ -11,14 +11,19 @@ def penalised_quadratic(
     high: NDArray[np.float64],
     w: NDArray[np.float64],
 ) -> int: ...
+
+class Face: ...
+
 def solve(
     gram: NDArray[np.float64],
     offset: NDArray[np.float64],
     group: NDArray[np.int32],
+    serial: NDArray[np.int64],
     groups: int,
     lam: float,
     alpha: NDArray[np.float64],
     gradient: NDArray[np.float64],
+    face: Face,
     *,
     best: float,
     rel_tol: float,

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import _qp
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.objective import Cut, Iterate, Planes, Weights
 from bmrm.regularizers import Regularizer
@@ -139,6 +140,7 @@ class Bundle:
                 f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 a cut per pass"
             )
         self.size, self._made = 0, 0
+        self.face = _qp.Face()
         self._groups = np.arange(groups, dtype=np.int32)
         self._allocate(min(self.max_cuts, 32 * groups))
 
@@ -219,6 +221,7 @@ class Bundle:
         """
         self.store.size = self.size
         other = copy.copy(self)
+        other.face = _qp.Face()
         other.store = self.store.only(kept)
         if type(other.store) is not type(self.store):
             other.origin = None

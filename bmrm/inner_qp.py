@@ -67,6 +67,10 @@ class CutModel(Protocol):
         """Return the minimiser of a regulariser plus the mean plane, where weights live, and the minimum."""
 
     @property
+    def face(self) -> _qp.Face:
+        """What inner solvers of the plain L2 penalty remember of the last QP."""
+
+    @property
     def serials(self) -> NDArray[np.int64]:
         """A number for each cut that no other has had, shape (cuts,)."""
 
@@ -90,6 +94,8 @@ def quadratic(planes: CutModel, lam: float, best: float, rel_tol: float) -> None
         best,
         rel_tol,
         _tiny(best),
+        planes.serials,
+        planes.face,
     )
 
 
@@ -108,20 +114,24 @@ def maximise(
     best: float,
     rel_tol: float,
     abs_tol: float,
+    serials: NDArray[np.int64] | None = None,
+    face: _qp.Face | None = None,
 ) -> None:
     """Solve the QP of a Gram matrix, from ``alpha`` to ``alpha``.
 
     Its gap ends at the larger of ``abs_tol`` and ``rel_tol`` of ``best`` minus its value; a cut of block -1
-    takes no part.
+    takes no part. A ``face`` remembers what an earlier call left, by the cuts' ``serials``.
     """
     _qp.solve(
         gram,
         offsets,
         blocks,
+        np.arange(len(alpha)) if serials is None else serials,
         groups,
         lam,
         alpha,
         np.empty(len(alpha)),
+        face or _qp.Face(),
         best=best,
         rel_tol=rel_tol,
         abs_tol=abs_tol,

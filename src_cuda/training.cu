@@ -1,5 +1,6 @@
 // A problem: what a solve keeps on the device beside its matrix, and the launches of its steps.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -57,10 +58,12 @@ RiskKernels kernels_of(int32_t loss) {
     throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
 }
 
-bool fits_float(const double* numbers, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (double(float(numbers[i])) != numbers[i]) return false;
-    return true;
+template <class N>
+bool fits(const double* numbers, int64_t count) {
+    return std::all_of(numbers, numbers + count, [](double x) {
+        return x >= double(std::numeric_limits<N>::lowest()) && x <= double(std::numeric_limits<N>::max()) &&
+               double(N(x)) == x;
+    });
 }
 
 constexpr int64_t kMostBlocks = 1024;  // of rows
@@ -110,15 +113,19 @@ struct bb_problem {
     int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? length * 8 : rows * bytes(); }
     bool in_rows() const { return space.half != 0; }
 
+    // In the smallest type that loses nothing: a pass over the rows is bound by the bytes that it reads.
     RowNumbers upload(const double* numbers, Array<unsigned char>& to) {
-        const bool narrow = fits_float(numbers, rows);
-        const std::vector<float> shorter(numbers, numbers + (narrow ? rows : 0));
-        const void* source = narrow ? static_cast<const void*>(shorter.data()) : numbers;
-        const int32_t each = narrow ? 4 : 8;
-        to = Array<unsigned char>(memory, rows * each);
-        to.from_host(static_cast<const unsigned char*>(source), rows * each);
+        if (fits<int8_t>(numbers, rows)) return upload_as<int8_t>(numbers, to);
+        return fits<float>(numbers, rows) ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
+    }
+    template <class N>
+    RowNumbers upload_as(const double* numbers, Array<unsigned char>& to) {
+        const std::vector<N> shorter(numbers, numbers + rows);
+        const int64_t bytes = rows * int64_t(sizeof(N));
+        to = Array<unsigned char>(memory, bytes);
+        to.from_host(reinterpret_cast<const unsigned char*>(shorter.data()), bytes);
         BB_CHECK(cudaStreamSynchronize(stream()));
-        return {to.data(), each};
+        return {to.data(), int32_t(sizeof(N))};
     }
 
     void launch(const void* kernel, int count, void** arguments, bool together = false) {

@@ -12,6 +12,7 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
         const double* gram
         const double* offset
         const int32_t* group
+        const int64_t* serial
         double lam
         double* alpha
         double* gradient
@@ -21,8 +22,11 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
         double gap
         int64_t changes
 
+    cdef cppclass KeptFace:
+        KeptFace() except +
+
     cdef cppclass QpSolver:
-        QpSolver(QpProblem& problem) except +
+        QpSolver(QpProblem& problem, KeptFace& kept) except +
         QpResult run(double best, double rel_tol, double abs_tol, int64_t max_changes) except +
 
 
@@ -57,24 +61,35 @@ def cholesky_solve(double[:, ::1] M, double[::1] x):
     return done
 
 
+cdef class Face:
+    """The factored face of a QP whose cuts come and go, kept from one `solve` to the next."""
+
+    cdef KeptFace kept
+
+
 def solve(
     const double[:, ::1] gram,
     const double[::1] offset,
     const int32_t[::1] group,
+    const int64_t[::1] serial,
     int64_t groups,
     double lam,
     double[::1] alpha,
     double[::1] gradient,
+    Face face not None,
     *,
     double best,
     double rel_tol,
     double abs_tol,
     int64_t max_changes,
 ):
-    """Improve ``alpha`` in place, fill ``gradient``; return (dual, gap, changes)."""
+    """Improve ``alpha`` in place, fill ``gradient``; return (dual, gap, changes).
+
+    ``serial`` names the cuts: one that `face` met before is the same as then, with the same products.
+    """
     cdef int64_t n = offset.shape[0]
-    if gram.shape[0] < n or gram.shape[1] < n or group.shape[0] != n:
-        raise ValueError("gram, offset and group disagree in size")
+    if gram.shape[0] < n or gram.shape[1] < n or group.shape[0] != n or serial.shape[0] != n:
+        raise ValueError("gram, offset, group and serial disagree in size")
     if n == 0 or alpha.shape[0] != n or gradient.shape[0] != n:
         raise ValueError("alpha and gradient need one entry a cut, and there must be a cut")
     cdef QpProblem q
@@ -84,10 +99,11 @@ def solve(
     q.gram = &gram[0, 0]
     q.offset = &offset[0]
     q.group = &group[0]
+    q.serial = &serial[0]
     q.lam = lam
     q.alpha = &alpha[0]
     q.gradient = &gradient[0]
-    cdef QpSolver* solver = new QpSolver(q)
+    cdef QpSolver* solver = new QpSolver(q, face.kept)
     cdef QpResult result
     try:
         with nogil:

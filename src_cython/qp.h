@@ -12,6 +12,9 @@
 // the set of cuts that hold mass.  Its maximiser is one solve with a factor that follows each change; a cut
 // that would go negative leaves; when the face is solved, the best cut of every group that still has a gap
 // enters.  Kiwiel (IMA J. Numer. Anal. 6 (1986) 137) does so for one simplex.
+//
+// From one call to the next few cuts change, so the factor is kept with the names of its cuts: a call costs
+// s^2 flops for the s cuts of the face, where to factor them again would cost s^3 / 6.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -24,12 +27,13 @@
 namespace bmrm {
 
 struct QpProblem {
-    int64_t n;             // cuts
-    int64_t groups;        // simplices
-    int64_t stride;        // leading dimension of gram
-    const double* gram;    // n rows of stride doubles
-    const double* offset;  // b
-    const int32_t* group;  // group of each cut, 0 <= group < groups; or -1: it takes no part, its alpha is 0
+    int64_t n;              // cuts
+    int64_t groups;         // simplices
+    int64_t stride;         // leading dimension of gram
+    const double* gram;     // n rows of stride doubles
+    const double* offset;   // b
+    const int32_t* group;   // group of each cut, 0 <= group < groups; or -1: it takes no part, its alpha is 0
+    const int64_t* serial;  // a name for each cut, which no other ever has while a face is kept
     double lam;
     double* alpha;     // in: a feasible start; out: the answer
     double* gradient;  // out: b - G alpha / lam, the value of each cut at the minimiser
@@ -41,11 +45,20 @@ struct QpResult {
     int64_t changes;  // cuts that entered or left
 };
 
+// What is kept of a face between calls.
+struct KeptFace {
+    FaceFactor factor{0};
+    std::vector<int64_t> serial;  // of the factor's cuts, in its order
+    int64_t groups = 0;
+    double lam = 0.0, rho = 0.0, scale = 0.0;  // scale: mean curvature of the cuts when rho was chosen
+};
+
 class QpSolver {
   public:
-    explicit QpSolver(QpProblem& problem)
+    QpSolver(QpProblem& problem, KeptFace& kept)
         : q_(problem),
-          factor_(size_t(problem.groups)),
+          kept_(kept),
+          factor_(kept.factor),
           top_(size_t(problem.groups)),
           mean_(top_.size()),
           inverse_lam_(1.0 / problem.lam) {}
@@ -69,11 +82,16 @@ class QpSolver {
             best_gap = std::fmin(best_gap, gap_);
             // Cuts that enter together can block each other; alone, the best one always gains.  Without any,
             // the face is solved once more: its own spread of cut values is part of the gap.
+            if (stagnant > 0 && carried_) build_face();
             enter(wanted, stagnant > 0);
             solve_face();
             update_gradient();
         }
         measure();
+        kept_.serial.resize(face_.size());
+        for (size_t k = 0; k < face_.size(); ++k) kept_.serial[k] = q_.serial[face_[k]];
+        kept_.groups = q_.groups;
+        kept_.lam = q_.lam;
         return {dual_, gap_, changes_};
     }
 
@@ -113,7 +131,56 @@ class QpSolver {
     }
 
     void start_face() {
-        // On the scale of the cuts' own curvature, which may span many orders.
+        inside_.assign(size_t(q_.n), 0);
+        const double scale = mean_curvature(), drift = scale / kept_.scale;
+        carried_ = kept_.lam == q_.lam && kept_.groups == q_.groups && drift > 0.25 && drift < 4.0;
+        kept_.lam = 0.0;  // of no use to anybody until it is whole again
+        kept_.scale = carried_ ? kept_.scale : scale;
+        if (!carried_) return build_face();
+        rho_ = kept_.rho;
+        // The names of the factor's cuts come in much the same order as the cuts do.
+        int64_t i = 0;
+        for (size_t k = 0; k < kept_.serial.size();) {
+            int64_t looked = 0;
+            while (looked < q_.n && q_.serial[i] != kept_.serial[k]) {
+                i = i + 1 < q_.n ? i + 1 : 0;
+                ++looked;
+            }
+            if (looked < q_.n && q_.alpha[i] > 0.0) {
+                face_.push_back(i);
+                inside_[size_t(i)] = 1;
+                ++k;
+            } else {
+                factor_.remove(k);
+                kept_.serial.erase(kept_.serial.begin() + int64_t(k));
+            }
+        }
+        include_mass();
+    }
+
+    void build_face() {
+        carried_ = false;
+        rho_ = kept_.rho = typical_curvature();
+        factor_ = FaceFactor(size_t(q_.groups));
+        face_.clear();
+        inside_.assign(size_t(q_.n), 0);
+        include_mass();
+    }
+
+    void include_mass() {
+        for (int64_t i = 0; i < q_.n; ++i)
+            if (q_.alpha[i] > 0.0 && !inside_[size_t(i)]) include(i);
+    }
+
+    double mean_curvature() const {
+        double sum = 0.0;
+        for (int64_t i = 0; i < q_.n; ++i)
+            if (q_.group[i] >= 0) sum += q_.gram[i * q_.stride + i];
+        return sum / (q_.lam * double(q_.n));
+    }
+
+    // The scale of the cuts' own curvature, which may span many orders.
+    double typical_curvature() const {
         double logs = 0.0;
         int64_t positive = 0;
         for (int64_t i = 0; i < q_.n; ++i) {
@@ -124,10 +191,7 @@ class QpSolver {
                 ++positive;
             }
         }
-        rho_ = positive > 0 ? std::exp(logs / double(positive)) : 1.0;
-        inside_.assign(size_t(q_.n), 0);
-        for (int64_t i = 0; i < q_.n; ++i)
-            if (q_.alpha[i] > 0.0) include(i);
+        return positive > 0 ? std::exp(logs / double(positive)) : 1.0;
     }
 
     // Let a cut into the face.  One that depends on the cuts inside has no curvature against them: mass moves
@@ -244,7 +308,9 @@ class QpSolver {
     }
 
     QpProblem& q_;
-    FaceFactor factor_;
+    KeptFace& kept_;
+    FaceFactor& factor_;
+    bool carried_ = false;  // the factor is from an earlier call
     std::vector<int64_t> face_, best_;
     std::vector<char> inside_;
     std::vector<double> top_, mean_, slope_, delta_, multiplier_, column_;

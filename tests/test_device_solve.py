@@ -191,9 +191,9 @@ def test_vectors_of_another_problem():
     made = []
     for _ in range(2):
         matrix = cuda.Matrix(A.indptr, A.indices, A.data, A.shape)
-        made.append(cuda.Problem(matrix, 0, 0.0, y, None, 1.0 / len(y), 0.0))
+        made.append(cuda.Problem(matrix, 0, 0.0, y, None, 1.0 / len(y), 0.0, False))
     w = made[0].weights(np.zeros(A.shape[1]))
     with pytest.raises(ParameterError, match="belongs elsewhere"):
-        made[1].margins(w)
+        made[1].fresh_margins(w)
     with pytest.raises(ParameterError, match="not combined against"):
         made[0].between(w, w, 0.5)

@@ -16,7 +16,10 @@ def random_problem(rng, n, d, groups):
     return A, rng.normal(size=n), group
 
 
-def run(A, b, group, lam, *, alpha=None, best=np.inf, rel_tol=0.0, abs_tol=1e-11, max_changes=100_000):
+def run(
+    A, b, group, lam, *, alpha=None, best=np.inf, rel_tol=0.0, abs_tol=1e-11, max_changes=100_000,
+    serial=None, face=None,
+):  # fmt: skip
     groups = int(group.max()) + 1
     if alpha is None:
         alpha = np.zeros(len(b))
@@ -24,7 +27,8 @@ def run(A, b, group, lam, *, alpha=None, best=np.inf, rel_tol=0.0, abs_tol=1e-11
             alpha[np.flatnonzero(group == p)[0]] = 1.0
     gradient = np.empty(len(b))
     found = _qp.solve(
-        np.ascontiguousarray(A @ A.T), b, group, groups, lam, alpha, gradient,
+        np.ascontiguousarray(A @ A.T), b, group, np.arange(len(b)) if serial is None else serial, groups, lam,
+        alpha, gradient, face or _qp.Face(),
         best=best, rel_tol=rel_tol, abs_tol=abs_tol, max_changes=max_changes,
     )  # fmt: skip
     return alpha, gradient, found
@@ -131,5 +135,44 @@ def test_sizes_are_checked():
     with pytest.raises(ValueError, match="disagree"):
         _qp.cholesky_solve(np.eye(3), np.ones(2))
     with pytest.raises(ValueError, match="disagree"):
-        _qp.solve(np.eye(2), np.ones(3), np.zeros(3, np.int32), 1, 1.0, np.ones(3), np.ones(3),
-                  best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
+        _qp.solve(np.eye(2), np.ones(3), np.zeros(3, np.int32), np.arange(3), 1, 1.0, np.ones(3), np.ones(3),
+                  _qp.Face(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 4),
+    st.integers(2, 12),
+    st.lists(st.sampled_from(["add", "drop", "merge", "lam", "swap", "solve"]), min_size=1, max_size=25),
+    st.integers(0, 2**31),
+)
+def test_a_kept_face_changes_no_answer(groups, d, events, seed):
+    rng = np.random.default_rng(seed)
+    A, b, group = random_problem(rng, 3 * groups, d, groups)
+    serial, made, lam, face = np.arange(len(b)), len(b), 0.3, _qp.Face()
+    alpha, _, _ = run(A, b, group, lam, serial=serial, face=face)
+    for event in events:
+        if event == "add":
+            A, b = np.vstack([A, rng.normal(size=(groups, d))]), np.append(b, rng.normal(size=groups))
+            group = np.append(group, np.arange(groups)).astype(np.int32)
+            serial = np.append(serial, made + np.arange(groups))
+            alpha, made = np.append(alpha, np.zeros(groups)), made + groups
+        elif event == "merge" and np.count_nonzero(group == group[-1]) > 1:
+            i, j = np.flatnonzero(group == group[-1])[:2]
+            mass = alpha[i] + alpha[j]
+            share = alpha[i] / mass if mass else 0.5
+            A[i], b[i] = share * A[i] + (1 - share) * A[j], share * b[i] + (1 - share) * b[j]
+            alpha[i], serial[i], made = mass, made, made + 1
+            alpha[j], b[j] = 0.0, -1e6
+        elif event == "lam":
+            lam *= 0.5
+        elif event in ("swap", "drop"):
+            kept = rng.permutation(len(b)) if event == "swap" else np.arange(len(b))
+            if event == "drop":
+                kept = kept[alpha > 0.0]
+            A, b, group, serial, alpha = A[kept], b[kept], group[kept], serial[kept], alpha[kept]
+        alpha, _, (dual, gap, _) = run(A, b, group, lam, alpha=alpha, serial=serial, face=face)
+        _, _, (wanted, room, _) = run(A, b, group, lam)
+        assert dual <= wanted + room + 1e-9 * (1.0 + abs(wanted))
+        assert wanted <= dual + gap + 1e-9 * (1.0 + abs(wanted))
+        assert gap <= 1e-6 * (1.0 + abs(wanted))

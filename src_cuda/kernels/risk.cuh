@@ -17,7 +17,7 @@ constexpr int kRowThreads = 512;
 constexpr int kRowBlocks = 2;    // a multiprocessor
 constexpr int kSummedRows = 16;  // slopes that are added in the type of the margins before they are in double
 
-// Numbers a row, as floats where that loses nothing.
+// Numbers a row, as bytes or floats where that loses nothing.
 struct RowNumbers {
     const void* data;
     int32_t bytes;  // 0: every one is 1
@@ -25,6 +25,7 @@ struct RowNumbers {
 
 template <class R>
 __device__ __forceinline__ R number_of(const RowNumbers& numbers, int64_t i) {
+    if (numbers.bytes == 1) return R(__ldg(static_cast<const signed char*>(numbers.data) + i));
     if (numbers.bytes == 4) return R(__ldg(static_cast<const float*>(numbers.data) + i));
     return numbers.bytes == 8 ? R(__ldg(static_cast<const double*>(numbers.data) + i)) : R(1);
 }
