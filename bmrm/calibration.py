@@ -25,6 +25,9 @@ METHODS = ("platt", "isotonic")
 STEPS, SMALLEST_STEP, RIDGE = 100, 1e-10, 1e-12
 """Most Newton steps; the shortest tried on a line; what is added to the Hessian's diagonal."""
 
+SMALLEST_SIZE = 1e-200
+"""Size below which values are as good as zero, and slopes on their scale would overflow."""
+
 FLAT = 1e-10
 """Slope, of a mean over the rows, at which Newton's method ends."""
 
@@ -139,7 +142,7 @@ def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Plat
     target = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
     weights = weights / weights.sum()
     # On values of size 1, so that the tolerance means the same whatever they are.
-    size = float(np.abs(values).max()) or 1.0
+    size = max(float(np.abs(values).max()), SMALLEST_SIZE)
     x = values / size
 
     def negative_log_likelihood(a: float, b: float) -> float:

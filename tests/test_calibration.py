@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import bmrm
@@ -72,6 +72,7 @@ def test_isotonic_is_scikit_learns(weighted):
     seed=st.integers(0, 100),
     method=st.sampled_from(["platt", "isotonic"]),
 )
+@example(values=[0.0, 0.0, 5e-324], seed=0, method="platt")
 def test_probabilities_are_probabilities_and_follow_the_values(values, seed, method):
     rng = np.random.default_rng(seed)
     u = np.array(values)
