@@ -196,11 +196,16 @@ class Problem:
         self,
         z: Vector,
         end: Vector,
+        w: Vector,
+        w_end: Vector,
         p: float,
         q: float,
         first: float,
         longest: float,
         accuracy: float,
+        cut: int,
+        farthest: float,
+        reach: float,
     ) -> tuple[float, float, Vector]: ...
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]: ...
     def risk(

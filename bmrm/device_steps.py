@@ -21,7 +21,7 @@ from bmrm.dataset import Dataset
 from bmrm.device import room_for_cuts
 from bmrm.host_steps import HostCuts
 from bmrm.losses import ScalarLoss
-from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
+from bmrm.objective import FARTHEST, LONGEST_STEP, REACH, Design, Planes, Searched
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.row_space import RowCuts
 from bmrm.separable import StraightLine
@@ -42,11 +42,12 @@ class DeviceSteps:
     ----------
     cuts : DeviceCuts
         Of the problem to solve.
+    ahead : bool
+        Begin the cut with the search, where a pass makes one.
     """
 
-    def __init__(self, cuts: DeviceCuts) -> None:
-        problem = cuts.problem
-        self.cuts, self.problem = cuts, problem
+    def __init__(self, cuts: DeviceCuts, ahead: bool) -> None:
+        self.cuts, self.problem, self.ahead = cuts, cuts.problem, ahead
 
     @property
     def seconds(self) -> float:
@@ -64,18 +65,19 @@ class DeviceSteps:
         constant: float | None,
         known: Bundle | None,
         in_rows: bool,
+        blocks: int,
     ) -> DeviceSteps:
         """Put a loss, labels and weights beside their matrix, or take up where a bundle's solve left them."""
         if known is not None:
             store = known.store
             assert isinstance(store, DeviceCuts)
-            return cls(store)
+            return cls(store, blocks == 1)
         matrix = data.matrix
         assert not isinstance(matrix, _cpu.Matrix)
         problem = matrix.problem(
             loss.number, loss.parameter_value, labels, data.weights, scale, constant or 0.0, in_rows
         )
-        return cls(DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem))
+        return cls(DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem), blocks == 1)
 
     def weights(self, w: Vector) -> Resident:
         """Take weights in."""
@@ -111,12 +113,26 @@ class DeviceSteps:
         return StraightLine(reg.lam * end.inner, reg.lam * end.away)
 
     def search(
-        self, z: Resident, end: Resident, penalty: Slopes, first: float, accuracy: float, content: float
+        self,
+        z: Resident,
+        end: Resident,
+        w: Resident,
+        w_end: Resident,
+        penalty: Slopes,
+        first: float,
+        accuracy: float,
+        content: float,
     ) -> tuple[Resident, Searched]:
-        """Minimise J along a line; return the direction too."""
+        """Minimise J along a line; return the direction too.
+
+        Where a pass makes one cut it is begun at once, at the place where it will most likely be asked for.
+        """
         assert isinstance(penalty, StraightLine)
         assert not content
-        step, risk, moved = self.problem.search(z, end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy)
+        cut = self.cuts.size if self.ahead else -1
+        step, risk, moved = self.problem.search(
+            z, end, w, w_end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy, cut, FARTHEST, REACH
+        )
         return end, Searched(step, moved, risk)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:

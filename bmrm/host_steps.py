@@ -84,7 +84,15 @@ class HostSteps:
         return reg.line(w, end - w)
 
     def search(
-        self, z: Vector, end: Vector, penalty: Slopes, first: float, accuracy: float, content: float
+        self,
+        z: Vector,
+        end: Vector,
+        w: Vector,
+        w_end: Vector,
+        penalty: Slopes,
+        first: float,
+        accuracy: float,
+        content: float,
     ) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too."""
         dz = self.direction(z, end)

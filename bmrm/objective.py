@@ -38,6 +38,10 @@ Margins: TypeAlias = Any
 LONGEST_STEP = 100.0
 """The direction is known to rounding of w, and a longer step would make much of that."""
 
+FARTHEST, REACH = 0.1, 2.0
+"""Largest distance of a cut beyond the new best point, as a share of that to the model's minimiser; and the
+distance that it has as a rule, as a share of the step to that point."""
+
 ROUNDING = 1e-12
 """Slopes in b, means over rows of numbers near 1, are zero below this."""
 
@@ -129,7 +133,15 @@ class Steps(Protocol):
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
 
     def search(
-        self, z: Margins, end: Margins, penalty: Slopes, first: float, accuracy: float, content: float
+        self,
+        z: Margins,
+        end: Margins,
+        w: Weights,
+        w_end: Weights,
+        penalty: Slopes,
+        first: float,
+        accuracy: float,
+        content: float,
     ) -> tuple[Margins, Searched]:
         """Minimise J along a line, see `search_ray`; return the direction too."""
 
@@ -301,7 +313,7 @@ class Line:
         penalty = steps.penalty_line(objective.reg, self.best.w, self.end)
         if not objective.profile:
             self._dz, self._searched = steps.search(
-                self.best.margins, self._margins, penalty, first, accuracy, content
+                self.best.margins, self._margins, self.best.w, self.end, penalty, first, accuracy, content
             )
             return self._searched.step
         z, dz = self.best.margins, self._direction()

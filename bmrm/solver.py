@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.newton import newton_point
-from bmrm.objective import Iterate, Line, Objective, Weights
+from bmrm.objective import FARTHEST, REACH, Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
 
 Vector = NDArray[np.float64]
@@ -43,9 +43,8 @@ SEARCH_TOL = 1e-3
 SMALLEST_TOL = 1e-13
 """Gaps below this share of the objective are rounding in float64."""
 
-FARTHEST, STUCK = 0.1, 1e-5
-"""Largest distance of a cut beyond the new best point, as a share of that to the model's minimiser; and the
-decrease of J, as a share of the gap, under which the next cut is taken farther out."""
+STUCK = 1e-5
+"""Decrease of J, as a share of the gap, under which the next cut is taken farther beyond the best point."""
 
 CONTENT = 0.3
 """Slope that a step to Newton's point may leave, as a share of the first one, where it makes weights zero."""
@@ -189,10 +188,12 @@ class BundleMethod:
 
     def _cut_at_best(self) -> None:
         """Cut at the best point itself."""
+        self._make_room()
         self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
 
     def _search_and_cut(self, line: Line) -> None:
         """Search the line from the best point; cut beyond the new best, or (Newton) right at it."""
+        self._make_room()
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
         # A step of 1 keeps the zeros that a sparse regulariser put into the point.
@@ -202,7 +203,7 @@ class BundleMethod:
         self._improve(line, self.step)
         fall = before - self.best.objective
         stuck = fall < STUCK * min(self.gap, abs(before))
-        reach = 10.0 * max(self.shift, self.step) if stuck else 2.0 * self.step
+        reach = 10.0 * max(self.shift, self.step) if stuck else REACH * self.step
         self.shift = 0.0 if self.newton else min(FARTHEST, reach)
         self._cut_on_line(line, self.step, self.shift)
         # The next Newton step needs the gradient at the best point, and that this one was of use.
@@ -212,6 +213,7 @@ class BundleMethod:
 
     def _cut_at_minimiser(self, line: Line) -> None:
         """Cut at the model's minimiser itself."""
+        self._make_room()
         self._improve(line, 1.0)
         self._cut_on_line(line, 0.0, 1.0)
 
@@ -223,10 +225,12 @@ class BundleMethod:
             shift *= 0.1
         raise BmrmError("the risk is not finite anywhere near the best iterate")
 
-    def _add_cut(self, line: Line, t: float) -> bool:
-        """Add the cut at a point of the line; False where the risk is too large for it to mean anything."""
+    def _make_room(self) -> None:
         self.bundle.make_room()
         self._lap("bundle")
+
+    def _add_cut(self, line: Line, t: float) -> bool:
+        """Add the cut at a point of the line; False where the risk is too large for it to mean anything."""
         cut = line.cut(t, self._accuracy())
         self._lap("loss")
         # Negated, so that NaN is refused as well.

@@ -359,7 +359,9 @@ class LocalParts:
         if at.on_device:
             assert isinstance(loss, losses.ScalarLoss)
             assert isinstance(data, Dataset)
-            device = DeviceSteps.bind(data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
+            device = DeviceSteps.bind(
+                data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows, at.blocks
+            )
             return device, device.cuts
         risk = loss.risk(at.labels, data.weights, scale, data.threads)
         if at.in_rows:

@@ -9,12 +9,13 @@ Mailbox::~Mailbox() {
     if (memory_) cudaFreeHost(memory_);
 }
 
-void Mailbox::reserve(int64_t count) {
+void Mailbox::reserve(int64_t count, cudaStream_t stream) {
     if (memory_ && count <= capacity_) return;
+    if (memory_) wait(stream);  // nobody may have read it
     const int64_t wanted = std::max<int64_t>(2 * count, 1024);
     void* fresh = nullptr;
     BB_CHECK(cudaHostAlloc(&fresh, size_t(kHead + wanted) * 8, cudaHostAllocPortable | cudaHostAllocMapped));
-    if (memory_) cudaFreeHost(memory_);  // no letter is on its way: each is waited for
+    if (memory_) cudaFreeHost(memory_);
     memory_ = fresh;
     capacity_ = wanted;
     *static_cast<volatile unsigned long long*>(memory_) = sent_;

@@ -21,8 +21,8 @@ class Mailbox {
     Mailbox(const Mailbox&) = delete;
     Mailbox& operator=(const Mailbox&) = delete;
 
-    // Room for so many numbers in the next letter.
-    void reserve(int64_t count);
+    // Room for so many numbers in the next letter; may wait for the last one.
+    void reserve(int64_t count, cudaStream_t stream);
     Letter next();
     // Waits for the last letter; returns its numbers.  Throws where the stream has failed.
     const double* wait(cudaStream_t stream);

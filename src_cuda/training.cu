@@ -68,6 +68,17 @@ bool fits(const double* numbers, int64_t count) {
 
 constexpr int64_t kMostBlocks = 1024;  // of rows
 
+// Where one cut is taken, and its number.
+struct CutPlace {
+    int64_t size = -1;
+    const void *z, *dz, *w, *end;
+    double t;
+    bool operator==(const CutPlace& other) const {
+        return size == other.size && z == other.z && dz == other.dz && w == other.w && end == other.end &&
+               t == other.t;
+    }
+};
+
 }  // namespace
 
 struct bb_problem {
@@ -93,14 +104,16 @@ struct bb_problem {
         // A thread has some rows, so that few blocks have to wait for one another where rows are few.
         blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
         const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
-        partial = Array<double>(memory, std::max(blocks * (2 * kPoints + 1), int(4 * columns_at_once)));
+        partial = Array<double>(memory, std::max(blocks * (2 * kPoints + kTotals), int(4 * columns_at_once)));
         mix_blocks = int(std::clamp<int64_t>((space.span + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
         sums = Array<double>(memory, 2 * kMostBlocks);
+        ahead_sums = Array<double>(memory, 3);
         ticket = Array<uint32_t>(memory, 1);
         ticket.fill_bytes(0);
         for (Array<unsigned char>& r : derivatives) r = Array<unsigned char>(memory, rows * bytes());
         rounded = Array<unsigned char>(memory, width * bytes());
-        mailbox.reserve(1024);
+        mailbox.reserve(1024, stream());
+        ahead_mailbox.reserve(1024, stream());
         for (cudaEvent_t& event : events_) BB_CHECK(cudaEventCreate(&event));
     }
     ~bb_problem() {
@@ -226,6 +239,65 @@ struct bb_problem {
         }
     }
 
+    // Queues the gradients of the derivatives as cuts number `size` and on, and a letter with their products.
+    void queue_cut(int64_t size, const int64_t* starts, int count, const void* w, const void* end, Step step,
+                   const double* block_sums, Mailbox& box) {
+        const int64_t all = size + count, each = all + 1;
+        const int64_t share = std::max<int64_t>(2048, (space.span + kDotShares - 1) / kDotShares);
+        const unsigned shares = unsigned((space.span + share - 1) / share);
+        constexpr int64_t kRows = kDotThreads / 32;
+        box.reserve(count * each + 2 * count, stream());
+        const Letter letter = box.next();
+        if (dots.size() < each * shares) dots = Array<double>(memory, 2 * each * shares);
+        by_type(type, [&](auto t) {
+            using T = decltype(t);
+            gradients<T>(size, starts, count, block_sums);
+            for (int block = 0; block < count; block++) {
+                Letter part = letter;
+                if (block < count - 1) part.arrived = nullptr;
+                dot_cuts<T><<<dim3(shares, unsigned((each + kRows - 1) / kRows)), kDotThreads, 0, stream()>>>(
+                    cut<T>(0), space, stride, size + block, int(all), static_cast<const double*>(w),
+                    static_cast<const double*>(end), step, share, dots.data(), ticket.data(), part,
+                    block * each, block_sums, count);
+                BB_CHECK(cudaGetLastError());
+            }
+        });
+    }
+
+    // From the first derivatives, into the cuts number `size` and on.
+    template <class T>
+    void gradients(int64_t size, const int64_t* starts, int count, const double* block_sums) {
+        T* fresh = cut<T>(size);
+        if (in_rows()) {
+            T* weights = reinterpret_cast<T*>(rounded.data());
+            timed(BB_TRANSPOSED, [&] { matrix->apply(BB_TRANSPOSED, derivatives[0].data(), weights, 1); });
+            if (constant != 0)
+                constant_gradient<<<1, 1, 0, stream()>>>(constant, block_sums, 0, weights, cols);
+            product(weights, weights + cols, fresh + space.half);
+            BB_CHECK(cudaMemcpyAsync(fresh, derivatives[0].data(), size_t(rows * bytes()), cudaMemcpyDefault,
+                                     stream()));
+            if (start.size())
+                along_start<<<1, kDotThreads, 0, stream()>>>(
+                    fresh, space, stride, rows, reinterpret_cast<const T*>(start_margins.data()));
+            return;
+        }
+        if (count == 1) {
+            timed(BB_TRANSPOSED, [&] { matrix->apply(BB_TRANSPOSED, derivatives[0].data(), fresh, 1); });
+        } else {
+            const int64_t size_of_all = count * cols * bytes();
+            if (block_gradients.size() < size_of_all)
+                block_gradients = Array<unsigned char>(memory, size_of_all);
+            timed(BB_TRANSPOSED, [&] {
+                matrix->apply_blocks(derivatives[0].data(), starts, count, block_gradients.data());
+            });
+            BB_CHECK(cudaMemcpy2DAsync(fresh, size_t(stride * bytes()), block_gradients.data(),
+                                       size_t(cols * bytes()), size_t(cols * bytes()), size_t(count),
+                                       cudaMemcpyDefault, stream()));
+        }
+        if (constant != 0)
+            constant_gradient<<<1, unsigned(count), 0, stream()>>>(constant, block_sums, stride, fresh, cols);
+    }
+
     template <class T>
     T* cut(int64_t number) {
         return reinterpret_cast<T*>(cuts.data()) + number * stride;
@@ -241,8 +313,9 @@ struct bb_problem {
         pending_[op] = true;
     }
     // The numbers of the last letter.  Products that were queued before it are over by then.
-    const double* answer() {
-        const double* values = mailbox.wait(stream());
+    const double* answer() { return answer(mailbox); }
+    const double* answer(Mailbox& box) {
+        const double* values = box.wait(stream());
         collect(BB_NORMAL);
         collect(BB_TRANSPOSED);
         return values;
@@ -260,13 +333,15 @@ struct bb_problem {
     int blocks = 1, mix_blocks = 1;
     Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
     Array<double> partial, sums, dots;
-    Array<double> start;  // the point where the solve started, and its margins, in the space of rows
+    Array<double> ahead_sums;  // risk, sum of derivatives and step of the cut made ahead
+    Array<double> start;       // the point where the solve started, and its margins, in the space of rows
     Array<unsigned char> start_margins;
     Array<uint32_t> ticket;
     const void* rounded_of = nullptr;  // the weights that `rounded` holds
     int64_t capacity = 0;
     double product_seconds = 0;
-    Mailbox mailbox;
+    Mailbox mailbox, ahead_mailbox;
+    CutPlace ahead = {};  // of the cut that a search has made ahead; none where size is negative
 
   private:
     void collect(bb_operator op) {
@@ -399,18 +474,25 @@ bb_status bb_direction(bb_problem* problem, const void* z, void* end) {
     });
 }
 
-bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved,
-                    const bb_search_request* request, bb_search_answer* answer) {
+bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved, const void* w,
+                    const void* w_end, const bb_search_request* request, bb_search_answer* answer) {
     return on(problem, [&](bb_problem& p) {
+        const bool ahead = request->cut >= 0 && request->cut < p.capacity;
         Letter letter = p.mailbox.next();
         bb_search_request wanted = *request;
-        double* partial = p.partial.data();
-        void* arguments[] = {&p.risk, &z, &end, &moved, &wanted, &partial, &letter};
+        double *partial = p.partial.data(), *sums = p.ahead_sums.data();
+        void* derivatives = ahead ? p.derivatives[0].data() : nullptr;
+        void* arguments[] = {&p.risk, &z, &end, &moved, &wanted, &partial, &derivatives, &sums, &letter};
         p.launch(p.kernels.search, p.blocks, arguments, true);
+        if (ahead) {
+            const int64_t starts[2] = {0, p.rows};
+            p.queue_cut(request->cut, starts, 1, w, w_end, Step{0, sums + 2}, sums, p.ahead_mailbox);
+        }
         const double* values = p.answer();
         answer->step = values[0];
         answer->risk = values[1];
         answer->passes = int32_t(values[2]);
+        p.ahead = ahead ? CutPlace{request->cut, z, end, w, w_end, values[3]} : CutPlace{};
     });
 }
 
@@ -476,56 +558,14 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
         const int64_t all = size + blocks, each = all + 1;
         if (size < 0 || blocks < 1 || blocks > (p.in_rows() ? 1 : kMostBlocks) || all > p.capacity)
             throw Failure(BB_INVALID, "cuts: more than there is room for");
-        p.mailbox.reserve(blocks * each + 2 * blocks);
-        Letter letter = p.mailbox.next();
-        const int64_t share = std::max<int64_t>(2048, (p.space.span + kDotShares - 1) / kDotShares);
-        const unsigned shares = unsigned((p.space.span + share - 1) / share);
-        if (p.dots.size() < each * shares) p.dots = Array<double>(p.memory, 2 * each * shares);
-        if (z) p.take_derivatives(z, dz, t, 0.0, 0, starts, blocks, {});
-        by_type(p.type, [&](auto type) {
-            using T = decltype(type);
-            T* fresh = p.cut<T>(size);
-            if (p.in_rows()) {
-                T* weights = reinterpret_cast<T*>(p.rounded.data());
-                p.timed(BB_TRANSPOSED,
-                        [&] { p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), weights, 1); });
-                if (p.constant != 0)
-                    constant_gradient<<<1, 1, 0, p.stream()>>>(p.constant, p.sums.data(), 0, weights, p.cols);
-                p.product(weights, weights + p.cols, fresh + p.space.half);
-                BB_CHECK(cudaMemcpyAsync(fresh, p.derivatives[0].data(), size_t(p.rows * p.bytes()),
-                                         cudaMemcpyDefault, p.stream()));
-                if (p.start.size())
-                    along_start<<<1, kDotThreads, 0, p.stream()>>>(
-                        fresh, p.space, p.stride, p.rows, reinterpret_cast<const T*>(p.start_margins.data()));
-            } else if (blocks == 1) {
-                p.timed(BB_TRANSPOSED,
-                        [&] { p.matrix->apply(BB_TRANSPOSED, p.derivatives[0].data(), fresh, 1); });
-            } else {
-                const int64_t bytes = blocks * p.cols * p.bytes();
-                if (p.block_gradients.size() < bytes)
-                    p.block_gradients = Array<unsigned char>(p.memory, bytes);
-                p.timed(BB_TRANSPOSED, [&] {
-                    p.matrix->apply_blocks(p.derivatives[0].data(), starts, blocks, p.block_gradients.data());
-                });
-                BB_CHECK(cudaMemcpy2DAsync(fresh, size_t(p.stride * p.bytes()), p.block_gradients.data(),
-                                           size_t(p.cols * p.bytes()), size_t(p.cols * p.bytes()),
-                                           size_t(blocks), cudaMemcpyDefault, p.stream()));
-            }
-            if (p.constant != 0 && !p.in_rows())
-                constant_gradient<<<1, unsigned(blocks), 0, p.stream()>>>(p.constant, p.sums.data(), p.stride,
-                                                                          fresh, p.cols);
-            for (int block = 0; block < blocks; block++) {
-                Letter part = letter;
-                if (block < blocks - 1) part.arrived = nullptr;
-                dot_cuts<T><<<dim3(shares, unsigned((all + 1 + kDotThreads / 32 - 1) / (kDotThreads / 32))),
-                              kDotThreads, 0, p.stream()>>>(
-                    p.cut<T>(0), p.space, p.stride, size + block, int(all), static_cast<const double*>(w),
-                    static_cast<const double*>(end), t, share, p.dots.data(), p.ticket.data(), part,
-                    block * each, p.sums.data(), blocks);
-                BB_CHECK(cudaGetLastError());
-            }
-        });
-        const double* values = p.answer();
+        const bool made = blocks == 1 && z && p.ahead == CutPlace{size, z, dz, w, end, t};
+        Mailbox& box = made ? p.ahead_mailbox : p.mailbox;
+        if (!made) {
+            if (z) p.take_derivatives(z, dz, t, 0.0, 0, starts, blocks, {});
+            p.queue_cut(size, starts, blocks, w, end, Step{t, nullptr}, p.sums.data(), box);
+        }
+        p.ahead = {};
+        const double* values = p.answer(box);
         std::copy_n(values, blocks * each, dots);
         std::copy_n(values + blocks * each, 2 * blocks, sums);
     });

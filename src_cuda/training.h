@@ -17,9 +17,11 @@ typedef struct bb_problem bb_problem;
 typedef enum { BB_WEIGHTS = 0, BB_MARGINS = 1 } bb_vector;
 
 // What a search along a line is to find: the minimum of t -> p t + q t^2 / 2 + R(z + t dz) on 0 <= t <=
-// longest, to within `accuracy`.
+// longest, to within `accuracy`.  The cut number `cut`, if that is not negative, will most likely be asked
+// for at step + min(farthest, reach * step): it is made ahead, without another wait.
 typedef struct {
-    double p, q, first, longest, accuracy;
+    double p, q, first, longest, accuracy, farthest, reach;
+    int64_t cut;
 } bb_search_request;
 
 typedef struct {
@@ -55,9 +57,9 @@ BB_API bb_status bb_margins(bb_problem* problem, const void* w, void* z);  // z 
 // In the space of rows: the same from new products, also those in w, and |w|^2.
 BB_API bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square);
 BB_API bb_status bb_direction(bb_problem* problem, const void* z, void* end);  // end = end - z
-// end: margins of the line's far end, replaced by the direction; moved = z + step dz.
-BB_API bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved,
-                           const bb_search_request* request, bb_search_answer* answer);
+// end: margins of the line's far end w_end, replaced by the direction; moved = z + step dz.
+BB_API bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved, const void* w,
+                           const void* w_end, const bb_search_request* request, bb_search_answer* answer);
 // Derivatives of R(z + t dz + b) in t and in b.
 BB_API bb_status bb_slope(bb_problem* problem, const void* z, const void* dz, double t, double b,
                           double slopes[2]);

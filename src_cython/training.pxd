@@ -13,7 +13,8 @@ cdef extern from "training.h" nogil:
         BB_MARGINS
 
     ctypedef struct bb_search_request:
-        double p, q, first, longest, accuracy
+        double p, q, first, longest, accuracy, farthest, reach
+        int64_t cut
 
     ctypedef struct bb_search_answer:
         double step, risk
@@ -35,8 +36,8 @@ cdef extern from "training.h" nogil:
     bb_status bb_margins(bb_problem *problem, const void *w, void *z)
     bb_status bb_renew(bb_problem *problem, void *w, void *z, double *square)
     bb_status bb_direction(bb_problem *problem, const void *z, void *end)
-    bb_status bb_search(bb_problem *problem, const void *z, void *end, void *moved,
-                        const bb_search_request *request, bb_search_answer *answer)
+    bb_status bb_search(bb_problem *problem, const void *z, void *end, void *moved, const void *w,
+                        const void *w_end, const bb_search_request *request, bb_search_answer *answer)
     bb_status bb_slope(bb_problem *problem, const void *z, const void *dz, double t, double b, double *slopes)
     bb_status bb_risk_at(bb_problem *problem, const void *z, const void *dz, double t, double b, void *moved,
                          double *risk)

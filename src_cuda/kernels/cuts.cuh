@@ -76,13 +76,20 @@ __global__ void __launch_bounds__(kMixAcross* kMixDown)
     }
 }
 
+// A step, known to the host or where a kernel before has left it.
+struct Step {
+    double value;
+    const double* at;
+    __device__ double get() const { return at ? *at : value; }
+};
+
 // Products of the gradient `number` with cuts 0 to count - 1 and with the weights w + t (end - w): a warp a
 // row and share of the numbers.  partial: (count + 1) x shares.  The letter: the products at `at`, and where
 // it ends here the sums of the derivatives.
 template <class T>
 __global__ void __launch_bounds__(kDotThreads)
     dot_cuts(const T* __restrict__ cuts, Space space, int64_t stride, int64_t number, int count,
-             const double* __restrict__ w, const double* __restrict__ end, double t, int64_t share,
+             const double* __restrict__ w, const double* __restrict__ end, Step step, int64_t share,
              double* partial, uint32_t* ticket, Letter letter, int64_t at, const double* __restrict__ sums,
              int blocks) {
     const int lane = int(threadIdx.x) % 32,
@@ -97,6 +104,7 @@ __global__ void __launch_bounds__(kDotThreads)
 #pragma unroll 8
             for (int64_t c = begin + lane; c < stop; c += 32) sum += double(products[c]) * double(other[c]);
         } else {
+            const double t = step.get();
             w += space.half;
             end += space.half;
 #pragma unroll 4

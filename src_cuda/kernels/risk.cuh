@@ -15,6 +15,7 @@ namespace bmrm {
 
 constexpr int kRowThreads = 512;
 constexpr int kRowBlocks = 2;    // a multiprocessor
+constexpr int kTotals = 4;       // of a search's last pass, filled up to a power of two
 constexpr int kSummedRows = 16;  // slopes that are added in the type of the margins before they are in double
 
 // Numbers a row, as bytes or floats where that loses nothing.
@@ -109,6 +110,12 @@ __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const
     }
 }
 
+// A row without weight takes no part, whatever its derivative.
+template <class Loss>
+__device__ __forceinline__ double derivative_of(double margin, double y, double s, LossParameter parameter) {
+    return s > 0.0 ? s * Loss::slope(margin, y, parameter) : 0.0;
+}
+
 // sums: slopes in t and b.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
@@ -146,8 +153,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
         const double s = rows.scale * number_of<double>(rows.weights, i);
         mine[0] += s * Loss::value(u + b, y, rows.parameter);
         if (DERIVATIVES) {
-            // A row without weight takes no part, whatever its derivative.
-            const double r = s > 0.0 ? s * Loss::slope(u + b, y, rows.parameter) : 0.0;
+            const double r = derivative_of<Loss>(u + b, y, s, rows.parameter);
             mine[1] += r;
             out[i] = T(r);
         } else if (out) {
@@ -170,12 +176,15 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
 }
 
 // A cooperative launch.  Slopes of rows are taken in the type of the margins: what they decide is where to
-// stop, not what the risk is there.  partial: two rounds of kPoints doubles a block, and one.  The letter:
-// step, risk, passes.
+// stop, not what the risk is there.  partial: two rounds of kPoints doubles a block, and kTotals.  The
+// letter: step, risk, passes, and the step of the cut.
+//
+// With `derivatives` the last pass also takes those of the cut beyond the step, where the solver will most
+// likely want it: sums gets its risk and sum of derivatives, and after them its step.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads)
     search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
-                double* partial, Letter letter) {
+                double* partial, T* derivatives, double* sums, Letter letter) {
     __shared__ double scratch[kRowThreads];
     const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
     LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
@@ -225,24 +234,37 @@ __global__ void __launch_bounds__(kRowThreads)
         if (pass == kMostPasses || found(bracket, request.longest, request.accuracy)) break;
         next_points(bracket, request.longest, t);
     }
-    const double step = nearest(bracket);
-    double risk[1] = {};
+    const double step = nearest(bracket), beyond = step + fmin(request.farthest, request.reach * step);
+    double totals[kTotals] = {};
     for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, double z0, double d) {
         const T u = T(z0 + step * d);
+        const double y = number_of<double>(rows.labels, i);
+        const double s = rows.scale * number_of<double>(rows.weights, i);
         moved[i] = u;
-        risk[0] += number_of<double>(rows.weights, i) *
-                   Loss::value(double(u), number_of<double>(rows.labels, i), rows.parameter);
+        totals[0] += s * Loss::value(double(u), y, rows.parameter);
+        if (derivatives) {
+            totals[1] += s * Loss::value(z0 + beyond * d, y, rows.parameter);
+            const double r = derivative_of<Loss>(z0 + beyond * d, y, s, rows.parameter);
+            totals[2] += r;
+            derivatives[i] = T(r);
+        }
     });
     // Not in the round that other blocks may still be reading.
     double* last = partial + int64_t(2) * gridDim.x * kPoints;
-    sum_block(risk, scratch, last + blockIdx.x);
+    sum_block(totals, scratch, last + kTotals * int64_t(blockIdx.x));
     grid.sync();
     if (blockIdx.x) return;
-    sum_blocks(last, scratch, risk);
+    sum_blocks(last, scratch, totals);
     if (threadIdx.x == 0) {
+        if (derivatives) {
+            sums[0] = totals[1];
+            sums[1] = totals[2];
+            sums[2] = beyond;
+        }
         letter.values[0] = step;
-        letter.values[1] = rows.scale * risk[0];
+        letter.values[1] = totals[0];
         letter.values[2] = double(pass);
+        letter.values[3] = beyond;
         __threadfence_system();
         close_letter(letter);
     }

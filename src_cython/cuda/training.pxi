@@ -168,10 +168,12 @@ cdef class Problem:
         """Replace the margins ``end`` by ``end - z``."""
         check(bb_direction(self.handle, self._of(z, BB_MARGINS), self._of(end, BB_MARGINS)))
 
-    def search(self, Vector z, Vector end, double p, double q, double first, double longest, double accuracy):
+    def search(self, Vector z, Vector end, Vector w, Vector w_end, double p, double q, double first,
+               double longest, double accuracy, int64_t cut, double farthest, double reach):
         """Minimise ``p t + q t^2 / 2 + R(z + t (end - z))`` over 0 <= t <= longest, in one launch.
 
-        The margins ``end`` become the direction ``end - z``.
+        The margins ``end`` become the direction ``end - z``.  The cut number ``cut``, if not negative, is made
+        ahead, in case it is asked for at ``step + min(farthest, reach * step)``.
 
         Returns
         -------
@@ -182,13 +184,16 @@ cdef class Problem:
         cdef Vector moved = self._take(BB_MARGINS)
         cdef void* start = self._of(z, BB_MARGINS)
         cdef void* stop = self._of(end, BB_MARGINS)
+        cdef void* base = self._of(w, BB_WEIGHTS)
+        cdef void* far = self._of(w_end, BB_WEIGHTS)
         cdef bb_search_request request
         cdef bb_search_answer answer
         request.p, request.q, request.first = p, q, first
         request.longest, request.accuracy = longest, accuracy
+        request.cut, request.farthest, request.reach = cut, farthest, reach
         cdef bb_status status
         with nogil:
-            status = bb_search(self.handle, start, stop, moved.address, &request, &answer)
+            status = bb_search(self.handle, start, stop, moved.address, base, far, &request, &answer)
         check(status)
         return answer.step, answer.risk, moved
 
