@@ -243,7 +243,7 @@ struct bb_problem {
     void queue_cut(int64_t size, const int64_t* starts, int count, const void* w, const void* end, Step step,
                    const double* block_sums, Mailbox& box) {
         const int64_t all = size + count, each = all + 1;
-        const int64_t share = std::max<int64_t>(2048, (space.span + kDotShares - 1) / kDotShares);
+        const int64_t share = std::max<int64_t>(kLeastShare, (space.span + kDotShares - 1) / kDotShares);
         const unsigned shares = unsigned((space.span + share - 1) / share);
         constexpr int64_t kRows = kDotThreads / 32;
         box.reserve(count * each + 2 * count, stream());

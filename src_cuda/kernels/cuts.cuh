@@ -8,7 +8,8 @@ namespace bmrm {
 constexpr int kMixRows = 240;  // a kernel's arguments hold so many weights
 constexpr int kMixAcross = 32, kMixDown = 8;
 constexpr int kDotThreads = 256;
-constexpr int kDotShares = 64;  // shares of the columns
+constexpr int kDotShares = 64;         // shares of the columns, at most
+constexpr int64_t kLeastShare = 1024;  // columns
 
 struct Mix {
     int32_t count;
@@ -115,10 +116,16 @@ __global__ void __launch_bounds__(kDotThreads)
         if (lane == 0) partial[int64_t(row) * shares + blockIdx.x] = sum;
     }
     if (!comes_last(ticket)) return;
-    for (int k = int(threadIdx.x); k <= count; k += kDotThreads) {
+    // Eight lanes a product: few are to be added up, and one after another their latencies would.
+    constexpr int kLanes = 8;
+    for (int first = 0; first <= count; first += kDotThreads / kLanes) {
+        const int k = first + int(threadIdx.x) / kLanes;
         double sum = 0;
-        for (int j = 0; j < shares; j++) sum += __ldcg(partial + int64_t(k) * shares + j);
-        letter.values[at + k] = sum;
+        if (k <= count)
+            for (int j = int(threadIdx.x) % kLanes; j < shares; j += kLanes)
+                sum += __ldcg(partial + int64_t(k) * shares + j);
+        for (int apart = kLanes / 2; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+        if (k <= count && threadIdx.x % kLanes == 0) letter.values[at + k] = sum;
     }
     if (letter.arrived) {
         // Behind the products of all new gradients: the sums of each block.

@@ -89,24 +89,27 @@ __device__ __forceinline__ bool comes_last(uint32_t* ticket) {
     return last;
 }
 
-// Calls body(row, margin, direction) for this thread's rows; what several rows need of the line is on its way
-// before the first of them is worked on, also where the body writes.
-template <class T, class Body>
+// Calls body(row, margin, direction, label, weight) for this thread's rows, in numbers of type R.  What
+// several rows need is on its way before the first of them is worked on, also where the body writes.
+template <class R, int AT_ONCE = 4, class T, class Body>
 __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const T* dz, Body&& body) {
-    constexpr int AT_ONCE = 4;
     const int64_t step = int64_t(gridDim.x) * blockDim.x;
     int64_t row = rows.begin + int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     for (; row < rows.end; row += AT_ONCE * step) {
         T margin[AT_ONCE], direction[AT_ONCE];
+        R label[AT_ONCE], weight[AT_ONCE];
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
             const bool mine = row + j * step < rows.end;
             margin[j] = mine ? z[row + j * step] : T(0);
             direction[j] = mine && dz ? dz[row + j * step] : T(0);
+            label[j] = mine ? number_of<R>(rows.labels, row + j * step) : R(0);
+            weight[j] = mine ? number_of<R>(rows.weights, row + j * step) : R(0);
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
-            if (row + j * step < rows.end) body(row + j * step, margin[j], direction[j]);
+            if (row + j * step < rows.end)
+                body(row + j * step, R(margin[j]), R(direction[j]), label[j], weight[j]);
     }
 }
 
@@ -123,9 +126,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
                   uint32_t* ticket, Letter letter) {
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
-    for_rows(rows, z, dz, [&](int64_t i, double z0, double d) {
-        const double s = number_of<double>(rows.weights, i);
-        const double g = s * Loss::slope(z0 + t * d + b, number_of<double>(rows.labels, i), rows.parameter);
+    for_rows<double>(rows, z, dz, [&](int64_t, double z0, double d, double y, double s) {
+        const double g = s * Loss::slope(z0 + t * d + b, y, rows.parameter);
         mine[0] += g * d;
         mine[1] += g;
     });
@@ -148,9 +150,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
                  uint32_t* ticket, double* sums, Letter letter) {
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
-    for_rows(rows, z, dz, [&](int64_t i, double z0, double d) {
-        const double u = z0 + t * d, y = number_of<double>(rows.labels, i);
-        const double s = rows.scale * number_of<double>(rows.weights, i);
+    for_rows<double>(rows, z, dz, [&](int64_t i, double z0, double d, double y, double weight) {
+        const double u = z0 + t * d, s = rows.scale * weight;
         mine[0] += s * Loss::value(u + b, y, rows.parameter);
         if (DERIVATIVES) {
             const double r = derivative_of<Loss>(u + b, y, s, rows.parameter);
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
 // With `derivatives` the last pass also takes those of the cut beyond the step, where the solver will most
 // likely want it: sums gets its risk and sum of derivatives, and after them its step.
 template <class T, class Loss>
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
                 double* partial, T* derivatives, double* sums, Letter letter) {
     __shared__ double scratch[kRowThreads];
@@ -201,12 +202,12 @@ __global__ void __launch_bounds__(kRowThreads)
             sums[k] = T(0);
         }
         int rows_summed = 0;
-        for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, T z0, T d) {
+        for_rows<T, 2>(rows, z, static_cast<const T*>(end), [&](int64_t i, T z0, T d, T y, T weight) {
             if (pass == 0) {
                 d -= z0;
                 end[i] = d;
             }
-            const T y = number_of<T>(rows.labels, i), ds = d * number_of<T>(rows.weights, i);
+            const T ds = d * weight;
 #pragma unroll
             for (int k = 0; k < kPoints; k++)
                 sums[k] += ds * Loss::slope(z0 + steps[k] * d, y, rows.parameter);
@@ -236,10 +237,10 @@ __global__ void __launch_bounds__(kRowThreads)
     }
     const double step = nearest(bracket), beyond = step + fmin(request.farthest, request.reach * step);
     double totals[kTotals] = {};
-    for_rows(rows, z, static_cast<const T*>(end), [&](int64_t i, double z0, double d) {
+    const T* dz = end;
+    for_rows<double>(rows, z, dz, [&](int64_t i, double z0, double d, double y, double weight) {
         const T u = T(z0 + step * d);
-        const double y = number_of<double>(rows.labels, i);
-        const double s = rows.scale * number_of<double>(rows.weights, i);
+        const double s = rows.scale * weight;
         moved[i] = u;
         totals[0] += s * Loss::value(double(u), y, rows.parameter);
         if (derivatives) {
