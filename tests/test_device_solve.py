@@ -197,3 +197,30 @@ def test_vectors_of_another_problem():
         made[1].fresh_margins(w)
     with pytest.raises(ParameterError, match="not combined against"):
         made[0].between(w, w, 0.5)
+
+
+@pytest.mark.parametrize("elsewhere", [1.0, 1.5])
+@pytest.mark.parametrize("in_rows", [False, True])
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+def test_a_cut_made_ahead_is_the_one_asked_for(elsewhere, in_rows, constant):
+    A, y = problem(m=700, d=1500)
+    starts = np.array([0, 700])
+    found = []
+    for ahead in (1, -1):
+        matrix = cuda.Matrix(A.indptr, A.indices, A.data, A.shape)
+        p = cuda.Problem(matrix, 0, 0.0, y, None, 1.0 / 700, constant, in_rows)
+        p.reserve(2)
+        w = p.weights(np.zeros(p.width))
+        z = p.fresh_margins(w)
+        p.cut(0, starts, z, None, w, w, 0.0)
+        end = p.combine(np.ones(1), -1.0 / 0.1, w)
+        dz = p.margins(end)
+        step, risk, moved = p.search(
+            z, dz, w, end, 0.1 * end.inner, 0.1 * end.away, 1.0, 100.0, 1e-9, ahead, 0.1, 2.0
+        )
+        assert 0.0 < step < 1.0
+        t = elsewhere * (step + min(0.1, 2.0 * step))
+        sums, products = p.cut(1, starts, z, dz, w, end, t)
+        found.append((step, risk, moved.get(), sums, products, p.get_cuts(2)))
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-10, atol=1e-13)
