@@ -82,6 +82,7 @@ class Matrix:
         tune: Literal["best", "predict", "all"] = "best",
         coding: bool = True,
         memory_limit: int | None = None,
+        spare: int = 0,
     ) -> None: ...
     @staticmethod
     def from_dense(
@@ -91,7 +92,10 @@ class Matrix:
         dtype: npt.DTypeLike | None = None,
         device: int = 0,
         memory_limit: int | None = None,
+        spare: int = 0,
     ) -> Matrix: ...
+    @staticmethod
+    def predict_format(m: int, d: int, nnz: int, value_bytes: int) -> int: ...
     @staticmethod
     def predict_bytes(
         m: int, d: int, nnz: int, value_bytes: int, *, transpose: bool | None = None
@@ -153,6 +157,10 @@ class Matrix:
     def device(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def host_bytes(self) -> int: ...
+    @property
+    def bytes_left(self) -> int: ...
     @property
     def coding(self) -> Literal["plain", "ones", "dictionary"]: ...
     @property

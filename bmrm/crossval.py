@@ -45,7 +45,7 @@ Vector = npt.NDArray[np.float64]
 KEPT = 300
 """Cuts a fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
 
-_SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads"}
+_SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads", "gpu_mem"}
 _SET_HERE |= {"warm_start", "verbose", "loss_params"}
 _DEFAULTS: dict[str, Any] = {
     name: parameter.default

@@ -50,6 +50,10 @@ class Dataset:
     tol : float, default 1e-3
         Smallest tolerance that it will be solved to. Below 1e-5 a GPU stores float32 values as float64,
         unless `dtype` is given: sums in float32 would hide a gap so small.
+    gpu_mem : int or str, optional
+        Device memory that solves may take with X, vectors and cuts: bytes, or a size like "8G" or "500M";
+        default: what is free. What of X finds no room streams from pinned host memory, at each product; the
+        answer is the same to within its certified gap.
 
     Raises
     ------
@@ -61,7 +65,8 @@ class Dataset:
     BmrmError
         For ``device="cuda"`` where the package was built without CUDA, or there is no driver or no GPU.
     DeviceMemoryError
-        For ``device="cuda"`` where X does not fit.
+        For ``device="cuda"`` where vectors and a few rows of X do not fit, or main memory has no room for
+        what streams.
 
     Examples
     --------
@@ -86,8 +91,9 @@ class Dataset:
         dtype: DTypeLike | None = None,
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
+        gpu_mem: int | str | None = None,
     ) -> None:
-        placed = resident(X, device=device, dtype=dtype, threads=threads, tol=tol)
+        placed = resident(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
         self.matrix, self.device, self.resolution = placed
         self.y = y
         self.weights = row_weights(y, self.shape[0], sample_weight, class_weight)

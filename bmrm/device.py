@@ -24,9 +24,6 @@ FLOAT32_RESOLUTION = 1e-5
 OLDEST = (7, 5)
 """Compute capability of the oldest device that there is code for."""
 
-CUT_SHARE = 4
-"""Cuts take a fourth of the memory that is free beside X, at most."""
-
 _constants: dict[int, dict[str, float]] = {}
 
 
@@ -53,11 +50,6 @@ def gpu() -> dict[str, Any] | None:
     except BmrmError:
         return None
     return found if found is not None and (found["major"], found["minor"]) >= OLDEST else None
-
-
-def room_for_cuts(device: int = 0) -> int:
-    """Bytes that the cuts of a solve may take on a GPU."""
-    return int(backend().device_info(device)["free_bytes"]) // CUT_SHARE
 
 
 def constants(device: int = 0) -> dict[str, float]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
-from bmrm.device import room_for_cuts
+from bmrm.gpu_memory import room_for_cuts
 from bmrm.host_steps import HostCuts
 from bmrm.losses import ScalarLoss
 from bmrm.objective import FARTHEST, LONGEST_STEP, REACH, Design, Planes, Searched
@@ -190,7 +190,9 @@ class DeviceCuts:
     @property
     def most(self) -> int:
         """Cuts that the memory set aside for them holds."""
-        return int(room_for_cuts(self.problem.matrix.device) // self._cut_bytes)
+        matrix = self.problem.matrix
+        item = matrix.vector_dtype.itemsize
+        return room_for_cuts(matrix.bytes_left, matrix.shape, item) // self._cut_bytes
 
     @property
     def nbytes(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _TITLES = {"normal": "X w", "transposed": "X^T r"}
@@ -26,12 +27,45 @@ def explain(report: Mapping[str, Any]) -> str:
         f"{report['device']['name']}: {report['bytes'] / 1e6:.1f} MB, prepared in "
         f"{1e3 * report['prepare_seconds']:.0f} ms",
     ]
+    lines += block_lines(report["blocks"], report["host_bytes"])
     for name, title in _TITLES.items():
         operator = report[name]
         if operator is not None:
             lines += ["", f"{title}: {statistics_text(operator['statistics'])}"]
             lines += candidate_lines(operator["candidates"], operator["chosen"])
     return "\n".join(lines)
+
+
+def block_lines(blocks: Sequence[Mapping[str, Any]], host_bytes: int) -> list[str]:
+    """Return what there is to say of the blocks of rows, nothing where it is one.
+
+    Examples
+    --------
+    >>> block = dict(rows=50, nnz=400, bytes=5 * 10**6, normal=dict(kernel="split"), transposed=None)
+    >>> stays = {**block, "copied": dict(normal=0, transposed=0)}
+    >>> streams = {**block, "copied": dict(normal=2 * 10**6, transposed=3 * 10**6)}
+    >>> for line in block_lines([stays, streams, streams], 10 * 10**6): print(line)
+    3 blocks of 50 to 50 rows; 2 stream 10.0 MB from pinned host memory (X w 4.0 MB, X^T r 6.0 MB)
+    plans of the blocks: 3 split
+    """
+    if len(blocks) == 1:
+        return []
+    text = (
+        f"{len(blocks)} blocks of {min(b['rows'] for b in blocks)} to {max(b['rows'] for b in blocks)} rows; "
+    )
+    count = sum(any(block["copied"].values()) for block in blocks)
+    if count:
+        copies = [
+            f"{title} {sum(block['copied'][name] for block in blocks) / 1e6:.1f} MB"
+            for name, title in _TITLES.items()
+        ]
+        text += f"{count} stream {host_bytes / 1e6:.1f} MB from pinned host memory ({', '.join(copies)})"
+    else:
+        text += "all stay on the device"
+    pairs = Counter(
+        ", ".join(plan_text(block[name]) for name in _TITLES if block[name] is not None) for block in blocks
+    )
+    return [text, "plans of the blocks: " + "; ".join(f"{n} {plans}" for plans, n in pairs.items())]
 
 
 def statistics_text(statistics: Mapping[str, Any]) -> str:

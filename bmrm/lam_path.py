@@ -16,7 +16,7 @@ from bmrm.training import solve
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads")
+_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 
 
 class LamDone(NamedTuple):

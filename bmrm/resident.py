@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from bmrm import _cpu, device_cache
 from bmrm.device import FLOAT32_RESOLUTION, WORTH_A_GPU, backend, gpu
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
+from bmrm.gpu_memory import WORTH_STREAMING, check_host_memory, memory_size, plan_memory, plan_text
 from bmrm.io.csr import Csr
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def resident(
     dtype: DTypeLike | None = None,
     threads: int | None = None,
     tol: float = DEFAULT_TOL,
+    gpu_mem: int | str | None = None,
 ) -> Resident:
     """Put X on a device; see `bmrm.Dataset` for the arguments and what is raised.
 
@@ -83,13 +85,13 @@ def resident(
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and threads < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
-    stored = _value_type(dtype)
+    stored, limit = _value_type(dtype), memory_size(gpu_mem)
     found = checked(X)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
     if wants_gpu(device, size):
         try:
-            return _on_gpu(found, stored, threads, tol, number_of(device))
+            return _on_gpu(found, stored, threads, tol, device, limit)
         except DeviceMemoryError as error:
             if device != "auto":
                 raise
@@ -175,38 +177,44 @@ def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
     return Resident(matrix, "cpu", 0.0)
 
 
-def _on_gpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float, number: int) -> Resident:
-    cuda = backend()
-    info = cuda.device_info(number)
+def _on_gpu(
+    X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float, device: str, limit: int | None
+) -> Resident:
+    cuda, number = backend(), number_of(device)
+    name = cuda.device_info(number)["name"]
     values = X.data if isinstance(X, Csr) else X
     if dtype is None:
         dtype = gpu_type(None if values is None else values.dtype, tol)
-    predicted = gpu_bytes(X.shape, X.nnz if isinstance(X, Csr) else None, values is not None, dtype)
-    free = info["free_bytes"]
-    log.info("%s: X takes at most %.4g MB, %.4g MB are free", info["name"], predicted / 1e6, free / 1e6)
+    nnz = X.nnz if isinstance(X, Csr) else None
+    plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
+    log.info("%s: %s", name, plan_text(plan))
+    if device == "auto" and plan.resident < WORTH_STREAMING * plan.X:
+        raise DeviceMemoryError(f"{plan_text(plan)}, which does not pay")
+    check_host_memory(plan)
+    options = {"dtype": dtype, "threads": threads, "device": number}
+    options |= {"memory_limit": limit, "spare": plan.spare}
     if isinstance(X, Csr):
-        matrix = _as_picked_before(cuda, X, dtype, threads, info["name"], number)
+        matrix = _as_picked_before(cuda, X, dtype, name, options)
     else:
-        matrix = cuda.Matrix.from_dense(X, dtype=dtype, threads=threads, device=number)
-    return Resident(matrix, f"cuda ({info['name']})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0)
+        matrix = cuda.Matrix.from_dense(X, **options)
+    return Resident(matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0)
 
 
 def _as_picked_before(
-    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], threads: int, name: str, number: int
+    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], name: str, options: dict[str, Any]
 ) -> _cuda.Matrix:
     """X on a GPU of that name, with the kernels that were picked when it, or its like, was there first.
 
     Each kernel adds up in an order of its own, and timings decide between those that are nearly as fast:
-    without a memory of the pick, results would differ in their last bits from run to run.
+    without a memory of the pick, results would differ in their last bits from run to run. What has to be cut
+    into blocks of rows under a limit gets other kernels than what is whole.
     """
 
     def build(**choice: Any) -> _cuda.Matrix:
-        matrix: _cuda.Matrix = cuda.Matrix(
-            X.indptr, X.indices, X.data, X.shape, dtype=dtype, threads=threads, device=number, **choice
-        )
+        matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options, **choice)
         return matrix
 
-    key = fingerprint(X, dtype)
+    key = fingerprint(X, dtype, options["memory_limit"])
     picked = device_cache.plans_of(name, key)
     if picked is not None:
         try:
@@ -222,7 +230,7 @@ def _as_picked_before(
     return matrix
 
 
-def fingerprint(X: Csr, dtype: np.dtype[Any]) -> str:
+def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
     """Return what tells X from other matrices, for the choice of its kernels: sizes, types, a sample of it.
 
     Parameters
@@ -230,6 +238,8 @@ def fingerprint(X: Csr, dtype: np.dtype[Any]) -> str:
     X : Csr
     dtype : dtype
         Of the values on the device.
+    limit : int, optional
+        Bytes of device memory that may be taken.
 
     Returns
     -------
@@ -245,7 +255,7 @@ def fingerprint(X: Csr, dtype: np.dtype[Any]) -> str:
     >>> [fingerprint(X, np.dtype(np.float32)) == fingerprint(Y, np.dtype(np.float32)) for Y in (wide, other)]
     [True, False]
     """
-    digest = hashlib.sha256(repr((X.shape, X.nnz, dtype.name, X.data is None)).encode())
+    digest = hashlib.sha256(repr((X.shape, X.nnz, dtype.name, X.data is None, limit)).encode())
     for part, kind in ((X.indptr, np.int64), (X.indices, np.int64), (X.data, np.float64)):
         if part is not None:
             digest.update(part[:: max(1, part.shape[0] // SAMPLE)].astype(kind).tobytes())
@@ -263,11 +273,3 @@ def gpu_type(values: np.dtype[Any] | None, tol: float) -> np.dtype[Any]:
     if tol < FLOAT32_RESOLUTION:
         return np.dtype(np.float64)
     return np.dtype(np.float32) if values is None else values
-
-
-def gpu_bytes(shape: tuple[int, ...], nnz: int | None, values: bool, dtype: np.dtype[Any]) -> int:
-    """Bytes of device memory that X takes at most; ``nnz`` is None where it is dense."""
-    if nnz is None:
-        return shape[0] * shape[1] * dtype.itemsize
-    found: int = backend().Matrix.predict_bytes(*shape, nnz, dtype.itemsize if values else 0)
-    return found

@@ -52,7 +52,7 @@ METRICS: dict[str, tuple[str, ...]] = {
 
 HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precision", "ndcg", "mrr")
 
-_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads")
+_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 
 
 @dataclass(frozen=True)

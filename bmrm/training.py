@@ -65,6 +65,7 @@ def solve(
     device: str = "auto",
     dtype: DTypeLike | None = None,
     threads: int | None = None,
+    gpu_mem: int | str | None = None,
     comm: Any = None,
     callback: Callback | None = None,
     verbose: int = 0,
@@ -98,7 +99,7 @@ def solve(
     prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
         ``warm_start`` says otherwise.
-    sample_weight, class_weight, groups, device, dtype, threads
+    sample_weight, class_weight, groups, device, dtype, threads, gpu_mem
         See `Dataset`.
     fit_intercept : bool, default False
         Add an intercept b to every margin. It is not penalised, and is minimised out exactly.
@@ -166,7 +167,9 @@ def solve(
 
         X, y, comm = local_rows(X, y, comm)
     chosen = losses.get(loss, **loss_params)
-    data = _dataset(chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, tol, comm)
+    data = _dataset(
+        chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, gpu_mem, tol, comm
+    )
     parts = parts_of(data)
     if C is not None:
         if not 0.0 < C < np.inf:
@@ -404,6 +407,7 @@ def _dataset(
     device: str,
     dtype: DTypeLike | None,
     threads: int | None,
+    gpu_mem: int | str | None,
     tol: float,
     comm: Any,
 ) -> Dataset | Examples:
@@ -433,6 +437,7 @@ def _dataset(
             device=device,
             dtype=dtype,
             threads=threads,
+            gpu_mem=gpu_mem,
             tol=tol,
         )
     given = {
@@ -443,6 +448,7 @@ def _dataset(
         "groups": groups,
         "dtype": dtype,
         "threads": threads,
+        "gpu_mem": gpu_mem,
         "comm": comm,
     }
     for name, value in given.items():

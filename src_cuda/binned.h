@@ -16,6 +16,17 @@ struct Binned {
     Sliced rows;      // the second half: ones, a tile a region
     ValueArray ones;  // its coding
 
+    // Calls f(array, whether products write it) for each array.
+    template <class F>
+    void each_array(F&& f) {
+        f(tile_quad, false);
+        f(dest, false);
+        f(local, false);
+        f(values, false);
+        f(region_size, false);
+        f(products, true);
+        rows.each_array(f);
+    }
     int64_t bytes() const {
         return dest.bytes() + local.bytes() + values.bytes() + 2 * products.bytes() + rows.bytes();
     }

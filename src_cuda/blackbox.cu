@@ -5,7 +5,7 @@
 
 #include "blackbox.h"
 #include "handle.h"
-#include "kernels/blocks.cuh"
+#include "tuning.h"
 
 using namespace bmrm;
 
@@ -58,23 +58,6 @@ bb_device usable(int id) {
     return device;
 }
 
-// Statistics of an operator whose every row has every column.
-bb_stats dense_statistics(int64_t rows, int64_t cols, int32_t bytes) {
-    bb_stats stats = {};
-    stats.rows = rows;
-    stats.cols = stats.longest = cols;
-    stats.nnz = rows * cols;
-    stats.length_rows[bb_length_bin(cols)] = rows;
-    stats.length_nnz[bb_length_bin(cols)] = stats.nnz;
-    for (int k = 0; k < BB_SPREADS; k++) {
-        const int64_t group = int64_t(1) << (k + BB_SPREAD_FIRST);
-        stats.fragments[k] = rows * ((cols + group - 1) / group);
-    }
-    for (int k = 0; k < BB_TOPS; k++) stats.top_nnz[k] = rows * std::min(int64_t(1) << k, cols);
-    stats.value_bytes = stats.vector_bytes = bytes;
-    return stats;
-}
-
 void expect_ready(const bb_matrix* matrix) { expect(matrix->finished, "the matrix is not finished"); }
 
 }  // namespace
@@ -94,83 +77,58 @@ bb_status bb_device_info(int32_t id, bb_device* info) {
     return guarded([&] { *info = usable(id); });
 }
 
-bb_status bb_create(int32_t device, int64_t rows, int64_t cols, int64_t nnz, int32_t index_bytes,
-                    bb_type type, int32_t ones, int64_t memory_limit, bb_matrix** out) {
+bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t* room) {
     return guarded([&] {
-        expect(rows >= 1 && cols >= 1 && nnz >= 0, "shape: expected at least one row and one column");
-        expect(rows < 0xFFFFFFFF && cols < 0xFFFFFFFF && nnz < 0xFFFFFFFF,
-               "a matrix on one device has fewer than 2^32 - 1 rows, columns and nonzeros; give each device "
-               "some of the rows");
-        expect(index_bytes == 4 || index_bytes == 8, "indices: expected 4 or 8 bytes");
+        const double free_bytes = tuning::kFreeShare * double(usable(device).free_bytes);
+        const int64_t all = memory_limit ? memory_limit : int64_t(free_bytes);
+        if (all <= spare)
+            throw Failure(BB_MEMORY, "device " + std::to_string(device) + ": of " + size_text(double(all)) +
+                                         " vectors and cuts take " + size_text(double(spare)) +
+                                         ", which leaves nothing for X");
+        *room = all - spare;
+    });
+}
+
+bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type, const bb_options* options,
+                    int64_t memory_limit, int64_t room, bb_matrix** out) {
+    return guarded([&] {
+        expect(rows >= 1 && cols >= 1, "shape: expected at least one row and one column");
+        expect(
+            rows < 0xFFFFFFFF && cols < 0xFFFFFFFF,
+            "a matrix on one device has fewer than 2^32 - 1 rows and columns; give each device some of the "
+            "rows");
         const bb_device info = usable(device);
         const OnDevice scope(device);
-        auto matrix = std::make_unique<bb_matrix>(info);
-        matrix->memory.set_limit(memory_limit);
-        matrix->coding.type = type;
-        matrix->coding.coding = ones ? BB_ONES : BB_PLAIN;
-        matrix->index_bytes = index_bytes;
-        Csr& a = matrix->csr[0];
-        a.rows = rows;
-        a.cols = cols;
-        a.nnz = nnz;
-        a.ptr = Array<int64_t>(matrix->memory, rows + 1);
-        a.col = Array<uint32_t>(matrix->memory, nnz);
-        a.values = Array<unsigned char>(matrix->memory, nnz * matrix->coding.value_bytes());
-        matrix->state[0].stats.rows = rows;
-        matrix->state[0].stats.cols = cols;
-        *out = matrix.release();
+        *out = new bb_matrix(info, rows, cols, type, *options, memory_limit, room);
+    });
+}
+
+bb_status bb_open(bb_matrix* matrix, int64_t rows, int64_t nnz, int32_t ones) {
+    return on_matrix(matrix, [&] {
+        expect(nnz >= 0 && nnz < 0xFFFFFFFF, "a block of rows has fewer than 2^32 - 1 nonzeros");
+        matrix->open(rows, nnz, ones != 0);
+    });
+}
+
+bb_status bb_open_dense(bb_matrix* matrix, int64_t rows, const void* values) {
+    return on_matrix(matrix, [&] {
+        expect(matrix->cols() <= 0x7FFFFFFF, "a dense matrix on a device has fewer than 2^31 columns");
+        matrix->open_dense(rows, values);
     });
 }
 
 bb_status bb_append(bb_matrix* matrix, int64_t rows, const int64_t* indptr, const void* indices,
-                    const void* values) {
+                    int32_t index_bytes, const void* values) {
     return on_matrix(matrix, [&] {
-        expect(!matrix->finished, "the matrix is finished");
-        Csr& a = matrix->csr[0];
-        expect(rows >= 0 && matrix->filled_rows + rows <= a.rows, "more rows than were announced");
-        if (rows == 0) return;
-        int64_t ends[2];
-        BB_CHECK(cudaMemcpy(ends, indptr, 8, cudaMemcpyDefault));
-        BB_CHECK(cudaMemcpy(ends + 1, indptr + rows, 8, cudaMemcpyDefault));
-        const int64_t count = ends[1] - ends[0];
-        expect(count >= 0 && count <= a.nnz - matrix->filled,
-               "row pointers: more nonzeros than were announced");
-        append_rows(matrix->memory, a, matrix->filled_rows, matrix->filled, rows, indptr, ends[0], count,
-                    indices, matrix->index_bytes, values, matrix->coding.value_bytes());
-        BB_CHECK(cudaStreamSynchronize(matrix->memory.stream));  // the sources may go when the call returns
-        matrix->filled_rows += rows;
-        matrix->filled += count;
+        expect(index_bytes == 4 || index_bytes == 8, "indices: expected 4 or 8 bytes");
+        matrix->append(rows, indptr, indices, index_bytes, values);
     });
 }
 
-bb_status bb_finish(bb_matrix* matrix, const bb_options* options) {
+bb_status bb_finish(bb_matrix* matrix) {
     return on_matrix(matrix, [&] {
         expect(!matrix->finished, "the matrix is finished");
-        matrix->finish(*options);
-    });
-}
-
-bb_status bb_dense(int32_t device, int64_t rows, int64_t cols, bb_type type, const void* values,
-                   int64_t memory_limit, bb_matrix** out) {
-    return guarded([&] {
-        expect(rows >= 1 && cols >= 1, "shape: expected at least one row and one column");
-        expect(cols <= 0x7FFFFFFF, "a dense matrix on a device has fewer than 2^31 columns");
-        const bb_device info = usable(device);
-        const OnDevice scope(device);
-        auto matrix = std::make_unique<bb_matrix>(info);
-        matrix->memory.set_limit(memory_limit);
-        matrix->coding.type = type;
-        matrix->dense = Dense(matrix->memory, rows, cols, type, info);
-        matrix->dense.upload(values);
-        for (int op = 0; op < 2; op++) {
-            bb_operator_state& s = matrix->state[op];
-            s.stats = dense_statistics(op ? cols : rows, op ? rows : cols, matrix->coding.vector_bytes());
-            s.candidates.push_back({{BB_DENSE, 0, 0, 0, 0}, 0, 0, matrix->dense.bytes()});
-            s.chosen = 0;
-        }
-        BB_CHECK(cudaStreamSynchronize(matrix->memory.stream));
-        matrix->finished = true;
-        *out = matrix.release();
+        matrix->finish();
     });
 }
 
@@ -186,24 +144,41 @@ void bb_destroy(bb_matrix* matrix) {
 }
 
 bb_status bb_get_stats(bb_matrix* matrix, bb_operator op, bb_stats* stats) {
-    return on_matrix(matrix, [&] { *stats = matrix->state[op].stats; });
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        *stats = matrix->of(op).stats;
+    });
 }
 
 bb_status bb_get_candidates(bb_matrix* matrix, bb_operator op, bb_candidate* list, int32_t capacity,
                             int32_t* count, int32_t* chosen) {
     return on_matrix(matrix, [&] {
-        const bb_operator_state& s = matrix->state[op];
-        *count = int32_t(s.candidates.size());
-        *chosen = s.chosen;
-        std::copy_n(s.candidates.begin(), std::min(*count, capacity), list);
+        expect_ready(matrix);
+        const Operator& o = matrix->of(op);
+        *count = int32_t(o.candidates.size());
+        *chosen = o.chosen;
+        std::copy_n(o.candidates.begin(), std::min(*count, capacity), list);
     });
 }
 
-bb_status bb_get_info(bb_matrix* matrix, int64_t* device_bytes, int32_t* coding, double* prepare_seconds) {
+bb_status bb_get_blocks(bb_matrix* matrix, bb_block* list, int32_t capacity) {
     return on_matrix(matrix, [&] {
-        *device_bytes = matrix->memory.used();
-        *coding = matrix->coding.coding;
-        *prepare_seconds = matrix->prepare_seconds;
+        expect_ready(matrix);
+        const std::vector<bb_block> found = matrix->blocks();
+        std::copy_n(found.begin(), std::min(found.size(), size_t(capacity)), list);
+    });
+}
+
+bb_status bb_get_info(bb_matrix* matrix, bb_info* info) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        *info = {matrix->memory.used(),
+                 matrix->memory.peak(),
+                 matrix->host_bytes(),
+                 matrix->left_bytes(),
+                 matrix->prepare_seconds,
+                 matrix->coding(),
+                 int32_t(matrix->blocks().size())};
     });
 }
 
@@ -219,7 +194,7 @@ bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, doub
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
         const auto product = [&](const void* from, void* to) { matrix->apply(op, from, to, 1); };
-        if (matrix->coding.type == BB_FLOAT64)
+        if (matrix->type == BB_FLOAT64)
             product(x, y);
         else
             matrix->bridge.apply_wide(matrix->memory, x, matrix->inputs(op), y, matrix->outputs(op), product);
@@ -258,7 +233,7 @@ bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, doub
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(columns >= 1, "columns: expected at least 1");
-        matrix->bridge.apply(matrix->memory, matrix->coding.type, x, matrix->inputs(op) * columns, y,
+        matrix->bridge.apply(matrix->memory, matrix->type, x, matrix->inputs(op) * columns, y,
                              matrix->outputs(op) * columns, times,
                              [&](const void* from, void* to) { matrix->apply(op, from, to, columns); });
     });
@@ -270,7 +245,7 @@ bb_status bb_apply_blocks_host(bb_matrix* matrix, const double* r, const int64_t
         expect_ready(matrix);
         expect(blocks >= 1, "blocks: expected at least 1");
         matrix->bridge.apply(
-            matrix->memory, matrix->coding.type, r, matrix->rows(), y, matrix->cols() * blocks, times,
+            matrix->memory, matrix->type, r, matrix->rows(), y, matrix->cols() * blocks, times,
             [&](const void* from, void* to) { matrix->apply_blocks(from, starts, blocks, to); });
     });
 }

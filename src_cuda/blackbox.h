@@ -97,7 +97,8 @@ typedef struct {
 typedef enum {
     BB_TUNE_PREDICT = 0,  // trust the prediction
     BB_TUNE_BEST,         // time the best few
-    BB_TUNE_ALL           // time every candidate
+    BB_TUNE_ALL,          // time every candidate
+    BB_TUNE_BUS           // trust the prediction of products whose formats cross the bus each time
 } bb_tuning;
 
 typedef struct {
@@ -108,6 +109,24 @@ typedef struct {
     bb_plan plan[2];         // forced plans
     bb_constants constants;  // of bb_measure
 } bb_options;
+
+// A block of consecutive rows of a matrix, prepared on its own.
+typedef struct {
+    int64_t first, rows, nnz;
+    int64_t bytes;      // that its formats take, on the device or in a staging area
+    int64_t copied[2];  // bytes that a product copies from pinned host memory: 0 where it stays on the device
+    bb_plan plan[2];
+} bb_block;
+
+typedef struct {
+    int64_t device_bytes;  // in use
+    int64_t peak_bytes;    // most that were in use at a time
+    int64_t host_bytes;    // pinned
+    int64_t left_bytes;    // of the limit, or free
+    double prepare_seconds;
+    int32_t coding;  // BB_PLAIN where blocks differ
+    int32_t blocks;
+} bb_info;
 
 // Milliseconds of one bridged product (thesis Fig. 5.2).
 typedef struct {
@@ -129,29 +148,40 @@ BB_API int32_t bb_candidates(const bb_device* device, const bb_stats* stats, bb_
                              int32_t capacity);
 BB_API double bb_predict(const bb_device* device, const bb_constants* constants, const bb_stats* stats,
                          const bb_plan* plan);
+// Bytes that a sparse matrix takes at most once it is there, that its preparation takes at a time at most,
+// and that formats with two-byte indices would take.
 BB_API int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
                                 int32_t transpose);
+BB_API int64_t bb_prepare_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
+                                int32_t transpose);
+BB_API int64_t bb_format_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
+                               int32_t transpose);
 
-// --- a sparse matrix: bb_create, bb_append for consecutive blocks of rows, bb_finish
-// index_bytes (4 or 8), type: of what will be appended; ones: values will be NULL.
-// memory_limit: most bytes of device memory that the matrix may take, now and later; 0: what is free.
-BB_API bb_status bb_create(int32_t device, int64_t rows, int64_t cols, int64_t nnz, int32_t index_bytes,
-                           bb_type type, int32_t ones, int64_t memory_limit, bb_matrix** out);
-// indptr: rows+1 offsets whose differences are the lengths of these rows; indices and values start at
-// indptr[0].
+// --- a matrix: bb_create; for each block of rows bb_open, and bb_append until it is full, or bb_open_dense;
+// bb_finish.  Each block is prepared on its own; those beyond what fits on the device stream from pinned host
+// memory.
+// memory_limit: most bytes of device memory that the matrix, and all that is kept beside it, may take, now
+// and later; 0: what is free.  room: those that X may take of it, as bb_room tells for bytes to spare for the
+// rest.
+BB_API bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t* room);
+BB_API bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type,
+                           const bb_options* options, int64_t memory_limit, int64_t room, bb_matrix** out);
+// ones: values will be NULL.
+BB_API bb_status bb_open(bb_matrix* matrix, int64_t rows, int64_t nnz, int32_t ones);
+BB_API bb_status bb_open_dense(bb_matrix* matrix, int64_t rows, const void* values);
+// indptr: rows+1 offsets whose differences are the lengths of these rows; indices, of index_bytes (4 or 8)
+// each, and values start at indptr[0].
 BB_API bb_status bb_append(bb_matrix* matrix, int64_t rows, const int64_t* indptr, const void* indices,
-                           const void* values);
-BB_API bb_status bb_finish(bb_matrix* matrix, const bb_options* options);
-BB_API bb_status bb_dense(int32_t device, int64_t rows, int64_t cols, bb_type type, const void* values,
-                          int64_t memory_limit, bb_matrix** out);
+                           int32_t index_bytes, const void* values);
+BB_API bb_status bb_finish(bb_matrix* matrix);
 BB_API void bb_destroy(bb_matrix* matrix);
 
-// --- what it is
+// --- what it is; statistics and candidates are those of the first block, whose plans the others follow
 BB_API bb_status bb_get_stats(bb_matrix* matrix, bb_operator op, bb_stats* stats);
 BB_API bb_status bb_get_candidates(bb_matrix* matrix, bb_operator op, bb_candidate* list, int32_t capacity,
                                    int32_t* count, int32_t* chosen);
-BB_API bb_status bb_get_info(bb_matrix* matrix, int64_t* device_bytes, int32_t* coding,
-                             double* prepare_seconds);
+BB_API bb_status bb_get_blocks(bb_matrix* matrix, bb_block* list, int32_t capacity);
+BB_API bb_status bb_get_info(bb_matrix* matrix, bb_info* info);
 
 // --- products with vectors on the device, in the matrix's type; asynchronous on its stream
 // columns > 1: x is (cols, columns) and y (rows, columns), row-major.

@@ -24,6 +24,14 @@ struct Csr {
     Array<uint32_t> col;  // sorted within a row
     Array<unsigned char> values;
     bool repeated = false;
+
+    // Calls f(array, whether products write it) for each array.
+    template <class F>
+    void each_array(F&& f) {
+        f(ptr, false);
+        f(col, false);
+        f(values, false);
+    }
 };
 
 // A type and a coding as an argument, for code that is compiled for each.

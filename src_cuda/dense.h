@@ -16,6 +16,13 @@ class Dense {
     void fused(int loss, double parameter, double scale, const void* w, const double* labels,
                const double* weights, void* margins, void* gradient, double* risk);
     int64_t bytes() const { return values_.bytes(); }
+    // Calls f(array, whether products write it) for what X takes; the rest is small.
+    template <class F>
+    void each_array(F&& f) {
+        f(values_, false);
+    }
+    // Gives back what products add up in, until the next.
+    void release() { sums_.reset(); }
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:

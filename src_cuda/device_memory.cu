@@ -112,6 +112,7 @@ void* Memory::take(int64_t bytes) {
     }
     check_cuda(error, "cudaMallocFromPoolAsync");
     used_ += bytes;
+    if (used_ > peak_) peak_ = used_;
     return out;
 }
 

@@ -40,12 +40,14 @@ class Memory {
     void* take(int64_t bytes);
     void give(void* pointer, int64_t bytes) noexcept;
     void set_limit(int64_t limit) { limit_ = limit; }
+    int64_t limit() const { return limit_; }  // 0: what the device has
     // Gives back to the device what the pool holds and nobody uses.
     void trim() noexcept;
     // Waits for all work on the device and goes back to a stream of its own: a caller's may be gone by the
     // time that arrays are freed.
     void settle() noexcept;
     int64_t used() const { return used_; }
+    int64_t peak() const { return peak_; }  // most bytes that were in use at a time
 
     const int device;
     cudaStream_t stream = nullptr;  // work is ordered by it; a caller may put its own here
@@ -53,7 +55,7 @@ class Memory {
   private:
     cudaMemPool_t pool_ = nullptr;
     cudaStream_t own_ = nullptr;
-    int64_t used_ = 0, limit_ = 0;
+    int64_t used_ = 0, peak_ = 0, limit_ = 0;
 };
 
 // `size` elements on the device.
@@ -73,9 +75,22 @@ class Array {
     Array& operator=(const Array&) = delete;
 
     void reset() noexcept {
-        if (data_) memory_->give(data_, size_ * int64_t(sizeof(T)));
+        if (data_ && !lent_) memory_->give(data_, bytes());
         data_ = nullptr;
         size_ = 0;
+        lent_ = false;
+    }
+    // Frees the elements and goes on with as many at a place that somebody else owns; null where they are
+    // none for the moment.
+    void lie_at(void* place) noexcept {
+        if (data_ && !lent_) memory_->give(data_, bytes());
+        data_ = static_cast<T*>(place);
+        lent_ = true;
+    }
+    // Goes on with elements of its own, whose values are open.
+    void own() {
+        data_ = static_cast<T*>(memory_->take(bytes()));
+        lent_ = false;
     }
     T* data() const { return data_; }
     int64_t size() const { return size_; }
@@ -105,11 +120,21 @@ class Array {
         std::swap(memory_, other.memory_);
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
+        std::swap(lent_, other.lent_);
     }
     Memory* memory_ = nullptr;
     T* data_ = nullptr;
     int64_t size_ = 0;
+    bool lent_ = false;
 };
+
+// Makes an array larger where it has fewer elements; what they are is lost.
+template <class T>
+void reserve(Memory& memory, Array<T>& array, int64_t size) {
+    if (array.size() >= size) return;
+    array.reset();
+    array = Array<T>(memory, size);
+}
 
 template <class T>
 Array<T> on_device(Memory& memory, const std::vector<T>& source) {

@@ -1,231 +1,315 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <exception>
 
+#include "graph_time.h"
 #include "kernels/blocks.cuh"
 #include "matrix.h"
-#include "select.h"
-#include "tuning.h"
 
 using namespace bmrm;
 
 namespace {
 
-// Seconds of one of `repeats` launches, replayed as a graph so that the host's share does not count.
-template <class Launch>
-double graph_seconds(cudaStream_t stream, int repeats, Launch&& launch) {
-    launch();
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    cudaEvent_t begin = nullptr, end = nullptr;
-    float best = 0;
-    const auto release = [&] {
-        if (begin) cudaEventDestroy(begin);
-        if (end) cudaEventDestroy(end);
-        if (executable) cudaGraphExecDestroy(executable);
-        if (graph) cudaGraphDestroy(graph);
-    };
-    try {
-        BB_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        try {
-            for (int i = 0; i < repeats; i++) launch();
-        } catch (...) {
-            cudaStreamEndCapture(stream, &graph);
-            throw;
-        }
-        BB_CHECK(cudaStreamEndCapture(stream, &graph));
-        BB_CHECK(cudaGraphInstantiate(&executable, graph, 0));
-        BB_CHECK(cudaEventCreate(&begin));
-        BB_CHECK(cudaEventCreate(&end));
-        for (int round = 0; round < 2; round++) {
-            float milliseconds = 0;
-            BB_CHECK(cudaEventRecord(begin, stream));
-            BB_CHECK(cudaGraphLaunch(executable, stream));
-            BB_CHECK(cudaEventRecord(end, stream));
-            BB_CHECK(cudaEventSynchronize(end));
-            BB_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-            if (round == 0 || milliseconds < best) best = milliseconds;
-        }
-    } catch (...) {
-        release();
-        throw;
+// sum (+)= part; with the last part, out = sum.
+template <class T>
+__global__ void fold_part(const T* part, int64_t count, bool first, bool last, double* sum, T* out) {
+    BB_FOR (i, count) {
+        const double all = (first ? 0.0 : sum[i]) + double(part[i]);
+        if (last)
+            out[i] = T(all);
+        else
+            sum[i] = all;
     }
-    release();
-    return double(best) / repeats / 1000.0;
 }
+
+class Stopwatch {
+  public:
+    explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+    ~Stopwatch() {
+        seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+  private:
+    double& seconds_;
+    const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
-void bb_matrix::finish(const bb_options& options) {
-    const auto start = std::chrono::steady_clock::now();
-    if (filled_rows != csr[0].rows || filled != csr[0].nnz)
-        throw Failure(BB_INVALID, "rows: found " + std::to_string(filled_rows) + " with " +
-                                      std::to_string(filled) + " nonzeros, expected " +
-                                      std::to_string(csr[0].rows) + " with " + std::to_string(csr[0].nnz));
-    const int given = coding.value_bytes();
-    validate(memory, csr[0], given);
-    if (options.coding) encode(memory, csr[0], coding);
-    columns_[0] = popularity_of(memory, csr[0]);
-    state[0].stats = statistics(memory, csr[0], coding, columns_[0]);
-    if (options.transpose) {
-        csr[1] = transpose(memory, csr[0], coding.value_bytes());
-        columns_[1] = popularity_of(memory, csr[1]);
-        state[1].stats = statistics(memory, csr[1], coding, columns_[1]);
+bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_type type,
+                     const bb_options& options, int64_t limit, int64_t room)
+    : device(device), memory(device.id), type(type), options(options), rows_(rows), cols_(cols), room_(room) {
+    memory.set_limit(limit);
+}
+
+// --- building
+
+void bb_matrix::expect_rows(int64_t rows) const {
+    const int64_t before = parts_.empty() ? 0 : parts_.back()->end();
+    if (finished || rows < 1 || before + rows > rows_)
+        throw Failure(BB_INVALID, "rows: found a block of " + std::to_string(rows) + " after " +
+                                      std::to_string(before) + ", expected " + std::to_string(rows_) +
+                                      " in all");
+}
+
+void bb_matrix::open(int64_t rows, int64_t nnz, bool ones) {
+    close();
+    expect_rows(rows);
+    const int64_t value_bytes = ones ? 0 : vector_bytes();
+    make_room(bb_prepare_bytes(rows, cols_, nnz, int32_t(value_bytes), options.transpose));
+    const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
+    parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, nnz, type, ones));
+    open_ = true;
+}
+
+void bb_matrix::open_dense(int64_t rows, const void* values) {
+    expect_rows(rows);
+    make_room(rows * cols_ * vector_bytes());
+    const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
+    parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, values));
+}
+
+void bb_matrix::append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
+                       const void* values) {
+    if (!open_) throw Failure(BB_INVALID, "the matrix has no open block of rows");
+    parts_.back()->block.append(rows, indptr, indices, index_bytes, values);
+}
+
+void bb_matrix::close() {
+    if (!open_) return;
+    const Stopwatch watch(prepare_seconds);
+    if (parts_.size() == 1) {
+        parts_.back()->block.finish(options, nullptr);
+    } else {  // by the first block's plans; where they do not suit, by what is predicted
+        bb_options later = options;
+        later.forced = 0;
+        if (later.tuning != BB_TUNE_BUS) later.tuning = BB_TUNE_PREDICT;
+        parts_.back()->block.finish(later, &parts_.front()->block);
     }
-    choose(BB_NORMAL, options);
-    if (options.transpose) choose(BB_TRANSPOSED, options);
-    for (int op = 0; op < 2; op++) {
-        columns_[op] = Popularity();
-        if (!state[op].product.needs_csr()) {  // the formats hold all that products need
-            csr[op].col.reset();
-            csr[op].values.reset();
-            csr[op].ptr.reset();
-        }
-    }
+    open_ = false;
+}
+
+void bb_matrix::finish() {
+    close();
+    const int64_t found = parts_.empty() ? 0 : parts_.back()->end();
+    if (found != rows_)
+        throw Failure(BB_INVALID,
+                      "rows: found " + std::to_string(found) + ", expected " + std::to_string(rows_));
+    const Stopwatch watch(prepare_seconds);
+    settle();
     memory.trim();
     finished = true;
-    prepare_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-template <class Launch>
-double bb_matrix::time_of(bb_operator op, int columns, int repeats, Launch&& launch) {
-    Array<unsigned char> x(memory, inputs(op) * columns * coding.vector_bytes());
-    Array<unsigned char> y(memory, outputs(op) * columns * coding.vector_bytes());
-    fill_random(memory, coding.type, x.data(), inputs(op) * columns);
-    return graph_seconds(memory.stream, repeats, [&] { launch(x.data(), y.data()); });
+// --- what lies where
+
+int64_t bb_matrix::Part::bytes() {
+    int64_t sum = 0;
+    for (int storage = 0; storage < RowBlock::kStorages; storage++)
+        block.each_array(storage, [&](auto& array, bool) { sum += array.bytes(); });
+    return sum;
 }
 
-double bb_matrix::try_plan(bb_operator op, const bb_plan& plan, const Array<uint32_t>* order, bool timed,
-                           bb_candidate& candidate, Product& product) {
-    if (plan.kernel == BB_NARROW) {
-        if (!narrow_rows) {
-            if (!Narrow::fits(csr[0].cols, coding, device))
-                throw Failure(BB_INVALID, "plan: X has too many columns for the narrow form");
-            narrow_rows = Product(memory, csr[0], coding, plan, device, nullptr);
-            narrow = Narrow(memory, narrow_rows.sliced(), coding, device);
+// Packs away as many of the last blocks as has to be for so many bytes more.
+void bb_matrix::make_room(int64_t bytes) {
+    while (memory.used() + bytes > room_ && pack_last()) {
+    }
+}
+
+bool bb_matrix::pack_last() {
+    const auto last =
+        std::find_if(parts_.rbegin(), parts_.rend(), [](const auto& part) { return !part->streams; });
+    if (last == parts_.rend()) return false;
+    pack(**last);
+    memory.trim();
+    return true;
+}
+
+void bb_matrix::pack(Part& part) {
+    for (int storage = 0; storage < RowBlock::kStorages; storage++)
+        part.packed[storage] = Packed(memory, part.block, storage);
+    part.streams = true;
+}
+
+int64_t bb_matrix::area_bytes() const {
+    int64_t most = 0;
+    for (const auto& part : parts_)
+        if (part->streams)
+            for (const Packed& packed : part->packed) most = std::max(most, packed.bytes());
+    return most;
+}
+
+// Once all are prepared: staging areas for those that are packed away, and back with as many as still fit.
+void bb_matrix::settle() {
+    int64_t packed = 0;
+    for (const auto& part : parts_)
+        if (part->streams) packed += part->bytes();
+    // All of several, or else staging areas and some of them.
+    int64_t areas = memory.used() + packed <= room_ ? 0 : Staging::kAreas * area_bytes();
+    while (parts_.size() > 1 && memory.used() + areas > room_ && pack_last())
+        areas = Staging::kAreas * area_bytes();
+    for (const auto& part : parts_) {
+        if (!part->streams || memory.used() + areas + part->bytes() > room_) continue;
+        for (int storage = 0; storage < RowBlock::kStorages; storage++) {
+            part->packed[storage].restore(memory, part->block, storage);
+            part->packed[storage] = Packed();
         }
-        candidate.bytes = narrow_rows.format_bytes(csr[0], coding);
-    } else {
-        product = Product(memory, csr[op], coding, plan, device, order);
-        candidate.bytes = product.format_bytes(csr[op], coding);
+        part->streams = false;
     }
-    if (!timed) return candidate.predicted;
-    candidate.measured = time_of(op, 1, tuning::kTimedProducts,
-                                 [&](const void* x, void* y) { apply_by(op, plan, product, x, y); });
-    return candidate.measured;
+    for (const auto& part : parts_)
+        if (part->streams) streamed_.push_back(part.get());
+    if (streamed_.empty()) return;
+    staging_.reserve(memory, area_bytes());
+    for (size_t i = 0; i < streamed_.size(); i++) {
+        Part& part = *streamed_[i];
+        part.area = int(i % Staging::kAreas);
+        for (int storage = 0; storage < RowBlock::kStorages; storage++)
+            part.packed[storage].place(part.block, storage, staging_.area(part.area));
+    }
 }
 
-void bb_matrix::choose(bb_operator op, const bb_options& options) {
-    bb_operator_state& s = state[op];
-    std::vector<bb_plan> plans(1, options.plan[op]);
-    if (!options.forced) {
-        plans.resize(256);
-        plans.resize(size_t(std::min(256, bb_candidates(&device, &s.stats, plans.data(), 256))));
-        // Statistics of X' alone cannot tell a narrow X from a short one.
-        if (csr[0].repeated || !Narrow::fits(csr[0].cols, coding, device))
-            plans.erase(std::remove_if(plans.begin(), plans.end(),
-                                       [](const bb_plan& plan) { return plan.kernel == BB_NARROW; }),
-                        plans.end());
-    }
-    std::vector<bb_candidate> list;
-    std::vector<double> predicted;
-    for (const bb_plan& plan : plans) {
-        list.push_back({plan, bb_predict(&device, &options.constants, &s.stats, &plan), 0, 0});
-        predicted.push_back(list.back().predicted);
-    }
-    std::vector<int32_t> trials =
-        worth_timing(options.constants, s.stats, plans.data(), predicted.data(), int32_t(plans.size()));
-    if (options.tuning == BB_TUNE_ALL)
-        for (size_t i = 0; i < plans.size(); i++)
-            if (std::find(trials.begin(), trials.end(), int32_t(i)) == trials.end())
-                trials.push_back(int32_t(i));
-    if (options.tuning == BB_TUNE_PREDICT) trials.resize(1);
-    const bool timed = trials.size() > 1 || options.tuning == BB_TUNE_ALL;
-    // A narrow X is worth having in the form that the fused pass reads, also where another is a little
-    // faster.
-    const auto narrow_plan = std::find_if(plans.begin(), plans.end(),
-                                          [](const bb_plan& plan) { return plan.kernel == BB_NARROW; });
-    if (op == BB_NORMAL && narrow_plan != plans.end()) {
-        const int32_t at = int32_t(narrow_plan - plans.begin());
-        if (std::find(trials.begin(), trials.end(), at) == trials.end()) trials.insert(trials.begin(), at);
-    }
-    double best = INFINITY;
-    std::exception_ptr refused;
-    for (const int32_t i : trials) {
-        Product product;
-        double seconds;
-        try {
-            seconds = try_plan(op, plans[size_t(i)], &columns_[op].order, timed, list[size_t(i)], product);
-        } catch (const Failure& failure) {
-            // A plan that does not suit, or finds no room, is no candidate, as long as another is.
-            if (failure.status != BB_MEMORY && failure.status != BB_INVALID) throw;
-            refused = std::current_exception();
-            continue;
+bb_coding bb_matrix::coding() const {
+    bb_coding all = parts_.front()->block.coding();
+    for (const auto& part : parts_)
+        if (part->block.coding() != all) return BB_PLAIN;
+    return all;
+}
+
+int64_t bb_matrix::host_bytes() const {
+    int64_t sum = 0;
+    for (const Part* part : streamed_)
+        for (const Packed& packed : part->packed) sum += packed.copied();
+    return sum;
+}
+
+int64_t bb_matrix::left_bytes() const {
+    size_t free_bytes = 0, total = 0;
+    BB_CHECK(cudaMemGetInfo(&free_bytes, &total));
+    return memory.limit() ? std::min(int64_t(free_bytes), memory.limit() - memory.used())
+                          : int64_t(free_bytes);
+}
+
+std::vector<bb_block> bb_matrix::blocks() const {
+    std::vector<bb_block> out;
+    for (const auto& part : parts_) {
+        bb_block b = {part->first, part->block.rows(), part->block.nnz(), part->bytes(), {}, {}};
+        for (const bb_operator op : {BB_NORMAL, BB_TRANSPOSED}) {
+            if (part->block.of(op).chosen < 0) continue;
+            b.plan[op] = part->block.of(op).plan();
+            b.copied[op] = part->packed[part->block.storage_of(op)].copied();
         }
-        if (op == BB_NORMAL && plans[size_t(i)].kernel == BB_NARROW) seconds *= tuning::kFusedWorth;
-        if (seconds < best) {
-            best = seconds;
-            s.chosen = i;
-            s.product = std::move(product);
-        }
+        out.push_back(b);
     }
-    if (best == INFINITY) std::rethrow_exception(refused);
-    s.candidates = std::move(list);
+    return out;
 }
 
-// By a plan: with its own storage, or with the narrow format, which both operators share.
-void bb_matrix::apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y) {
-    if (plan.kernel != BB_NARROW) return product.apply(x, y, 1, csr[op], coding);
-    if (op == BB_NORMAL) return narrow_rows.apply(x, y, 1, csr[0], coding);
-    narrow.transposed(narrow_rows.sliced(), coding, x, y);
+// --- products
+
+// Runs work(part) for all blocks in order, with what they read of one storage at hand.
+template <class StorageOf, class Work>
+void bb_matrix::over_parts(StorageOf&& storage_of, Work&& work) {
+    const auto send = [&](size_t i) {
+        const Part& part = *streamed_[i];
+        staging_.send(part.area, part.packed[storage_of(part.block)]);
+    };
+    size_t sent = 0;
+    if (!streamed_.empty()) staging_.begin(memory.stream);
+    while (sent < streamed_.size() && sent < size_t(Staging::kAreas)) send(sent++);
+    for (const auto& part : parts_) {
+        if (part->streams) staging_.await(part->area, memory.stream);
+        work(*part);
+        if (parts_.size() > 1) part->block.release();  // so that sums do not pile up
+        if (!part->streams || sent == streamed_.size()) continue;
+        staging_.release(part->area, memory.stream);
+        send(sent++);
+    }
 }
 
-void bb_matrix::apply_one(bb_operator op, const void* x, void* y) {
-    if (dense) return op == BB_NORMAL ? dense.normal(x, y) : dense.transposed(x, y);
-    apply_by(op, state[op].plan(), state[op].product, x, y);
+template <class T>
+void bb_matrix::fold(const void* part, int64_t count, bool first, bool last, void* out) {
+    fold_part<<<blocks_for(count), 256, 0, memory.stream>>>(static_cast<const T*>(part), count, first, last,
+                                                            sum_.data(), static_cast<T*>(out));
+    BB_CHECK(cudaGetLastError());
+}
+
+void bb_matrix::fold(const void* part, int64_t count, bool first, bool last, void* out) {
+    by_type(type, [&](auto t) { fold<decltype(t)>(part, count, first, last, out); });
 }
 
 void bb_matrix::apply(bb_operator op, const void* x, void* y, int columns) {
-    if (state[op].chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
-    if (columns == 1) return apply_one(op, x, y);
-    Product* all = dense ? nullptr : &state[op].product;
-    if (all && state[op].plan().kernel == BB_NARROW) all = op == BB_NORMAL ? &narrow_rows : nullptr;
-    if (all && all->takes_columns()) return all->apply(x, y, columns, csr[op], coding);
-    const int bytes = coding.vector_bytes();
-    const int64_t in = inputs(op), out = outputs(op);
-    if (block_input.size() < in * columns * bytes)
-        block_input = Array<unsigned char>(memory, in * columns * bytes);
-    if (block_output.size() < out * columns * bytes)
-        block_output = Array<unsigned char>(memory, out * columns * bytes);
-    swap_axes(memory, coding.type, x, in, columns, block_input.data());
-    for (int c = 0; c < columns; c++)
-        apply_one(op, block_input.data() + c * in * bytes, block_output.data() + c * out * bytes);
-    swap_axes(memory, coding.type, block_output.data(), columns, out, y);
+    if (parts_.size() == 1 && streamed_.empty()) return parts_.front()->block.apply(op, x, y, columns);
+    if (of(op).chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
+    const auto storage = [op](const RowBlock& block) { return block.storage_of(op); };
+    const auto* from = static_cast<const unsigned char*>(x);
+    auto* to = static_cast<unsigned char*>(y);
+    const int64_t row_bytes = columns * vector_bytes(), count = cols_ * columns;
+    if (op == BB_NORMAL)
+        return over_parts(storage,
+                          [&](Part& part) { part.block.apply(op, x, to + part.first * row_bytes, columns); });
+    reserve(memory, part_sum_, count * vector_bytes());
+    reserve(memory, sum_, count);
+    over_parts(storage, [&](Part& part) {
+        part.block.apply(op, from + part.first * row_bytes, part_sum_.data(), columns);
+        fold(part_sum_.data(), count, part.first == 0, part.end() == rows_, y);
+    });
 }
 
 void bb_matrix::apply_blocks(const void* r, const int64_t* starts, int blocks, void* y) {
-    if (blocks == 1 && starts[0] == 0 && starts[1] == rows()) return apply(BB_TRANSPOSED, r, y, 1);
-    const int bytes = coding.vector_bytes();
-    Array<unsigned char> spread(memory, rows() * std::min(blocks, 32) * bytes);
-    Array<unsigned char> product(memory, cols() * std::min(blocks, 32) * bytes);
-    for (int first = 0; first < blocks; first += 32) {
-        const int some = std::min(32, blocks - first);
-        spread_blocks(memory, coding.type, r, rows(), starts + first, some, spread.data());
-        apply(BB_TRANSPOSED, spread.data(), product.data(), some);
-        swap_axes(memory, coding.type, product.data(), cols(), some,
-                  static_cast<unsigned char*>(y) + first * cols() * bytes);
-    }
+    if (parts_.size() == 1 && streamed_.empty())
+        return parts_.front()->block.apply_blocks(r, starts, blocks, y);
+    const int64_t each = cols_ * vector_bytes();
+    const auto* from = static_cast<const unsigned char*>(r);
+    auto* to = static_cast<unsigned char*>(y);
+    BB_CHECK(cudaMemsetAsync(y, 0, size_t(blocks * each), memory.stream));  // some may be empty
+    reserve(memory, sum_, cols_);
+    const auto storage = [](const RowBlock& block) { return block.storage_of(BB_TRANSPOSED); };
+    over_parts(storage, [&](Part& part) {
+        // The blocks of r that have rows here.
+        const int64_t* const end = starts + blocks;
+        const int begin = int(std::upper_bound(starts, end + 1, part.first) - starts) - 1;
+        const int stop = int(std::lower_bound(starts, end + 1, part.end()) - starts);
+        const int low = std::max(begin, 0), high = std::min(stop, blocks);
+        if (low >= high) return;
+        std::vector<int64_t> clipped;
+        for (int b = low; b <= high; b++)
+            clipped.push_back(std::clamp<int64_t>(starts[b] - part.first, 0, part.block.rows()));
+        reserve(memory, part_sum_, (high - low) * each);
+        part.block.apply_blocks(from + part.first * vector_bytes(), clipped.data(), high - low,
+                                part_sum_.data());
+        for (int b = low; b < high; b++)
+            if (starts[b] < starts[b + 1])
+                fold(part_sum_.data() + (b - low) * each, cols_, starts[b] >= part.first,
+                     starts[b + 1] <= part.end(), to + b * each);
+    });
+}
+
+bool bb_matrix::can_fuse() const {
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->block.can_fuse(); });
 }
 
 void bb_matrix::fused(int loss, double parameter, double scale, const void* w, const double* labels,
                       const double* weights, void* margins, void* gradient, double* risk) {
-    if (dense) return dense.fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    if (!narrow) throw Failure(BB_INVALID, "the matrix has no fused pass: it is neither narrow nor dense");
-    narrow.fused(narrow_rows.sliced(), coding, loss, parameter, scale, w, labels, weights, margins, gradient,
-                 risk);
+    if (parts_.size() == 1 && streamed_.empty())
+        return parts_.front()->block.fused(loss, parameter, scale, w, labels, weights, margins, gradient,
+                                           risk);
+    reserve(memory, part_sum_, cols_ * vector_bytes());
+    reserve(memory, sum_, cols_);
+    Array<double> part_risk(memory, 1), risk_sum(memory, 1);
+    const auto storage = [](const RowBlock& block) { return block.fused_storage(); };
+    over_parts(storage, [&](Part& part) {
+        part.block.fused(loss, parameter, scale, w, labels + part.first,
+                         weights ? weights + part.first : nullptr,
+                         static_cast<unsigned char*>(margins) + part.first * vector_bytes(), part_sum_.data(),
+                         part_risk.data());
+        const bool first = part.first == 0, last = part.end() == rows_;
+        fold(part_sum_.data(), cols_, first, last, gradient);
+        fold_part<<<1, 32, 0, memory.stream>>>(part_risk.data(), 1, first, last, risk_sum.data(), risk);
+        BB_CHECK(cudaGetLastError());
+    });
 }
 
 double bb_matrix::time(bb_operator op, int columns, int repeats) {
-    return time_of(op, columns, repeats, [&](const void* x, void* y) { apply(op, x, y, columns); });
+    Array<unsigned char> x(memory, inputs(op) * columns * vector_bytes());
+    Array<unsigned char> y(memory, outputs(op) * columns * vector_bytes());
+    fill_random(memory, type, x.data(), inputs(op) * columns);
+    return graph_seconds(memory.stream, repeats, [&] { apply(op, x.data(), y.data(), columns); });
 }

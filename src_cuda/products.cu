@@ -106,7 +106,8 @@ int64_t Product::format_bytes(const Csr& a, const ValueArray& coding) const {
     return plan_.kernel == BB_BINNED ? binned_.bytes() : sliced_.bytes();
 }
 
-void Product::apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding) {
+void Product::apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding,
+                    Array<unsigned char>& partial) {
     if (a.nnz == 0) {
         BB_CHECK(cudaMemsetAsync(y, 0, size_t(a.rows * columns * coding.vector_bytes()), memory_->stream));
         return;
@@ -114,7 +115,7 @@ void Product::apply(const void* x, void* y, int columns, const Csr& a, const Val
     if (columns == 1)
         apply_one(x, y, a, coding);
     else
-        apply_columns(x, y, columns, a, coding);
+        apply_columns(x, y, columns, a, coding, partial);
 }
 
 void Product::apply_one(const void* x, void* y, const Csr& a, const ValueArray& coding) {
@@ -181,7 +182,8 @@ void Product::launch_sliced(const void* kernel, const Sliced& s, const ValueArra
     });
 }
 
-void Product::apply_columns(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding) {
+void Product::apply_columns(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding,
+                            Array<unsigned char>& partial) {
     if (columns > 32)
         throw Failure(BB_INVALID, "columns: found " + std::to_string(columns) + ", expected 1 to 32");
     const cudaStream_t stream = memory_->stream;
@@ -195,9 +197,8 @@ void Product::apply_columns(const void* x, void* y, int columns, const Csr& a, c
                 static_cast<const T*>(x), columns, static_cast<T*>(y));
             return;
         }
-        const int64_t bytes = sliced_.partial.size() * columns;
-        if (column_partial_.size() < bytes) column_partial_ = Array<unsigned char>(*memory_, bytes);
-        const Output<T> out = {static_cast<T*>(y), reinterpret_cast<T*>(column_partial_.data())};
+        reserve(*memory_, partial, sliced_.partial.size() * columns);
+        const Output<T> out = {static_cast<T*>(y), reinterpret_cast<T*>(partial.data())};
         const ColumnsView view = {view_of(sliced_, coding),
                                   sliced_.cut.by_count ? sliced_.order.data() : nullptr,
                                   sliced_.cut.index_bytes};

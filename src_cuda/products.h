@@ -15,12 +15,22 @@ class Product {
     Product(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
             const bb_device& device, const Array<uint32_t>* order);
 
-    void apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding);
+    // `partial`: room for partial sums of several columns, made larger where it has to be.
+    void apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding,
+               Array<unsigned char>& partial);
     bool takes_columns() const { return plan_.kernel != BB_BINNED; }
     bool needs_csr() const { return memory_ && (plan_.kernel == BB_SUBWARP || plan_.kernel == BB_SPLIT); }
     const Sliced& sliced() const { return sliced_; }
     // Bytes of the format that a product reads.
     int64_t format_bytes(const Csr& a, const ValueArray& coding) const;
+    // Calls f(array, whether products write it) for each array but those of the Csr.
+    template <class F>
+    void each_array(F&& f) {
+        sliced_.each_array(f);
+        binned_.each_array(f);
+        f(share_row_, false);
+        f(carried_, true);
+    }
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:
@@ -29,7 +39,8 @@ class Product {
     void apply_binned(const void* x, void* y, const ValueArray& coding);
     void launch_sliced(const void* kernel, const Sliced& s, const ValueArray& coding,
                        const uint32_t* tile_size, const void* x, void* y);
-    void apply_columns(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding);
+    void apply_columns(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding,
+                       Array<unsigned char>& partial);
 
     Memory* memory_ = nullptr;
     bb_plan plan_ = {};
@@ -38,7 +49,6 @@ class Product {
     const void *kernel_ = nullptr, *second_kernel_ = nullptr;
     Array<int64_t> share_row_;
     Array<unsigned char> carried_;
-    Array<unsigned char> column_partial_;
 };
 
 // X' r, and the fused pass, from the narrow format of X.
@@ -52,6 +62,11 @@ class Narrow {
     void fused(const Sliced& rows, const ValueArray& coding, int loss, double parameter, double scale,
                const void* w, const double* labels, const double* weights, void* margins, void* gradient,
                double* risk);
+    // Calls f(array, whether products write it) for what is not small.
+    template <class F>
+    void each_array(F&& f) {
+        f(block_sums_, true);
+    }
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:

@@ -191,3 +191,15 @@ extern "C" int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int
     const int64_t chunks = std::max(rows, cols) + nnz / 256;
     return compressed + formats + 2 * chunks * (8 + 8) + (rows + cols) * 8;
 }
+
+extern "C" int64_t bb_prepare_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
+                                    int32_t transpose) {
+    return bb_predict_bytes(rows, cols, nnz, value_bytes, transpose) + bmrm::tuning::kPreparation * nnz +
+           16 * (rows + cols);
+}
+
+extern "C" int64_t bb_format_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
+                                   int32_t transpose) {
+    const int64_t operators = transpose ? 2 : 1;
+    return operators * ((nnz + nnz / 16) * (2 + value_bytes) + 4 * (rows + cols));
+}

@@ -29,6 +29,24 @@ struct Sliced {
     int log2_lanes = 0;
     Array<unsigned char> partial;
 
+    // Calls f(array, whether products write it) for each array.
+    template <class F>
+    void each_array(F&& f) {
+        f(items, false);
+        f(dest, false);
+        f(local, false);
+        f(far, false);
+        f(values, false);
+        f(tile_item, false);
+        f(block_item, false);
+        f(block_tile, false);
+        f(order, false);
+        f(parted, false);
+        f(slot, false);
+        f(longest, false);
+        f(permuted_x, true);
+        f(partial, true);
+    }
     int64_t bytes() const {
         return int64_t(items.bytes() + dest.bytes() + local.bytes() + far.bytes() + values.bytes() +
                        order.bytes() + permuted_x.bytes() + slot.bytes() + 2 * partial.bytes());

@@ -85,7 +85,7 @@ struct bb_problem {
     bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant, bool in_rows)
         : matrix(matrix),
           memory(matrix->memory),
-          type(matrix->coding.type),
+          type(matrix->type),
           rows(matrix->rows()),
           cols(matrix->cols()),
           width(cols + (constant != 0)),

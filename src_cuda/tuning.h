@@ -43,6 +43,11 @@ constexpr double kMostBuilding = 0.10;  // seconds that building formats for tri
 constexpr double kBuildPasses = 50;     // times a build as good as reads and writes all indices and values
 constexpr double kFusedWorth = 0.85;    // what the narrow form's time counts for X w: it fuses passes too
 
+// --- row blocks
+constexpr double kFreeShare = 0.95;   // of the free memory that is taken where no limit is given
+constexpr int64_t kPreparation = 40;  // bytes a nonzero, and 16 a row and column, beside what is kept
+constexpr double kBusBytes = 25e9;    // bytes a second of a copy from pinned memory; only its order matters
+
 // --- prediction: memory
 constexpr double kCacheShare = 0.6;    // of L2 that a working set may fill and still be read from it
 constexpr double kCacheSpeed = 1.53;   // bandwidth of L2 over that of memory

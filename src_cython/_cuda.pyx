@@ -11,12 +11,14 @@ from training cimport *
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
+import itertools
 import math
 import os
 
 import numpy as np
 
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
+from bmrm.row_blocks import dense_blocks, sparse_blocks
 
 cdef extern from "select.h" namespace "bmrm" nogil:
     cdef struct Cut:
@@ -89,10 +91,17 @@ cdef class Matrix:
         Look for values that are all 1 and for those with at most 256 distinct ones, which are then kept
         as one byte each; no result depends on it.
     memory_limit : int, optional
-        Most bytes of device memory to take; default: what is free.
+        Most bytes of device memory to take, with what is kept beside the matrix; default: what is free.
+    spare : int, default 0
+        Bytes of those to leave to what is kept beside the matrix: vectors and cuts.
 
     Notes
     -----
+    A matrix that can be prepared only in parts is kept in blocks of rows. Those that find no room stay in pinned
+    host memory, and each product copies what it reads of them to the device, a block ahead of the kernels. X^T r
+    is added up over the blocks in their order, in float64, so that a product's bits depend on the blocks, and by
+    them on the limit, but not on what lies where. `report` tells of them.
+
     `indptr`, `indices`, `data` and the array of `from_dense` may also be arrays on the device with
     ``__cuda_array_interface__``; the work that fills them must be complete. Arrays on the host go up in parts,
     so that one mapped from a file is never in memory as a whole.
@@ -104,7 +113,7 @@ cdef class Matrix:
     ParameterError
         If an argument is out of range.
     DeviceMemoryError
-        If the matrix does not fit.
+        If blocks of the matrix do not fit, or there is not enough pinned host memory for them.
     BmrmError
         If there is no such device, or it fails.
 
@@ -140,6 +149,7 @@ cdef class Matrix:
         tune="best",
         coding=True,
         memory_limit=None,
+        spare=0,
     ):
         if self.handle != NULL:
             raise ParameterError("Matrix: initialised before")
@@ -162,23 +172,36 @@ cdef class Matrix:
                 val, dtype, (np.float32, np.float64), "data", "real numbers", "fiub")
         self._dtype = np.dtype(self._dtype)
         self._nnz = idx.shape[0]
-        self._create(np.dtype(idx_type).itemsize, val is None, _memory_limit(memory_limit))
+        cdef int64_t limit = _memory_limit(memory_limit)
+        cdef int64_t room = self._room(limit, spare)
+        cdef bint ones = val is None
+        cdef int32_t value_bytes = 0 if ones else self._dtype.itemsize
+        starts = sparse_blocks(
+            ptr, room,
+            lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
+        if starts.shape[0] > 2 and options.tuning == BB_TUNE_BEST:
+            # What every product copies should be short, however fast the kernel is.
+            if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
+                options.tuning = BB_TUNE_BUS
         try:
-            self._append_all(ptr, idx, idx_type, val)
-            self._finish(options)
+            self._create(options, limit, room)
+            for first, last in itertools.pairwise(starts.tolist()):
+                self._open(last - first, ptr[last] - ptr[first], ones)
+                self._append_all(ptr, idx, idx_type, val, first, last)
+            self._finish()
         except BaseException:
             self._destroy()
             raise
 
     @staticmethod
-    def from_dense(array, *, threads=None, dtype=None, device=0, memory_limit=None):
+    def from_dense(array, *, threads=None, dtype=None, device=0, memory_limit=None, spare=0):
         """Dense matrix, row by row on the device; both products read the one copy.
 
         Parameters
         ----------
         array : array_like, shape (m, d)
             Values by rows; dtypes other than float32 and float64, and other layouts, are converted first.
-        threads, dtype, device, memory_limit
+        threads, dtype, device, memory_limit, spare
             As for `Matrix`.
 
         Returns
@@ -214,13 +237,16 @@ cdef class Matrix:
         self._m, self._d = _shape(values.shape)
         self._nnz, self._dense, self._transpose = self._m * self._d, True, True
         self._dtype = np.dtype(dtype)
-        cdef const void* source = _part(values, 0)
-        cdef bb_type kind = BB_FLOAT32 if self._dtype == np.float32 else BB_FLOAT64
         cdef int64_t limit = _memory_limit(memory_limit)
-        cdef bb_status status
-        with nogil:
-            status = bb_dense(self._device, self._m, self._d, kind, source, limit, &self.handle)
-        check(status, DataError)
+        cdef int64_t room = self._room(limit, spare)
+        cdef bb_options options
+        memset(&options, 0, sizeof(options))
+        options.transpose = True
+        starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room)
+        self._create(options, limit, room)
+        for first, last in itertools.pairwise(starts.tolist()):
+            self._open_dense(last - first, values, first * self._d)
+        self._finish()
         return self
 
     cdef bb_options _options(self, plan, tune, coding) except *:
@@ -237,25 +263,49 @@ cdef class Matrix:
         options.constants = _constants_from(constants(self._device))
         return options
 
-    cdef int _create(self, int32_t index_bytes, int32_t ones, int64_t memory_limit) except -1:
+    cdef int64_t _room(self, int64_t limit, spare) except -1:
+        """Bytes of device memory that X may take."""
+        cdef int64_t besides = _integer(spare, "spare", 0, 2**62), room = 0
+        cdef bb_status status
+        with nogil:
+            status = bb_room(self._device, limit, besides, &room)
+        check(status)
+        return room
+
+    cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
         cdef bb_type kind = BB_FLOAT32 if self._dtype == np.float32 else BB_FLOAT64
+        cdef bb_options copy = options
         cdef bb_status status
         with nogil:
             status = bb_create(
-                self._device, self._m, self._d, self._nnz, index_bytes, kind, ones, memory_limit,
-                &self.handle)
+                self._device, self._m, self._d, kind, &copy, limit, room, &self.handle)
         return check(status, DataError)
 
-    cdef int _append_all(self, ptr, idx, idx_type, val) except -1:
-        """Send up all rows, at most `CHUNK` nonzeros at a time unless a single row has more."""
+    cdef int _open(self, int64_t rows, int64_t nnz, int32_t ones) except -1:
+        """Begin a block of rows; the one before is prepared."""
+        cdef bb_status status
+        with nogil:
+            status = bb_open(self.handle, rows, nnz, ones)
+        return check(status, DataError)
+
+    cdef int _open_dense(self, int64_t rows, values, int64_t start) except -1:
+        cdef const void* source = _part(values, start)
+        cdef bb_status status
+        with nogil:
+            status = bb_open_dense(self.handle, rows, source)
+        return check(status, DataError)
+
+    cdef int _append_all(self, ptr, idx, idx_type, val, int64_t start, int64_t last) except -1:
+        """Send up the rows of a block, at most `CHUNK` nonzeros at a time unless a single row has more."""
         cdef const int64_t* offsets = <const int64_t*>_address(ptr)
         cdef const void* i
         cdef const void* v = NULL
-        cdef int64_t start = 0, stop, rows
+        cdef int64_t stop, rows
+        cdef int32_t index_bytes = np.dtype(idx_type).itemsize
         cdef bb_status status
-        while start < self._m:
+        while start < last:
             stop = np.searchsorted(ptr, offsets[start] + CHUNK, side="right") - 1
-            stop = min(max(stop, start + 1), self._m)
+            stop = min(max(stop, start + 1), last)
             idx_part, at = _slice(idx, offsets[start], offsets[stop], idx_type)
             i = _part(idx_part, at)
             if val is not None:
@@ -263,16 +313,15 @@ cdef class Matrix:
                 v = _part(val_part, at)
             rows = stop - start
             with nogil:
-                status = bb_append(self.handle, rows, offsets + start, i, v)
+                status = bb_append(self.handle, rows, offsets + start, i, index_bytes, v)
             check(status, DataError)
             start = stop
         return 0
 
-    cdef int _finish(self, const bb_options& options) except -1:
-        cdef bb_options copy = options
+    cdef int _finish(self) except -1:
         cdef bb_status status
         with nogil:
-            status = bb_finish(self.handle, &copy)
+            status = bb_finish(self.handle)
         return check(status, DataError)
 
     cdef void _destroy(self) noexcept:
@@ -289,6 +338,29 @@ cdef class Matrix:
         if self.handle == NULL:
             raise ParameterError("Matrix: not initialised")
         return self.handle
+
+    @staticmethod
+    def predict_format(m, d, nnz, value_bytes):
+        """Bytes that the formats of a sparse matrix and its transpose come to where indices take two bytes.
+
+        That is what a matrix too large for the device is kept in, there and in pinned host memory.
+
+        Parameters
+        ----------
+        m, d, nnz, value_bytes : int
+            As for `predict_bytes`.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> Matrix.predict_format(1000, 200, 10_000, 4)
+        137100
+        """
+        m, d = _shape((m, d))
+        return bb_format_bytes(m, d, nnz, value_bytes, True)
 
     @staticmethod
     def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
@@ -744,23 +816,31 @@ cdef class Matrix:
         """Number of the device."""
         return self._device
 
-    cdef tuple _info(self):
+    cdef bb_info _info(self) except *:
         cdef bb_matrix* X = self._get()
-        cdef int64_t count = 0
-        cdef int32_t coding = 0
-        cdef double seconds = 0.0
-        check(bb_get_info(X, &count, &coding, &seconds))
-        return count, CODINGS[coding], seconds
+        cdef bb_info info
+        check(bb_get_info(X, &info))
+        return info
 
     @property
     def nbytes(self):
-        """Bytes of device memory held."""
-        return self._info()[0]
+        """Bytes of device memory held, with those of the problems on it."""
+        return self._info().device_bytes
+
+    @property
+    def host_bytes(self):
+        """Bytes of pinned host memory from which blocks of rows stream."""
+        return self._info().host_bytes
+
+    @property
+    def bytes_left(self):
+        """Bytes of device memory that problems on it may still take: of `memory_limit`, or what is free."""
+        return self._info().left_bytes
 
     @property
     def coding(self):
-        """How values are kept: "plain", "ones" or "dictionary"."""
-        return self._info()[1]
+        """How values are kept: "plain", "ones" or "dictionary"; "plain" where blocks of rows differ."""
+        return CODINGS[self._info().coding]
 
     @property
     def index_bytes(self):
@@ -804,28 +884,42 @@ cdef class Matrix:
         listed, position = self._candidates(op, NULL)
         return {"statistics": _stats_to(&stats), "candidates": listed, "chosen": position}
 
+    cdef list _blocks(self, int32_t count):
+        """Dictionaries of the blocks of rows."""
+        cdef vector[bb_block] found
+        found.resize(count)
+        check(bb_get_blocks(self._get(), found.data(), count))
+        return [_block_to(&found[k], self._transpose) for k in range(count)]
+
     def report(self):
         """What is known of the matrix, and how its kernels were chosen.
 
         Returns
         -------
         dict
-            ``shape``, ``nnz``, ``dtype`` (of the vectors), ``coding``, ``bytes`` (of device memory),
-            ``prepare_seconds``, ``device`` (as `device_info` gives it), ``constants``, and for ``normal`` and
-            ``transposed`` (None where X^T is not kept) ``statistics``, ``candidates`` and ``chosen``, the
-            position of the one in use. A candidate has its ``plan``, ``predicted`` and ``measured`` seconds (0: not
-            timed) and ``bytes`` that a product reads of its format (0: not built).
+            ``shape``, ``nnz``, ``dtype`` (of the vectors), ``coding``, ``bytes`` (of device memory), ``peak_bytes``
+            (most that were held at a time), ``host_bytes`` (pinned), ``prepare_seconds``, ``device`` (as
+            `device_info` gives it), ``constants``, ``blocks``, and for ``normal`` and ``transposed`` (None where X^T is
+            not kept) ``statistics``, ``candidates`` and ``chosen``, the position of the one in use. A candidate has
+            its ``plan``, ``predicted`` and ``measured`` seconds (0: not timed) and ``bytes`` that a product reads of
+            its format (0: not built). Of several blocks of rows these are the first's, whose plans the others follow
+            where they suit; each of ``blocks`` has ``first`` (row), ``rows``, ``nnz``, ``bytes`` of its formats,
+            ``copied`` (by product, what each copies of it from host memory; 0 where it stays on the device), and
+            the plans ``normal`` and ``transposed``.
         """
-        count, coding, seconds = self._info()
+        cdef bb_info info = self._info()
         return {
             "shape": self.shape,
             "nnz": self._nnz,
             "dtype": self._dtype.name,
-            "coding": coding,
-            "bytes": count,
-            "prepare_seconds": seconds,
+            "coding": CODINGS[info.coding],
+            "bytes": info.device_bytes,
+            "peak_bytes": info.peak_bytes,
+            "host_bytes": info.host_bytes,
+            "prepare_seconds": info.prepare_seconds,
             "device": device_info(self._device),
             "constants": constants(self._device),
+            "blocks": self._blocks(info.blocks),
             "normal": self._operator_report(BB_NORMAL),
             "transposed": self._operator_report(BB_TRANSPOSED) if self._transpose else None,
         }

@@ -73,11 +73,22 @@ cdef extern from "blackbox.h" nogil:
         BB_TUNE_PREDICT
         BB_TUNE_BEST
         BB_TUNE_ALL
+        BB_TUNE_BUS
 
     ctypedef struct bb_options:
         int32_t tuning, transpose, coding, forced
         bb_plan plan[2]
         bb_constants constants
+
+    ctypedef struct bb_block:
+        int64_t first, rows, nnz, bytes
+        int64_t copied[2]
+        bb_plan plan[2]
+
+    ctypedef struct bb_info:
+        int64_t device_bytes, peak_bytes, host_bytes, left_bytes
+        double prepare_seconds
+        int32_t coding, blocks
 
     ctypedef struct bb_times:
         double convert_in, upload, product, download, convert_out
@@ -95,19 +106,24 @@ cdef extern from "blackbox.h" nogil:
                       const bb_plan *plan)
     int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)
 
-    bb_status bb_create(int32_t device, int64_t rows, int64_t cols, int64_t nnz, int32_t index_bytes,
-                        bb_type type, int32_t ones, int64_t memory_limit, bb_matrix **out)
+    int64_t bb_prepare_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)
+    int64_t bb_format_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)
+
+    bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t *room)
+    bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type, const bb_options *options,
+                        int64_t memory_limit, int64_t room, bb_matrix **out)
+    bb_status bb_open(bb_matrix *matrix, int64_t rows, int64_t nnz, int32_t ones)
+    bb_status bb_open_dense(bb_matrix *matrix, int64_t rows, const void *values)
     bb_status bb_append(bb_matrix *matrix, int64_t rows, const int64_t *indptr, const void *indices,
-                        const void *values)
-    bb_status bb_finish(bb_matrix *matrix, const bb_options *options)
-    bb_status bb_dense(int32_t device, int64_t rows, int64_t cols, bb_type type, const void *values,
-                       int64_t memory_limit, bb_matrix **out)
+                        int32_t index_bytes, const void *values)
+    bb_status bb_finish(bb_matrix *matrix)
     void bb_destroy(bb_matrix *matrix)
 
     bb_status bb_get_stats(bb_matrix *matrix, bb_operator op, bb_stats *stats)
     bb_status bb_get_candidates(bb_matrix *matrix, bb_operator op, bb_candidate *list, int32_t capacity,
                                 int32_t *count, int32_t *chosen)
-    bb_status bb_get_info(bb_matrix *matrix, int64_t *device_bytes, int32_t *coding, double *prepare_seconds)
+    bb_status bb_get_blocks(bb_matrix *matrix, bb_block *list, int32_t capacity)
+    bb_status bb_get_info(bb_matrix *matrix, bb_info *info)
 
     bb_status bb_apply(bb_matrix *matrix, bb_operator op, const void *x, void *y, int32_t columns)
     bb_status bb_apply_wide(bb_matrix *matrix, bb_operator op, const double *x, double *y)

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
-from bmrm import _cpu, device, device_cache, resident
+from bmrm import _cpu, device, device_cache, gpu_memory, resident
 from bmrm.cli import train
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.explain import explain
@@ -40,7 +40,7 @@ class Rounded:
     room = 10**6  # stored values
     caps = itertools.count(1)
 
-    def __init__(self, *arrays, dtype, threads, device=0, dense=None, plan=None):
+    def __init__(self, *arrays, dtype, threads, device=0, dense=None, plan=None, memory_limit=None, spare=0):
         if plan is not None and "abacus" in (p.kernel for p in plan):
             raise ParameterError("plan: found kernel 'abacus'")
         self.timed = plan is None
@@ -56,8 +56,8 @@ class Rounded:
         self.inner, self.shape, self.nnz, self.threads = inner, inner.shape, inner.nnz, threads
 
     @classmethod
-    def from_dense(cls, array, *, dtype, threads, device=0):
-        return cls(dense=array, dtype=dtype, threads=threads, device=device)
+    def from_dense(cls, array, **options):
+        return cls(dense=array, **options)
 
     def report(self):
         both = zip(("normal", "transposed"), self.plans, strict=True)
@@ -66,7 +66,7 @@ class Rounded:
         }
 
     @staticmethod
-    def predict_bytes(m, d, nnz, value_bytes):
+    def predict_format(m, d, nnz, value_bytes):
         return 100 * nnz * (4 + value_bytes)
 
     def matvec(self, w, out):
@@ -94,7 +94,7 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
         return dict(MEASURED)
 
     backend.measure = measure
-    for module in (device, resident):
+    for module in (device, resident, gpu_memory):
         monkeypatch.setattr(module, "backend", lambda: backend)
     monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -176,7 +176,40 @@ def test_what_x_takes_is_told_before_it_is_taken(gpu, caplog):
     X, y = problem()
     with caplog.at_level("INFO", logger="bmrm"):
         bmrm.Dataset(X, y)
-    assert caplog.messages == [f"Abacus 9: X takes at most {X.nnz * 1200 / 1e6:.4g} MB, 1000 MB are free"]
+    spare = gpu_memory.vector_bytes(X.shape, 8) + gpu_memory.CUTS * X.shape[1] * 8
+    assert caplog.messages == [
+        f"Abacus 9: X takes about {X.nnz * 1200 / 1e6:.4g} MB, all on the device; "
+        f"950 MB may be taken, {spare / 1e6:.4g} MB of them by vectors and cuts"
+    ]
+
+
+def test_auto_takes_a_gpu_on_which_half_of_x_fits(gpu, caplog):
+    X, y = problem()
+    spare = gpu_memory.vector_bytes(X.shape, 8) + gpu_memory.CUTS * X.shape[1] * 8
+    most, least = (spare + int(share / 0.9 * X.nnz * 1200) for share in (0.55, 0.45))
+    with caplog.at_level("INFO", logger="bmrm"):
+        assert bmrm.Dataset(X, y, gpu_mem=most).device == "cuda (Abacus 9)"
+    assert "stream from pinned host memory" in caplog.text
+    with pytest.warns(UserWarning, match="'auto': X takes about .* which does not pay; training on the CPU"):
+        assert bmrm.Dataset(X, y, gpu_mem=least).device == "cpu"
+    assert bmrm.Dataset(X, y, gpu_mem=least, device="cuda").device == "cuda (Abacus 9)"
+
+
+def test_a_limit_below_the_vectors_is_told(gpu):
+    X, y = problem()
+    with pytest.raises(DeviceMemoryError, match=r"0\.02 MB of device memory are too little"):
+        bmrm.Dataset(X, y, device="cuda", gpu_mem="20k")
+
+
+def test_main_memory_that_cannot_hold_what_streams_is_told(gpu, monkeypatch):
+    X, y = problem()
+    monkeypatch.setattr(gpu_memory, "_available", lambda: 10**5)
+    with pytest.raises(DeviceMemoryError, match=r"0\.0001 GB of main memory are available"):
+        bmrm.Dataset(X, y, device="cuda", gpu_mem="1M")
+
+
+def test_the_memory_of_the_machine_is_known():
+    assert gpu_memory._available() > 10**6
 
 
 @pytest.mark.parametrize(
@@ -258,7 +291,7 @@ def test_the_command_says_where_it_trained(gpu, file, capsys):
     assert train.main(["--json", "--verbose", "--device", "cuda", str(file), "model"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["device"] == "cuda (Abacus 9)"
-    assert "Abacus 9: X takes at most" in err
+    assert "Abacus 9: X takes about" in err
     assert train.main(["--json", "--device", "cpu", str(file), "model"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["device"] == "cpu"
@@ -281,7 +314,13 @@ def test_dry_run_tells_the_memory_of_the_gpu(gpu, file, capsys, tol, value_bytes
     assert train.main(["--dry-run", "--json", "--tol", tol, str(file)]) == 0
     parts = json.loads(capsys.readouterr().out)["bytes"]
     assert parts["X on the GPU"] == 100 * nnz * (4 + value_bytes)
-    assert parts["total"] == parts["X on the GPU"] + parts["bundle"]
+    assert parts["X in pinned host memory"] == 0
+    assert parts.pop("total") == sum(parts.values())
+    assert train.main(["--dry-run", "--json", "--tol", tol, "--gpu-mem", "1M", str(file)]) == 0
+    bounded = json.loads(capsys.readouterr().out)["bytes"]
+    assert bounded["X in pinned host memory"] > 0
+    assert bounded["X on the GPU"] + bounded["X in pinned host memory"] == parts["X on the GPU"]
+    assert bounded["bundle"] < parts["bundle"]
     assert train.main(["--dry-run", str(file)]) == 0
     assert "X on the GPU  " in capsys.readouterr().out
     assert train.main(["--dry-run", "--device", "cpu", str(file)]) == 0
@@ -470,7 +509,7 @@ def test_explain_names_the_pick():
     ]
     report = {
         "shape": (4, 3), "nnz": 6, "dtype": "float32", "coding": "ones", "bytes": 12_300_000,
-        "prepare_seconds": 0.0123, "device": INFO, "transposed": None,
+        "prepare_seconds": 0.0123, "device": INFO, "transposed": None, "blocks": [{}], "host_bytes": 0,
         "normal": {"statistics": statistics, "candidates": candidates, "chosen": 1},
     }  # fmt: skip
     text = explain(report)

@@ -12,18 +12,18 @@ from bmrm.bundle import MOST_CUTS
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
-from bmrm.device import room_for_cuts
+from bmrm.gpu_memory import plan_memory, room_for_cuts
 from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.losses import LOSSES
-from bmrm.resident import gpu_bytes, gpu_type, wants_gpu
+from bmrm.resident import gpu_type, number_of, wants_gpu
 from bmrm.training import BLOCKS
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
 
 
-ON_GPU = "X on the GPU"
+ON_GPU, STREAMED = "X on the GPU", "X in pinned host memory"
 
 
 class Size(NamedTuple):
@@ -53,7 +53,8 @@ def dry_run(options: TrainOptions) -> int:
         print(f"{size.n_samples} rows, {size.n_features} features, {size.nnz} nonzeros")
         width = max(map(len, parts))
         for part, count in parts.items():
-            note = ", at most" if part in ("bundle", ON_GPU) else ""
+            note = ", at most" if part in ("bundle", "vectors") else ""
+            note = ", about" if part in (ON_GPU, STREAMED) else note
             print(f"{part:<{width}}  {size_text(count)}{note}")
     return Exit.OK
 
@@ -95,19 +96,22 @@ def _labels(y: Labels) -> set[float]:
 
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     """Return bytes by part; the bundle grows up to what is given here."""
-    shape = (size.n_samples, size.n_features, size.nnz, size.value_bytes)
+    shape = (size.n_samples, size.n_features)
     if wants_gpu(options.device, size.nnz):
         stored = gpu_type(np.dtype(options.dtype) if size.value_bytes else None, options.tol)
+        entry, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
         nnz = None if size.is_dense else size.nnz
-        parts = {ON_GPU: gpu_bytes(shape[:2], nnz, bool(size.value_bytes), stored)}
-        room, entry = room_for_cuts(), stored.itemsize
-    elif size.is_dense:
-        parts = {"X": size.nnz * size.value_bytes, "X^T": 0}
+        plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, number_of(options.device))
+        parts = {ON_GPU: plan.resident, STREAMED: plan.streamed, "vectors": plan.vectors}
+        room = room_for_cuts(plan.left, shape, entry)
     else:
-        X = Matrix.predict_bytes(*shape, transpose=False)
-        parts = {"X": X, "X^T": Matrix.predict_bytes(*shape, transpose=True) - X}
-    if ON_GPU not in parts:
         room, entry = CUT_BYTES, 8
+        if size.is_dense:
+            parts = {"X": size.nnz * size.value_bytes, "X^T": 0}
+        else:
+            X = Matrix.predict_bytes(*shape, size.nnz, size.value_bytes, transpose=False)
+            both = Matrix.predict_bytes(*shape, size.nnz, size.value_bytes, transpose=True)
+            parts = {"X": X, "X^T": both - X}
     groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
     weights = size.n_features * size.columns
     cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, room // (entry * weights)))

@@ -64,6 +64,7 @@ def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
         "groups": data.qid,
         "device": options.device,
         "threads": options.threads,
+        "gpu_mem": options.gpu_mem,
     }
 
 
@@ -91,6 +92,7 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             class_weight=options.class_weight,
             device=options.device,
             threads=options.threads,
+            gpu_mem=options.gpu_mem,
             tol=options.tol,
         )
     data.seconds["resident"] = time.perf_counter() - began

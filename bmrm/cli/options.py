@@ -58,6 +58,7 @@ class TrainOptions:
     zero_based: str = "auto"
     cache: bool = False
     device: str = "auto"
+    gpu_mem: int | None = None
     dtype: str = "float32"
     threads: int | None = None
     dry_run: bool = False
@@ -323,6 +324,13 @@ def build_parser() -> Parser:
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
     _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy beside the text")
     _add(data, "--device", choices=["auto", "cpu", "cuda"], help="where to train")
+    _add(
+        data,
+        "--gpu-mem",
+        type=_gpu_mem,
+        metavar="SIZE",
+        help="GPU memory to take, like 8G or 500M; rows beyond it stream (default: what is free)",
+    )
     _add(data, "--dtype", choices=["float32", "float64"], help="type in which values are stored")
     _add(data, "--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
     _add(data, "--dry-run", action="store_true", help="print the memory that training will take, and exit")
@@ -351,6 +359,15 @@ def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any
     if default is not None and default is not False:
         help += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
     group.add_argument(*flags, help=help, **keywords)
+
+
+def _gpu_mem(text: str) -> int | None:
+    from bmrm.gpu_memory import memory_size
+
+    try:
+        return memory_size(text)
+    except ParameterError:
+        raise argparse.ArgumentTypeError(f"found {text}, expected bytes, or a size like 8G or 500M") from None
 
 
 def _cuts(text: str) -> int | str:

@@ -71,6 +71,8 @@ class Shard(Dataset):
         As for `Dataset`.
     threads : int, optional
         Default: the cores that this rank does not share with others.
+    gpu_mem : int or str, optional
+        As for `Dataset`, of each rank.
 
     Raises
     ------
@@ -100,6 +102,7 @@ class Shard(Dataset):
         dtype: DTypeLike | None = None,
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
+        gpu_mem: int | str | None = None,
     ) -> None:
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
         with group.together():
@@ -113,7 +116,12 @@ class Shard(Dataset):
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
             super().__init__(
-                found, device=_own_gpu(device, size, group.number), dtype=dtype, threads=threads, tol=tol
+                found,
+                device=_own_gpu(device, size, group.number),
+                dtype=dtype,
+                threads=threads,
+                tol=tol,
+                gpu_mem=gpu_mem,
             )
         self.y = y
         self.resolution = max(group.everyones(self.resolution))

@@ -53,6 +53,7 @@ _KEYWORDS: dict[str, tuple[str, _Reader]] = {
     "device": ("device", _text),
     "dtype": ("dtype", _text),
     "threads": ("threads", _count),
+    "gpu_mem": ("gpu_mem", _text),
     "verbose": ("verbose", _count),
     **{name: (name, _number) for name in PARAMETERS},
 }

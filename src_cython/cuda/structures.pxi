@@ -46,6 +46,18 @@ cdef _plan_to(const bb_plan& plan):
     return Plan(KERNELS[plan.kernel], plan.lanes, plan.cap, plan.tiles, plan.tile)
 
 
+cdef dict _block_to(const bb_block* block, bint transpose):
+    return {
+        "first": block.first,
+        "rows": block.rows,
+        "nnz": block.nnz,
+        "bytes": block.bytes,
+        "copied": {"normal": block.copied[0], "transposed": block.copied[1]},
+        "normal": _plan_to(block.plan[0])._asdict(),
+        "transposed": _plan_to(block.plan[1])._asdict() if transpose else None,
+    }
+
+
 cdef dict _constants_to(const bb_constants& c):
     return {
         "launch": c.launch,

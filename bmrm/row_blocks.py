@@ -1,0 +1,121 @@
+"""X on a GPU in blocks of rows: where they begin.
+
+A block is prepared on its own, and takes a multiple of what it comes to while it is. So blocks are small
+beside the memory that X may take: most of it is left for those that are there already, or for two staging
+areas (``src_cuda/matrix.h``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.errors import DeviceMemoryError
+
+MOST_NONZEROS = 2**31 - 1
+"""Of a block: what the kernels' indices hold."""
+
+MOST_BLOCKS = 10_000
+"""Beyond it, what each block costs by itself is most of what a product takes."""
+
+SHARE = 2
+"""The preparation of a block takes half of the memory, at most."""
+
+DENSE_SHARE = 8
+"""Dense blocks need no preparation; two staging areas are a fourth of the memory."""
+
+
+def sparse_blocks(
+    indptr: NDArray[np.int64], room: int, prepare: Callable[[int, int], int]
+) -> NDArray[np.int64]:
+    """Return where the blocks of a sparse matrix begin, and its end; one block where that fits.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (m + 1,)
+    room : int
+        Bytes of device memory that X may take.
+    prepare : callable
+        From rows and nonzeros to the bytes that preparing them takes at a time.
+
+    Returns
+    -------
+    ndarray of int64
+
+    Raises
+    ------
+    DeviceMemoryError
+        If some row cannot be prepared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> indptr = np.arange(0, 1100, 100)
+    >>> sparse_blocks(indptr, 8000, lambda rows, nonzeros: 8 * nonzeros)
+    array([ 0, 10])
+    >>> sparse_blocks(indptr, 6400, lambda rows, nonzeros: 8 * nonzeros)
+    array([ 0,  4,  8, 10])
+    """
+    rows = len(indptr) - 1
+
+    def fits(start: int, stop: int, bytes_: int) -> bool:
+        nonzeros = int(indptr[stop] - indptr[start])
+        return nonzeros <= MOST_NONZEROS and prepare(stop - start, nonzeros) <= bytes_
+
+    if fits(0, rows, room):
+        return np.array([0, rows])
+    starts = [0]
+    while starts[-1] < rows and len(starts) <= MOST_BLOCKS:
+        start = starts[-1]
+        some = bisect_left(
+            range(1, rows - start + 1), True, key=lambda n: not fits(start, start + n, room // SHARE)
+        )
+        if some == 0 and not fits(start, start + 1, room):
+            break
+        starts.append(start + max(some, 1))
+    if starts[-1] < rows:
+        least = prepare(1, int(np.diff(indptr).max()))
+        raise DeviceMemoryError(
+            f"X needs {SHARE * least / 1e6:.4g} MB of device memory to be prepared in blocks of rows, "
+            f"{room / 1e6:.4g} MB are left for it"
+        )
+    return np.array(starts)
+
+
+def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:
+    """Return where the blocks of a dense matrix begin, and its end; one block where that fits.
+
+    Parameters
+    ----------
+    rows, row_bytes : int
+    room : int
+        Bytes of device memory that X may take.
+
+    Returns
+    -------
+    ndarray of int64
+
+    Raises
+    ------
+    DeviceMemoryError
+        If `room` is too little for a few rows.
+
+    Examples
+    --------
+    >>> dense_blocks(100, 8, 800)
+    array([  0, 100])
+    >>> dense_blocks(100, 8, 720)
+    array([  0,  11,  22,  33,  44,  55,  66,  77,  88,  99, 100])
+    """
+    if rows * row_bytes <= room:
+        return np.array([0, rows])
+    each = room // DENSE_SHARE // row_bytes
+    if each < 1 or rows > each * MOST_BLOCKS:
+        raise DeviceMemoryError(
+            f"X has {rows} rows of {row_bytes / 1e3:.4g} kB, too many to stream through the "
+            f"{room / 1e6:.4g} MB of device memory that are left for it"
+        )
+    return np.append(np.arange(0, rows, each), rows)
