@@ -423,8 +423,9 @@ def test_the_limit_of_memory_holds_from_the_upload_on():
     assert Matrix(*arrays, memory_limit=3_000_000).report()["peak_bytes"] <= 3_000_000
     dense = np.ones((1000, 1000), np.float32)
     assert Matrix.from_dense(dense, memory_limit=3_000_000).report()["peak_bytes"] <= 3_000_000
-    with pytest.raises(DeviceMemoryError, match=r"MB more are needed, .* the limit is 3\.0 MB"):
-        Matrix.from_dense(dense, memory_limit=3_000_000).matmat(np.ones((1000, 32)))
+    r = np.ones((20_000, 32))
+    with pytest.raises(DeviceMemoryError, match=r"\d MB more are needed, .* the limit is 3\.0 MB"):
+        Matrix(*arrays, memory_limit=3_000_000).rmatmat(r)
     with pytest.raises(ParameterError, match="memory_limit: found 0"):
         Matrix.from_dense(dense, memory_limit=0)
     assert Matrix.from_dense(dense, memory_limit=1 << 30).nbytes <= 1 << 30
