@@ -11,7 +11,7 @@ WAYS = ("cpu", "gpu sparse", "gpu dense")
 
 def gpu_solves() -> str:
     """Tell of the thesis's sets, of PyTorch, of the whole command."""
-    return thesis() + torch() + end_to_end()
+    return thesis() + torch() + streamed() + end_to_end()
 
 
 def thesis() -> str:
@@ -103,6 +103,45 @@ def torch() -> str:
         "optimum, or for 20 s. Excess is over the best lower bound known.\n"
         + table(["set", "bmrm", "L-BFGS", "excess bmrm", "excess L-BFGS"], rows)
     )
+
+
+def streamed() -> str:
+    """Tell what it costs that X is larger than the memory it may take."""
+    results = load("streamed")
+    whole, cpu = results["whole"], results["cpu"]
+    rows = [
+        [
+            f"{row['share']:.0%}",
+            f"{row['gpu_mem'] / 1e6:.0f}",
+            f"{row['streamed_blocks']} of {row['blocks']}",
+            f"{row['host_bytes'] / 1e6:.0f}",
+            *(f"{1e3 * row['times'][op]:.2f}, {row['of_roof'][op]:.0%}" for op in ("normal", "transposed")),
+            f"{1e3 * row['resident_seconds']:.0f}",
+            f"{row['passes']}, {1e3 * row['seconds']:.0f} ms",
+        ]
+        for row in results["limited"]
+    ]
+    products = ", ".join(f"{1e3 * whole['times'][op]:.2f}" for op in ("normal", "transposed"))
+    agree = "every certificate agrees with every other" if results["agree"] else "certificates contradict"
+    return (
+        heading("X larger than the memory of the GPU", results)
+        + f"\n{results['gpu']}; the set {results['shape']} of the thesis, {results['rows']} x "
+        f"{results['cols']}, {results['nnz']} nonzeros, hinge, lam 1e-5, to a relative gap of 1e-3. With no "
+        f"limit a solve takes {whole['bytes'] / 1e6:.0f} MB and {whole['passes']} passes, "
+        f"{1e3 * whole['seconds']:.0f} ms, on {1e3 * whole['resident_seconds']:.0f} ms of upload and choice; "
+        f"its products {products} ms. On the CPU, {cpu['passes']} passes, {1e3 * cpu['seconds']:.0f} ms on "
+        f"{1e3 * cpu['resident_seconds']:.0f} ms. Below, `gpu_mem` is a share of that memory. The roof of a "
+        "product is what it has to copy at the speed of one large copy from pinned memory, "
+        f"{results['bus'] / 1e9:.1f} GB/s. Where little is left for cuts they are merged, which takes more "
+        f"passes; {agree}.\n"
+        + table(
+            [
+                "share", "MB", "blocks that stream", "pinned MB", "X w: ms, of roof", "X^T r: ms, of roof",
+                "resident ms", "passes, solve",
+            ],
+            rows,
+        )
+    )  # fmt: skip
 
 
 def end_to_end() -> str:

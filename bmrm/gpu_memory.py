@@ -17,7 +17,10 @@ FREE_SHARE = 0.95
 CUTS = 256
 """Cuts that memory is left for, where they take no more than `CUT_SHARE` of it."""
 
-CUT_SHARE = 4
+CUT_SHARE = 3
+
+GROWTH = 1.5
+"""Cuts grow by copying: for a moment there are half as many old ones beside the new ones."""
 
 STAGED = 0.1
 """Share of what X may take that is as good as gone to staging areas where it streams."""
@@ -93,18 +96,28 @@ def memory_size(size: int | str | None) -> int | None:
 
 
 def vector_bytes(shape: tuple[int, ...], item: int) -> int:
-    """Bytes of the vectors of a solve, at most; ``item`` is the size of a value.
+    """Bytes of the vectors of a solve; ``item`` is the size of a value.
 
-    Of rows: labels and weights, two derivatives, margins of six points. Of columns: weights of six points, a
-    gradient and its sums, three vectors of the device's type.
+    Of rows: labels and weights, two derivatives, and what `point_bytes` counts.
 
     Examples
     --------
     >>> vector_bytes((1000, 10), 4)
-    48760
+    36760
+    """
+    return shape[0] * (2 * 4 + 2 * item) + point_bytes(shape, item)
+
+
+def point_bytes(shape: tuple[int, ...], item: int) -> int:
+    """Bytes of the points of a solve: margins of five, weights of six, a gradient and its sums.
+
+    Examples
+    --------
+    >>> point_bytes((1000, 10), 4)
+    20760
     """
     rows, columns = shape
-    return rows * (2 * 8 + 8 * item) + columns * (8 * 8 + 3 * item)
+    return rows * 5 * item + columns * (8 * 8 + 3 * item)
 
 
 def plan_memory(
@@ -139,7 +152,7 @@ def plan_memory(
     free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
     total = free if limit is None else limit
     vectors = vector_bytes(shape, item)
-    cuts = min(total // CUT_SHARE, CUTS * shape[1] * item)
+    cuts = min(total // CUT_SHARE, int(GROWTH * CUTS * shape[1] * item))
     room = total - vectors - cuts
     if room <= 0:
         raise DeviceMemoryError(
@@ -200,13 +213,11 @@ def plan_text(plan: MemoryPlan) -> str:
 
 
 def room_for_cuts(left: int, shape: tuple[int, ...], item: int) -> int:
-    """Bytes that cuts may take of those that are left beside X.
-
-    They grow by copying, so that for a moment there are the old ones and the new ones.
+    """Bytes that cuts may take of those that are left beside X, labels and derivatives.
 
     Examples
     --------
     >>> room_for_cuts(1_000_000, (1000, 10), 4)
-    475620
+    652826
     """
-    return max(0, left - vector_bytes(shape, item)) // 2
+    return int(max(0, left - point_bytes(shape, item)) / GROWTH)

@@ -136,11 +136,11 @@ def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
 
 
 def checked(X: Any) -> _Checked:
-    """X as compressed rows, or as a dense array by rows, of finite real numbers."""
+    """X as compressed rows, or as a dense array by rows, of real numbers."""
     if not isinstance(X, Csr) and hasattr(X, "tocsr"):
         X = Csr.from_scipy(X)
     if isinstance(X, Csr):
-        _check_values(X.shape, X.data)
+        _check_shape(X.shape)
         return X
     try:
         dense = np.asarray(X)
@@ -150,13 +150,17 @@ def checked(X: Any) -> _Checked:
         raise DataError(f"X: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
     if dense.dtype not in (np.float32, np.float64):
         dense = dense.astype(np.float64)
-    _check_values(dense.shape, dense)
+    _check_shape(dense.shape)
     return dense
 
 
-def _check_values(shape: tuple[int, ...], values: NDArray[Any] | None) -> None:
+def _check_shape(shape: tuple[int, ...]) -> None:
     if shape[0] == 0 or shape[1] == 0:
         raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
+
+
+def _check_values(values: NDArray[Any] | None) -> None:
+    """Raise for values that are not finite; a GPU looks by itself."""
     # The sum is finite unless a value is not, or it overflows: only then is each value looked at.
     with np.errstate(all="ignore"):
         if values is None or np.isfinite(values.sum(dtype=np.float64)):
@@ -167,6 +171,7 @@ def _check_values(shape: tuple[int, ...], values: NDArray[Any] | None) -> None:
 
 
 def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
+    _check_values(X.data if isinstance(X, Csr) else X)
     if isinstance(X, Csr):
         data = X.data
         if data is not None and dtype is not None:

@@ -21,8 +21,9 @@ MOST_NONZEROS = 2**31 - 1
 MOST_BLOCKS = 10_000
 """Beyond it, what each block costs by itself is most of what a product takes."""
 
-SHARE = 2
-"""The preparation of a block takes half of the memory, at most."""
+MANY = 64
+"""Blocks beyond which the preparation of one may take all of the memory, else half: few and large blocks make
+fast products, and those that are ready need not be packed away meanwhile."""
 
 DENSE_SHARE = 8
 """Dense blocks need no preparation; two staging areas are a fourth of the memory."""
@@ -67,22 +68,23 @@ def sparse_blocks(
 
     if fits(0, rows, room):
         return np.array([0, rows])
-    starts = [0]
-    while starts[-1] < rows and len(starts) <= MOST_BLOCKS:
-        start = starts[-1]
-        some = bisect_left(
-            range(1, rows - start + 1), True, key=lambda n: not fits(start, start + n, room // SHARE)
-        )
-        if some == 0 and not fits(start, start + 1, room):
-            break
-        starts.append(start + max(some, 1))
-    if starts[-1] < rows:
-        least = prepare(1, int(np.diff(indptr).max()))
-        raise DeviceMemoryError(
-            f"X needs {SHARE * least / 1e6:.4g} MB of device memory to be prepared in blocks of rows, "
-            f"{room / 1e6:.4g} MB are left for it"
-        )
-    return np.array(starts)
+    for bytes_, most in ((room // 2, MANY), (room, MOST_BLOCKS)):
+        starts = [0]
+        while starts[-1] < rows and len(starts) <= most:
+            start = starts[-1]
+            some = bisect_left(
+                range(1, rows - start + 1), True, key=lambda n: not fits(start, start + n, bytes_)
+            )
+            if some == 0:
+                break
+            starts.append(start + some)
+        if starts[-1] == rows:
+            return np.array(starts)
+    least = prepare(1, int(np.diff(indptr).max()))
+    raise DeviceMemoryError(
+        f"X has a row that takes {least / 1e6:.4g} MB of device memory to prepare, or too many rows; "
+        f"{room / 1e6:.4g} MB are left for X"
+    )
 
 
 def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:

@@ -90,7 +90,7 @@ bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t* 
 }
 
 bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type, const bb_options* options,
-                    int64_t memory_limit, int64_t room, bb_matrix** out) {
+                    int64_t memory_limit, int64_t room, int32_t threads, bb_matrix** out) {
     return guarded([&] {
         expect(rows >= 1 && cols >= 1, "shape: expected at least one row and one column");
         expect(
@@ -99,7 +99,7 @@ bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type, co
             "rows");
         const bb_device info = usable(device);
         const OnDevice scope(device);
-        *out = new bb_matrix(info, rows, cols, type, *options, memory_limit, room);
+        *out = new bb_matrix(info, rows, cols, type, *options, memory_limit, room, threads);
     });
 }
 

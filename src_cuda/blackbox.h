@@ -162,10 +162,11 @@ BB_API int64_t bb_format_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t 
 // memory.
 // memory_limit: most bytes of device memory that the matrix, and all that is kept beside it, may take, now
 // and later; 0: what is free.  room: those that X may take of it, as bb_room tells for bytes to spare for the
-// rest.
+// rest.  threads: of the host, for the upload.
 BB_API bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t* room);
 BB_API bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type,
-                           const bb_options* options, int64_t memory_limit, int64_t room, bb_matrix** out);
+                           const bb_options* options, int64_t memory_limit, int64_t room, int32_t threads,
+                           bb_matrix** out);
 // ones: values will be NULL.
 BB_API bb_status bb_open(bb_matrix* matrix, int64_t rows, int64_t nnz, int32_t ones);
 BB_API bb_status bb_open_dense(bb_matrix* matrix, int64_t rows, const void* values);

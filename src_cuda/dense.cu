@@ -2,6 +2,7 @@
 
 #include "dense.h"
 #include "kernels/dense.cuh"
+#include "prepare.h"
 #include "tuning.h"
 
 namespace bmrm {
@@ -82,9 +83,9 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
     ticket_.fill_bytes(0);
 }
 
-void Dense::upload(const void* values) {
-    BB_CHECK(
-        cudaMemcpyAsync(values_.data(), values, size_t(values_.bytes()), cudaMemcpyDefault, memory_->stream));
+void Dense::upload(Uploader& uploader, const void* values) {
+    uploader.copy(*memory_, values_.data(), values, values_.bytes());
+    expect_finite(*memory_, type_, values_.data(), rows_ * cols_);
 }
 
 void Dense::reserve(int64_t doubles) {

@@ -1,6 +1,7 @@
 // A dense matrix on the device, row-major, stored once for both products.
 #pragma once
 #include "csr.h"
+#include "upload.h"
 
 namespace bmrm {
 
@@ -9,7 +10,7 @@ class Dense {
     Dense() = default;
     Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_device& device);
 
-    void upload(const void* values);
+    void upload(Uploader& uploader, const void* values);
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
     bool can_fuse() const;

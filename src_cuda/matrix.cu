@@ -36,8 +36,15 @@ class Stopwatch {
 }  // namespace
 
 bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_type type,
-                     const bb_options& options, int64_t limit, int64_t room)
-    : device(device), memory(device.id), type(type), options(options), rows_(rows), cols_(cols), room_(room) {
+                     const bb_options& options, int64_t limit, int64_t room, int threads)
+    : device(device),
+      memory(device.id),
+      type(type),
+      options(options),
+      rows_(rows),
+      cols_(cols),
+      room_(room),
+      uploader_(threads) {
     memory.set_limit(limit);
 }
 
@@ -65,13 +72,14 @@ void bb_matrix::open_dense(int64_t rows, const void* values) {
     expect_rows(rows);
     make_room(rows * cols_ * vector_bytes());
     const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
-    parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, values));
+    parts_.push_back(
+        std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, uploader_, values));
 }
 
 void bb_matrix::append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                        const void* values) {
     if (!open_) throw Failure(BB_INVALID, "the matrix has no open block of rows");
-    parts_.back()->block.append(rows, indptr, indices, index_bytes, values);
+    parts_.back()->block.append(uploader_, rows, indptr, indices, index_bytes, values);
 }
 
 void bb_matrix::close() {
@@ -95,6 +103,7 @@ void bb_matrix::finish() {
         throw Failure(BB_INVALID,
                       "rows: found " + std::to_string(found) + ", expected " + std::to_string(rows_));
     const Stopwatch watch(prepare_seconds);
+    uploader_.release();
     settle();
     memory.trim();
     finished = true;

@@ -17,7 +17,7 @@
 
 struct bb_matrix {
     bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_type type, const bb_options& options,
-              int64_t limit, int64_t room);
+              int64_t limit, int64_t room, int threads);
 
     const bb_device device;
     const pid_t process = getpid();
@@ -85,6 +85,7 @@ struct bb_matrix {
     const int64_t rows_, cols_;
     const int64_t room_;  // bytes that X may take
     bool open_ = false;
+    bmrm::Uploader uploader_;
     bmrm::Scratch scratch_;
     std::vector<std::unique_ptr<Part>> parts_;
     std::vector<Part*> streamed_;

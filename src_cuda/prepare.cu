@@ -62,6 +62,12 @@ Array<unsigned char> gathered(Memory& memory, const Array<unsigned char>& from,
 }
 
 template <class V>
+__global__ void first_not_finite(const V* values, int64_t n, unsigned long long* first) {
+    BB_FOR (i, n)
+        if (!isfinite(values[i])) atomicMin(first, static_cast<unsigned long long>(i));
+}
+
+template <class V>
 __global__ void not_one(const V* values, int64_t n, int* found) {
     BB_FOR (i, n)
         if (values[i] != V(1)) *found = 1;
@@ -145,11 +151,10 @@ bool all_ones(Memory& memory, const Csr& a) {
 
 }  // namespace
 
-void append_rows(Memory& memory, Csr& to, int64_t filled_rows, int64_t filled, int64_t rows,
-                 const int64_t* indptr, int64_t first, int64_t count, const void* indices, int index_bytes,
-                 const void* values, int value_bytes) {
-    BB_CHECK(cudaMemcpyAsync(to.ptr.data() + filled_rows, indptr, size_t(rows + 1) * 8, cudaMemcpyDefault,
-                             memory.stream));
+void append_rows(Memory& memory, Uploader& uploader, Csr& to, int64_t filled_rows, int64_t filled,
+                 int64_t rows, const int64_t* indptr, int64_t first, int64_t count, const void* indices,
+                 int index_bytes, const void* values, int value_bytes) {
+    uploader.copy(memory, to.ptr.data() + filled_rows, indptr, (rows + 1) * 8);
     if (filled != first) {
         shift_pointers<<<blocks_for(rows + 1), kThreads, 0, memory.stream>>>(to.ptr.data() + filled_rows,
                                                                              rows + 1, filled - first);
@@ -157,18 +162,35 @@ void append_rows(Memory& memory, Csr& to, int64_t filled_rows, int64_t filled, i
     }
     if (count == 0) return;
     if (index_bytes == 4) {
-        BB_CHECK(cudaMemcpyAsync(to.col.data() + filled, indices, size_t(count) * 4, cudaMemcpyDefault,
-                                 memory.stream));
+        uploader.copy(memory, to.col.data() + filled, indices, count * 4);
     } else {
         Array<int64_t> wide(memory, count);
-        BB_CHECK(cudaMemcpyAsync(wide.data(), indices, size_t(count) * 8, cudaMemcpyDefault, memory.stream));
+        uploader.copy(memory, wide.data(), indices, count * 8);
         narrow_indices<<<blocks_for(count), kThreads, 0, memory.stream>>>(wide.data(), count,
                                                                           to.col.data() + filled);
         BB_CHECK(cudaGetLastError());
     }
     if (value_bytes)
-        BB_CHECK(cudaMemcpyAsync(to.values.data() + filled * value_bytes, values, size_t(count * value_bytes),
-                                 cudaMemcpyDefault, memory.stream));
+        uploader.copy(memory, to.values.data() + filled * value_bytes, values, count * value_bytes);
+}
+
+void expect_finite(Memory& memory, bb_type type, const unsigned char* values, int64_t count) {
+    Array<int64_t> first(memory, 1);
+    first.fill_bytes(0xFF);
+    by_type(type, [&](auto t) {
+        using T = decltype(t);
+        first_not_finite<<<std::min(blocks_for(count), 8192u), kThreads, 0, memory.stream>>>(
+            reinterpret_cast<const T*>(values), count, reinterpret_cast<unsigned long long*>(first.data()));
+    });
+    const int64_t at = first.at(0);
+    if (at < 0) return;
+    by_type(type, [&](auto t) {
+        using T = decltype(t);
+        T value;
+        BB_CHECK(cudaMemcpy(&value, reinterpret_cast<const T*>(values) + at, sizeof(T), cudaMemcpyDefault));
+        const char* text = value != value ? "nan" : value > 0 ? "inf" : "-inf";
+        throw Failure(BB_INVALID, std::string("X: stored value ") + text + " is not finite");
+    });
 }
 
 void validate(Memory& memory, Csr& a, int value_bytes) {

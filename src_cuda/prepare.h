@@ -1,14 +1,18 @@
 // From what is uploaded to a matrix that formats can be built from.
 #pragma once
 #include "csr.h"
+#include "upload.h"
 
 namespace bmrm {
 
 // Appends the row pointers, columns and values of consecutive rows; the sources may lie on the host or the
-// device.
-void append_rows(Memory& memory, Csr& to, int64_t filled_rows, int64_t filled, int64_t rows,
-                 const int64_t* indptr, int64_t first, int64_t count, const void* indices, int index_bytes,
-                 const void* values, int value_bytes);
+// device, and may go when the call returns.
+void append_rows(Memory& memory, Uploader& uploader, Csr& to, int64_t filled_rows, int64_t filled,
+                 int64_t rows, const int64_t* indptr, int64_t first, int64_t count, const void* indices,
+                 int index_bytes, const void* values, int value_bytes);
+
+// Throws BB_INVALID where a value is not finite.
+void expect_finite(Memory& memory, bb_type type, const unsigned char* values, int64_t count);
 
 // Checks row pointers and columns, and sorts the columns within rows where they are not; throws BB_INVALID.
 void validate(Memory& memory, Csr& a, int value_bytes);

@@ -47,13 +47,13 @@ RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, in
 }
 
 RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
-                   bb_type type, const void* values)
+                   bb_type type, Uploader& uploader, const void* values)
     : memory_(memory), device_(device), scratch_(scratch) {
     coding_.type = type;
     csr_[0].rows = rows;
     csr_[0].cols = cols;
     dense_ = Dense(memory, rows, cols, type, device);
-    dense_.upload(values);
+    dense_.upload(uploader, values);
     for (int op = 0; op < 2; op++) {
         Operator& o = operators_[op];
         o.stats = dense_statistics(op ? cols : rows, op ? rows : cols, coding_.vector_bytes());
@@ -63,8 +63,8 @@ RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, in
     BB_CHECK(cudaStreamSynchronize(memory.stream));
 }
 
-void RowBlock::append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
-                      const void* values) {
+void RowBlock::append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices,
+                      int index_bytes, const void* values) {
     Csr& a = csr_[0];
     if (rows < 0 || filled_rows_ + rows > a.rows) throw Failure(BB_INVALID, "more rows than were announced");
     if (rows == 0) return;
@@ -74,9 +74,8 @@ void RowBlock::append(int64_t rows, const int64_t* indptr, const void* indices, 
     const int64_t count = ends[1] - ends[0];
     if (count < 0 || count > a.nnz - filled_)
         throw Failure(BB_INVALID, "row pointers: more nonzeros than were announced");
-    append_rows(memory_, a, filled_rows_, filled_, rows, indptr, ends[0], count, indices, index_bytes, values,
-                coding_.value_bytes());
-    BB_CHECK(cudaStreamSynchronize(memory_.stream));  // the sources may go when the call returns
+    append_rows(memory_, uploader, a, filled_rows_, filled_, rows, indptr, ends[0], count, indices,
+                index_bytes, values, coding_.value_bytes());
     filled_rows_ += rows;
     filled_ += count;
 }
@@ -88,6 +87,7 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like) {
                                       std::to_string(csr_[0].rows) + " with " + std::to_string(csr_[0].nnz));
     const int given = coding_.value_bytes();
     validate(memory_, csr_[0], given);
+    if (given) expect_finite(memory_, coding_.type, csr_[0].values.data(), csr_[0].nnz);
     if (options.coding) encode(memory_, csr_[0], coding_);
     columns_[0] = popularity_of(memory_, csr_[0]);
     operators_[0].stats = statistics(memory_, csr_[0], coding_, columns_[0]);

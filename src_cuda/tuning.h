@@ -45,7 +45,7 @@ constexpr double kFusedWorth = 0.85;    // what the narrow form's time counts fo
 
 // --- row blocks
 constexpr double kFreeShare = 0.95;   // of the free memory that is taken where no limit is given
-constexpr int64_t kPreparation = 40;  // bytes a nonzero, and 16 a row and column, beside what is kept
+constexpr int64_t kPreparation = 30;  // bytes a nonzero, and 16 a row and column, beside what is kept
 constexpr double kBusBytes = 25e9;    // bytes a second of a copy from pinned memory; only its order matters
 
 // --- prediction: memory

@@ -76,8 +76,8 @@ cdef class Matrix:
     shape : tuple of int
         (m, d), each from 1 to 2**31 - 1.
     threads : int, optional
-        CPU threads for what the caller does on the host; products need none. Default: the cores that this
-        process may run on.
+        CPU threads for the upload, and for what the caller does on the host; products need none. Default: the
+        cores that this process may run on.
     transpose : bool or None, default None
         False keeps X alone: `rmatvec` and its kin are then errors.
     dtype : {float32, float64}, optional
@@ -109,7 +109,7 @@ cdef class Matrix:
     Raises
     ------
     DataError
-        If the arrays do not describe a matrix of this shape.
+        If the arrays do not describe a matrix of this shape, or a value is not finite.
     ParameterError
         If an argument is out of range.
     DeviceMemoryError
@@ -211,7 +211,7 @@ cdef class Matrix:
         Raises
         ------
         DataError
-            If `array` is not two-dimensional or not real.
+            If `array` is not two-dimensional, not real or not finite.
         ParameterError
             If an argument is out of range.
         DeviceMemoryError
@@ -275,10 +275,11 @@ cdef class Matrix:
     cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
         cdef bb_type kind = BB_FLOAT32 if self._dtype == np.float32 else BB_FLOAT64
         cdef bb_options copy = options
+        cdef int32_t threads = self._n_threads
         cdef bb_status status
         with nogil:
             status = bb_create(
-                self._device, self._m, self._d, kind, &copy, limit, room, &self.handle)
+                self._device, self._m, self._d, kind, &copy, limit, room, threads, &self.handle)
         return check(status, DataError)
 
     cdef int _open(self, int64_t rows, int64_t nnz, int32_t ones) except -1:

@@ -111,7 +111,7 @@ cdef extern from "blackbox.h" nogil:
 
     bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t *room)
     bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type, const bb_options *options,
-                        int64_t memory_limit, int64_t room, bb_matrix **out)
+                        int64_t memory_limit, int64_t room, int32_t threads, bb_matrix **out)
     bb_status bb_open(bb_matrix *matrix, int64_t rows, int64_t nnz, int32_t ones)
     bb_status bb_open_dense(bb_matrix *matrix, int64_t rows, const void *values)
     bb_status bb_append(bb_matrix *matrix, int64_t rows, const int64_t *indptr, const void *indices,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm.cli.exits import reading, shown
-from bmrm.cli.progress import logged
+from bmrm.cli.progress import ProgressLine, logged
 from bmrm.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,9 +49,11 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
         return _load_rows(options, group)
     from bmrm.dataset import Dataset
 
-    data = read(options)
+    line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
+    with line.during(f"reading {shown(options.data)}"):
+        data = read(options)
     began = time.perf_counter()
-    with logged(options.verbose):
+    with logged(options.verbose), line.during("preparing the matrix"):
         dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset

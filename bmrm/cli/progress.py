@@ -11,6 +11,7 @@ import json
 import logging
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -99,6 +100,29 @@ class ProgressLine:
             self._stream.write("\r" + line.ljust(self._width))
             self._stream.flush()
             self._width = len(line)
+
+    @contextlib.contextmanager
+    def during(self, what: str) -> Iterator[None]:
+        """Show what runs, and for how long already, while it does."""
+        if not self._rewrite:
+            yield
+            return
+        began, done = time.monotonic(), threading.Event()
+
+        def show() -> None:
+            with contextlib.suppress(OSError):
+                while not done.wait(SHOW_EVERY):
+                    self.update(lambda: f"{what}  {time_text(time.monotonic() - began)}")
+
+        beside = threading.Thread(target=show, daemon=True)
+        beside.start()
+        try:
+            yield
+        finally:
+            done.set()
+            beside.join()
+            with contextlib.suppress(OSError):
+                self.clear()
 
     def clear(self) -> None:
         """Leave the terminal as it was."""

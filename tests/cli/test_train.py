@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 
 import numpy as np
@@ -312,7 +313,7 @@ def test_progress_line_only_on_a_terminal(data, folder):
     os.close(terminal)
     shown = read_all(controller).decode()
     process.wait(60)
-    assert "\riteration " in shown
+    assert re.search("\rreading .*\rpreparing the matrix .*\riteration ", shown)
     assert shown.endswith(" \r")
     assert "\n" not in shown
 
