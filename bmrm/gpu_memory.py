@@ -152,7 +152,8 @@ def plan_memory(
     free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
     total = free if limit is None else limit
     vectors = vector_bytes(shape, item)
-    cuts = min(total // CUT_SHARE, int(GROWTH * CUTS * shape[1] * item))
+    cut = min(shape[1], 2 * shape[0]) * item  # or as a combination of rows (`bmrm.row_space`)
+    cuts = min(total // CUT_SHARE, int(GROWTH * CUTS * cut))
     room = total - vectors - cuts
     if room <= 0:
         raise DeviceMemoryError(
