@@ -38,6 +38,14 @@ def test_negative_values():
     assert parse(["-w-2.5", "1e-1", "d"]).class_weight == {-2.5: 0.1}
 
 
+@pytest.mark.parametrize(("size", "count"), [("8G", 8 * 10**9), ("1.5M", 1_500_000), ("4096", 4096)])
+def test_sizes_of_memory(tmp_path, size, count):
+    assert parse(["--gpu-mem", size, "d"]).gpu_mem == count
+    path = tmp_path / "options.toml"
+    path.write_text(f'gpu-mem = "{size}"\n')
+    assert parse(["--config", str(path), "d"]).gpu_mem == count
+
+
 @pytest.mark.parametrize("name", list(PARAMETERS))
 def test_every_loss_parameter_is_an_option(name):
     options = parse([f"--{name.replace('_', '-')}", "0.25", "d"])
@@ -58,6 +66,9 @@ def test_every_loss_is_accepted(name):
         ("--lambda inf d", "--lambda"),
         ("--lambda x d", "--lambda"),
         ("-c 0 d", "-c"),
+        ("--gpu-mem 8X d", "--gpu-mem"),
+        ("--gpu-mem -1 d", "--gpu-mem"),
+        ("--gpu-mem 0G d", "--gpu-mem"),
         ("-e 0 d", "-e"),
         ("-v 1 d", "-v"),
         ("--max-iter 0 d", "--max-iter"),
