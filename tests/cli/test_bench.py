@@ -38,7 +38,7 @@ class Cuda:
         return {
             "shape": (60, 5), "nnz": 300, "dtype": "float32", "coding": "plain", "bytes": 5000,
             "prepare_seconds": 0.01, "device": {"name": "A GPU"}, "constants": {"launch": 2e-6},
-            "normal": operator, "transposed": operator,
+            "blocks": [{}], "host_bytes": 0, "normal": operator, "transposed": operator,
         }  # fmt: skip
 
 
