@@ -83,6 +83,7 @@ class Matrix:
         coding: bool = True,
         memory_limit: int | None = None,
         spare: int = 0,
+        finite: bool = False,
     ) -> None: ...
     @staticmethod
     def from_dense(
@@ -93,6 +94,7 @@ class Matrix:
         device: int = 0,
         memory_limit: int | None = None,
         spare: int = 0,
+        finite: bool = False,
     ) -> Matrix: ...
     @staticmethod
     def predict_format(m: int, d: int, nnz: int, value_bytes: int) -> int: ...

@@ -197,7 +197,7 @@ def _on_gpu(
         raise DeviceMemoryError(f"{plan_text(plan)}, which does not pay")
     check_host_memory(plan)
     options = {"dtype": dtype, "threads": threads, "device": number}
-    options |= {"memory_limit": limit, "spare": plan.spare}
+    options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}
     if isinstance(X, Csr):
         matrix = _as_picked_before(cuda, X, dtype, name, options)
     else:

@@ -106,6 +106,7 @@ typedef struct {
     int32_t transpose;       // 0: BB_NORMAL only
     int32_t coding;          // 1: look for ones and dictionaries; 0: keep values as they are
     int32_t forced;          // 1: use plan[op] and nothing else
+    int32_t finite;          // 1: refuse values that are not
     bb_plan plan[2];         // forced plans
     bb_constants constants;  // of bb_measure
 } bb_options;

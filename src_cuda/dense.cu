@@ -85,8 +85,9 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
 
 void Dense::upload(Uploader& uploader, const void* values) {
     uploader.copy(*memory_, values_.data(), values, values_.bytes());
-    expect_finite(*memory_, type_, values_.data(), rows_ * cols_);
 }
+
+void Dense::expect_finite() { bmrm::expect_finite(*memory_, type_, values_.data(), rows_ * cols_); }
 
 void Dense::reserve(int64_t doubles) {
     if (sums_.size() < doubles) sums_ = Array<double>(*memory_, doubles);

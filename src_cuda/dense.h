@@ -11,6 +11,7 @@ class Dense {
     Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_device& device);
 
     void upload(Uploader& uploader, const void* values);
+    void expect_finite();
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
     bool can_fuse() const;

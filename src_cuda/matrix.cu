@@ -72,8 +72,8 @@ void bb_matrix::open_dense(int64_t rows, const void* values) {
     expect_rows(rows);
     make_room(rows * cols_ * vector_bytes());
     const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
-    parts_.push_back(
-        std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, uploader_, values));
+    parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, uploader_,
+                                            values, options.finite != 0));
 }
 
 void bb_matrix::append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,

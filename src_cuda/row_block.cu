@@ -47,13 +47,14 @@ RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, in
 }
 
 RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
-                   bb_type type, Uploader& uploader, const void* values)
+                   bb_type type, Uploader& uploader, const void* values, bool finite)
     : memory_(memory), device_(device), scratch_(scratch) {
     coding_.type = type;
     csr_[0].rows = rows;
     csr_[0].cols = cols;
     dense_ = Dense(memory, rows, cols, type, device);
     dense_.upload(uploader, values);
+    if (finite) dense_.expect_finite();
     for (int op = 0; op < 2; op++) {
         Operator& o = operators_[op];
         o.stats = dense_statistics(op ? cols : rows, op ? rows : cols, coding_.vector_bytes());
@@ -87,7 +88,7 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like) {
                                       std::to_string(csr_[0].rows) + " with " + std::to_string(csr_[0].nnz));
     const int given = coding_.value_bytes();
     validate(memory_, csr_[0], given);
-    if (given) expect_finite(memory_, coding_.type, csr_[0].values.data(), csr_[0].nnz);
+    if (given && options.finite) expect_finite(memory_, coding_.type, csr_[0].values.data(), csr_[0].nnz);
     if (options.coding) encode(memory_, csr_[0], coding_);
     columns_[0] = popularity_of(memory_, csr_[0]);
     operators_[0].stats = statistics(memory_, csr_[0], coding_, columns_[0]);

@@ -32,7 +32,7 @@ class RowBlock {
              int64_t nnz, bb_type type, bool ones);
     // Dense rows.
     RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
-             bb_type type, Uploader& uploader, const void* values);
+             bb_type type, Uploader& uploader, const void* values, bool finite);
 
     void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);

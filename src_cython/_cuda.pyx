@@ -94,6 +94,8 @@ cdef class Matrix:
         Most bytes of device memory to take, with what is kept beside the matrix; default: what is free.
     spare : int, default 0
         Bytes of those to leave to what is kept beside the matrix: vectors and cuts.
+    finite : bool, default False
+        Refuse values that are not finite; the device looks.
 
     Notes
     -----
@@ -109,7 +111,7 @@ cdef class Matrix:
     Raises
     ------
     DataError
-        If the arrays do not describe a matrix of this shape, or a value is not finite.
+        If the arrays do not describe a matrix of this shape, or a value is not `finite`.
     ParameterError
         If an argument is out of range.
     DeviceMemoryError
@@ -150,6 +152,7 @@ cdef class Matrix:
         coding=True,
         memory_limit=None,
         spare=0,
+        finite=False,
     ):
         if self.handle != NULL:
             raise ParameterError("Matrix: initialised before")
@@ -158,6 +161,7 @@ cdef class Matrix:
         self._m, self._d = _shape(shape)
         self._transpose = transpose is None or bool(transpose)
         cdef bb_options options = self._options(plan, tune, coding)
+        options.finite = bool(finite)
         idx = _vector(indices, "indices")
         idx_type = _stored_type(idx, None, (np.int32, np.int64), "indices", "integers", "iu")
         ptr = _row_pointers(indptr, self._device, self._m, idx.shape[0])
@@ -194,14 +198,15 @@ cdef class Matrix:
             raise
 
     @staticmethod
-    def from_dense(array, *, threads=None, dtype=None, device=0, memory_limit=None, spare=0):
+    def from_dense(array, *, threads=None, dtype=None, device=0, memory_limit=None, spare=0,
+                   finite=False):
         """Dense matrix, row by row on the device; both products read the one copy.
 
         Parameters
         ----------
         array : array_like, shape (m, d)
             Values by rows; dtypes other than float32 and float64, and other layouts, are converted first.
-        threads, dtype, device, memory_limit, spare
+        threads, dtype, device, memory_limit, spare, finite
             As for `Matrix`.
 
         Returns
@@ -241,7 +246,7 @@ cdef class Matrix:
         cdef int64_t room = self._room(limit, spare)
         cdef bb_options options
         memset(&options, 0, sizeof(options))
-        options.transpose = True
+        options.transpose, options.finite = True, bool(finite)
         starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room)
         self._create(options, limit, room)
         for first, last in itertools.pairwise(starts.tolist()):

@@ -76,7 +76,7 @@ cdef extern from "blackbox.h" nogil:
         BB_TUNE_BUS
 
     ctypedef struct bb_options:
-        int32_t tuning, transpose, coding, forced
+        int32_t tuning, transpose, coding, forced, finite
         bb_plan plan[2]
         bb_constants constants
 

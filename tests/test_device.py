@@ -40,7 +40,18 @@ class Rounded:
     room = 10**6  # stored values
     caps = itertools.count(1)
 
-    def __init__(self, *arrays, dtype, threads, device=0, dense=None, plan=None, memory_limit=None, spare=0):
+    def __init__(
+        self,
+        *arrays,
+        dtype,
+        threads,
+        device=0,
+        dense=None,
+        plan=None,
+        memory_limit=None,
+        spare=0,
+        finite=False,
+    ):
         if plan is not None and "abacus" in (p.kernel for p in plan):
             raise ParameterError("plan: found kernel 'abacus'")
         self.timed = plan is None

@@ -212,7 +212,7 @@ def test_the_fused_pass_streams():
     labels = np.where(rng.random(60_000) < 0.5, -1.0, 1.0)
     w = rng.standard_normal(90).astype(np.float32)
     for X in (
-        Matrix(*arrays, plan="narrow", memory_limit=3_000_000 + SPARE, spare=SPARE),
+        Matrix(*arrays, plan=cuda.Plan("narrow", cap=8), memory_limit=3_000_000 + SPARE, spare=SPARE),
         Matrix.from_dense(A.toarray().astype(np.float32), memory_limit=8_000_000 + SPARE, spare=SPARE),
     ):
         assert X.host_bytes

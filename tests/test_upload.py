@@ -57,10 +57,10 @@ def test_values_that_are_not_finite_are_told(value, dtype, limit):
     dense[3777, 42] = value
     text = f"X: stored value {value} is not finite"
     with pytest.raises(DataError, match=text):
-        Matrix.from_dense(dense, memory_limit=limit)
+        Matrix.from_dense(dense, memory_limit=limit, finite=True)
     arrays = np.arange(0, 400_001, 100), np.tile(np.arange(100, dtype=np.int32), 4000), dense.ravel()
     with pytest.raises(DataError, match=text):
-        Matrix(*arrays, (4000, 100), memory_limit=limit)
+        Matrix(*arrays, (4000, 100), memory_limit=limit, finite=True)
     with pytest.raises(DataError, match=text):
         bmrm.Dataset(dense, device="cuda")
 
@@ -68,4 +68,4 @@ def test_values_that_are_not_finite_are_told(value, dtype, limit):
 @gpu
 def test_a_value_that_float32_cannot_hold_is_told():
     with np.errstate(over="ignore"), pytest.raises(DataError, match="stored value inf is not finite"):
-        Matrix([0, 1], [0], [1e300], (1, 1), dtype=np.float32)
+        Matrix([0, 1], [0], [1e300], (1, 1), dtype=np.float32, finite=True)
