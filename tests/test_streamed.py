@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bmrm
@@ -23,6 +23,7 @@ ROUNDING = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-14}
 # --- where blocks begin
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=200), st.integers(1, 4000))
 def test_blocks_are_as_few_as_fit(lengths, room):
     indptr = np.concatenate(([0], np.cumsum(lengths)))
