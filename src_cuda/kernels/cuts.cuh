@@ -8,8 +8,8 @@ namespace bmrm {
 constexpr int kMixRows = 240;  // a kernel's arguments hold so many weights
 constexpr int kMixAcross = 32, kMixDown = 8;
 constexpr int kDotThreads = 256;
-constexpr int kDotShares = 64;         // shares of the columns, at most
-constexpr int64_t kLeastShare = 1024;  // columns
+constexpr int kDotShares = 96;        // shares of the columns, at most
+constexpr int64_t kLeastShare = 512;  // columns
 
 struct Mix {
     int32_t count;
@@ -40,8 +40,9 @@ __global__ void __launch_bounds__(kMixAcross* kMixDown)
         const int64_t col = tile * kMixAcross + tx;
         double coefficient = 0, base = 0;
         for (int64_t at = col;; at += space.half) {
-            double sum = 0;
+            double sum = 0, origin = 0;
             if (col < space.span) {
+                if (ty == 0) origin = from[at];
 #pragma unroll 8
                 for (int k = ty; k < mix.count; k += kMixDown)
                     sum += mix.weight[k] * double(cuts[int64_t(mix.number[k]) * stride + at]);
@@ -53,10 +54,10 @@ __global__ void __launch_bounds__(kMixAcross* kMixDown)
                 for (int k = 1; k < kMixDown; k++) sum += part[k][tx];
                 if (!first) sum += w[at];
                 w[at] = sum;
-                if (at == col) coefficient = sum, base = from[at];
+                if (at == col) coefficient = sum, base = origin;
                 if (at == col + space.half) {
                     if (col < products) narrow[col] = T(sum);
-                    const double away = sum - from[at];
+                    const double away = sum - origin;
                     sums[0] += coefficient * sum;
                     sums[1] += base * away;
                     sums[2] += (coefficient - base) * away;
@@ -102,13 +103,13 @@ __global__ void __launch_bounds__(kDotThreads)
         double sum = 0;
         if (row < count) {
             const T* other = cuts + int64_t(row) * stride;
-#pragma unroll 8
+#pragma unroll 16
             for (int64_t c = begin + lane; c < stop; c += 32) sum += double(products[c]) * double(other[c]);
         } else {
             const double t = step.get();
             w += space.half;
             end += space.half;
-#pragma unroll 4
+#pragma unroll 16
             for (int64_t c = begin + lane; c < stop; c += 32)
                 sum += double(gradient[c]) * (w[c] + t * (end[c] - w[c]));
         }

@@ -62,6 +62,7 @@ __device__ __forceinline__ void sum_blocks(const double* partial, double* scratc
     const int groups = int(blockDim.x) / K, k = int(threadIdx.x) % K, group = int(threadIdx.x) / K;
     double sum = 0;
     if (group < groups)
+#pragma unroll 8
         for (int b = group; b < int(gridDim.x); b += groups) sum += __ldcg(partial + int64_t(b) * K + k);
     scratch[threadIdx.x] = sum;
     __syncthreads();
