@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_cython src_
 CXX_SOURCES := $(shell find src_cython src_cuda -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test lint format typecheck ext bench gpu-check gpu-sanitize clean
+.PHONY: help demo test lint format typecheck ext bench kill-runs gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -21,6 +21,7 @@ help:
 	@echo "make typecheck  mypy --strict on bmrm/"
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
 	@echo "make bench      list the benchmarks and what each measures"
+	@echo "make kill-runs  kill bmrm-train at 200 random moments, and look at what is left of its model"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products against NVIDIA's libraries"
 	@echo "make gpu-sanitize  there too: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove what was built, .venv included"
@@ -51,6 +52,9 @@ ext: $(BIN)/cython
 
 bench:
 	@for f in benchmarks/*.py; do printf '%-32s %s\n' "$$f" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$f")"; done
+
+kill-runs: $(VENV)/dev.stamp
+	$(BIN)/python scripts/kill_runs.py
 
 gpu-check:
 	scripts/gpu-check.sh

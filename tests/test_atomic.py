@@ -1,11 +1,13 @@
 """A file appears whole or not at all."""
 
 import errno
+import fcntl
 import os
 import stat
 
 import pytest
 
+from bmrm.io import atomic
 from bmrm.io.atomic import atomic_write, check_writable
 
 
@@ -91,3 +93,50 @@ def test_check_writable_leaves_nothing(tmp_path):
     check_writable(tmp_path / "out")
     assert os.listdir(tmp_path) == []
     check_writable("/dev/null")
+
+
+def leave(folder, number=0):
+    """A temporary file as a process that was killed leaves it."""
+    path = folder / f".123-{number}.bmrm-tmp"
+    path.write_bytes(b"half")
+    return path
+
+
+def test_left_overs_go_with_the_next_write(tmp_path):
+    leave(tmp_path)
+    other = tmp_path / ".123.bmrm-tmp"  # no name of ours
+    other.write_bytes(b"")
+    with atomic_write(tmp_path / "out"):
+        assert len(os.listdir(tmp_path)) == 2
+    assert sorted(os.listdir(tmp_path)) == [".123.bmrm-tmp", "out"]
+
+
+def test_what_another_writer_holds_stays(tmp_path):
+    held = leave(tmp_path)
+    with held.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        check_writable(tmp_path / "out")
+        assert held.exists()
+
+
+def test_a_link_in_the_place_of_a_left_over_is_not_followed(tmp_path):
+    (tmp_path / "precious").write_bytes(b"x")
+    (tmp_path / ".1-1.bmrm-tmp").symlink_to("precious")
+    check_writable(tmp_path / "out")
+    assert (tmp_path / "precious").read_bytes() == b"x"
+
+
+def test_a_writer_takes_another_name_where_its_file_was_swept(tmp_path, monkeypatch):
+    swept = []
+
+    def sweep_once(descriptor):
+        if not swept:
+            swept.append(os.listdir(tmp_path)[0])
+            os.unlink(tmp_path / swept[0])
+        return True
+
+    monkeypatch.setattr(atomic, "_locks", sweep_once)
+    with atomic_write(tmp_path / "out") as file:
+        file.write(b"whole")
+    assert swept
+    assert (tmp_path / "out").read_bytes() == b"whole"

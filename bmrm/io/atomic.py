@@ -4,19 +4,27 @@ A file is written under a temporary name in its own folder, flushed to the disk 
 target: rename is atomic within a file system, so a reader, a crash or a full disk sees the old file or
 the new one, never half of one. Targets that are no files of a folder (a pipe, ``/dev/full``, or
 ``/dev/stdout``, wherever it leads) cannot be renamed over and are written directly.
+
+A process that is killed while it writes leaves its temporary file. Writers hold a lock on theirs (flock), so
+that the next one in that folder knows what nobody is writing any more, and removes it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import itertools
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
 _SUFFIX = ".bmrm-tmp"
+_TEMPORARY = re.compile(r"\.\d+-\d+\.bmrm-tmp")
+_numbers = itertools.count()  # so that no name comes twice from one process
+_swept: set[str] = set()
 
 
 @contextlib.contextmanager
@@ -108,12 +116,45 @@ def _is_replaceable(name: str, mode: int | None) -> bool:
 def _create_beside(target: str) -> tuple[int, str]:
     """Create a new file in the target's folder; its permissions follow the umask, unlike mkstemp's."""
     folder = os.path.dirname(target)
-    for attempt in itertools.count():
-        temporary = os.path.join(folder, f".{os.getpid()}-{attempt}{_SUFFIX}")
+    _sweep(folder)
+    for number in _numbers:
+        temporary = os.path.join(folder, f".{os.getpid()}-{number}{_SUFFIX}")
         with contextlib.suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            return os.open(temporary, flags, 0o666), temporary
+            descriptor = os.open(temporary, flags, 0o666)
+            # Another process may have taken the file for a left-over before it was locked.
+            if _locks(descriptor) is not False and os.fstat(descriptor).st_nlink:
+                return descriptor, temporary
+            os.close(descriptor)
     raise AssertionError("unreachable")
+
+
+def _locks(descriptor: int) -> bool | None:
+    """Lock an open file until it is closed; False where another process has it, None without locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system has none
+        return None
+    return True
+
+
+def _sweep(folder: str) -> None:
+    """Remove what killed processes left in a folder, the first time that this process writes there."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    with contextlib.suppress(OSError):
+        for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
+            with contextlib.suppress(OSError):
+                path = os.path.join(folder, name)
+                descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    if _locks(descriptor):
+                        os.unlink(path)
+                finally:
+                    os.close(descriptor)
 
 
 @contextlib.contextmanager
