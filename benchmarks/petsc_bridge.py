@@ -66,14 +66,14 @@ def on_gpu(size: int) -> list[dict]:
     matrix = _cuda.Matrix(X.indptr, X.indices, X.data, X.shape, dtype=np.float32)
     w, z = np.random.default_rng(0).standard_normal(size), np.empty(ROWS)
 
-    def parts() -> float:
+    def beside_the_product() -> float:
+        began = time.perf_counter()
         matrix.matvec(w, z)
-        taken = matrix.last_times
-        return 1e-3 * sum(milliseconds for name, milliseconds in taken.items() if name != "product")
+        return time.perf_counter() - began - 1e-3 * matrix.last_times["product"]
 
     for _ in range(5):
-        parts()
-    host = statistics.median(parts() for _ in range(30))
+        beside_the_product()
+    host = statistics.median(beside_the_product() for _ in range(30))
     pinned = cupy.cuda.alloc_pinned_memory(8 * size)
     there = cupy.empty(size)
 

@@ -163,7 +163,7 @@ BB_API int64_t bb_format_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t 
 // memory.
 // memory_limit: most bytes of device memory that the matrix, and all that is kept beside it, may take, now
 // and later; 0: what is free.  room: those that X may take of it, as bb_room tells for bytes to spare for the
-// rest.  threads: of the host, for the upload.
+// rest.  threads: of the host, for the upload and the bridge.
 BB_API bb_status bb_room(int32_t device, int64_t memory_limit, int64_t spare, int64_t* room);
 BB_API bb_status bb_create(int32_t device, int64_t rows, int64_t cols, bb_type type,
                            const bb_options* options, int64_t memory_limit, int64_t room, int32_t threads,

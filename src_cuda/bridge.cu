@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "bridge.h"
+#include "pinned.h"
 
 namespace bmrm {
 
@@ -22,11 +23,15 @@ Bridge::~Bridge() {
     if (pinned_) cudaFreeHost(pinned_);
     for (cudaEvent_t event : event_)
         if (event) cudaEventDestroy(event);
+    for (cudaEvent_t event : come_)
+        if (event) cudaEventDestroy(event);
 }
 
 void Bridge::reserve(Memory& memory, int64_t in, int64_t out) {
     for (cudaEvent_t& event : event_)
         if (!event) BB_CHECK(cudaEventCreate(&event));
+    for (cudaEvent_t& event : come_)
+        if (!event) BB_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     const int64_t most = in > out ? in : out;
     if (pinned_count_ < most) {
         if (pinned_) BB_CHECK(cudaFreeHost(pinned_));
@@ -50,38 +55,48 @@ void Bridge::reserve_device(Memory& memory, int64_t in, int64_t out) {
 
 void Bridge::send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in) {
     const auto start = std::chrono::steady_clock::now();
-    const bool narrow = type == BB_FLOAT32 && on_host;
-    if (narrow) {
-        float* to = static_cast<float*>(pinned_);
-        for (int64_t i = 0; i < in; i++) to[i] = float(x[i]);
-    } else {
-        memcpy(pinned_, x, size_t(in) * 8);
-    }
-    host_in_ = milliseconds_since(start);
-    const bool converts = type == BB_FLOAT32 && !on_host;
+    const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
+    const int64_t each = narrow ? 4 : 8;
+    char *from = static_cast<char*>(pinned_),
+         *to = reinterpret_cast<char*>(converts ? wide_.data() : x_.data());
     BB_CHECK(cudaEventRecord(event_[0], memory.stream));
-    BB_CHECK(cudaMemcpyAsync(converts ? wide_.data() : x_.data(), pinned_, size_t(in) * (narrow ? 4 : 8),
-                             cudaMemcpyHostToDevice, memory.stream));
+    fill_and_send(
+        in, threads_,
+        [&](int64_t first, int64_t count) { to_pinned(x + first, count, narrow, from + first * each); },
+        [&](int64_t first, int64_t count) {
+            BB_CHECK(cudaMemcpyAsync(to + first * each, from + first * each, size_t(count * each),
+                                     cudaMemcpyHostToDevice, memory.stream));
+        });
+    host_in_ = milliseconds_since(start);
     BB_CHECK(cudaEventRecord(event_[1], memory.stream));
     if (converts) to_float(memory, wide_.data(), in);
 }
 
 void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out) {
     const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
+    const int64_t each = narrow ? 4 : 8;
     if (converts) to_double(memory, out, wide_.data());
+    const char* from = reinterpret_cast<const char*>(converts ? wide_.data() : y_.data());
+    char* to = static_cast<char*>(pinned_);
+    const int64_t piece = std::max(kLeastDownload, (out + kDownloads - 1) / kDownloads);
     BB_CHECK(cudaEventRecord(event_[4], memory.stream));
-    BB_CHECK(cudaMemcpyAsync(pinned_, converts ? wide_.data() : y_.data(), size_t(out) * (narrow ? 4 : 8),
-                             cudaMemcpyDeviceToHost, memory.stream));
-    BB_CHECK(cudaEventRecord(event_[5], memory.stream));
-    BB_CHECK(cudaStreamSynchronize(memory.stream));
-    const auto start = std::chrono::steady_clock::now();
-    if (narrow) {
-        const float* from = static_cast<const float*>(pinned_);
-        for (int64_t i = 0; i < out; i++) y[i] = double(from[i]);
-    } else {
-        memcpy(y, pinned_, size_t(out) * 8);
+    for (int64_t first = 0, k = 0; first < out; first += piece, k++) {
+        const int64_t count = std::min(piece, out - first);
+        BB_CHECK(cudaMemcpyAsync(to + first * each, from + first * each, size_t(count * each),
+                                 cudaMemcpyDeviceToHost, memory.stream));
+        if (first + piece < out) BB_CHECK(cudaEventRecord(come_[k], memory.stream));
     }
-    host_out_ = milliseconds_since(start);
+    BB_CHECK(cudaEventRecord(event_[5], memory.stream));
+    auto last = std::chrono::steady_clock::now();
+    wait_and_drain(
+        out, piece, threads_,
+        [&](int64_t first, int64_t) {
+            BB_CHECK(first + piece < out ? cudaEventSynchronize(come_[first / piece])
+                                         : cudaStreamSynchronize(memory.stream));
+            last = std::chrono::steady_clock::now();
+        },
+        [&](int64_t first, int64_t count) { from_pinned(to + first * each, count, narrow, y + first); });
+    host_out_ = milliseconds_since(last);
 }
 
 void Bridge::to_float(Memory& memory, const double* from, int64_t in) {
@@ -111,7 +126,8 @@ void Bridge::measure(Memory& memory, const double* x, int64_t in, double* y, int
 void Bridge::fill(bb_times* times) const {
     float part[5] = {};
     for (int i = 0; i < 5; i++) BB_CHECK(cudaEventElapsedTime(&part[i], event_[i], event_[i + 1]));
-    *times = {host_in_ + part[1], part[0], part[2], part[4], part[3] + host_out_};
+    // The first pieces are on the bus while the last ones are converted.
+    *times = {host_in_ + part[1], std::max(0.0, part[0] - host_in_), part[2], part[4], part[3] + host_out_};
 }
 
 }  // namespace bmrm

@@ -1,6 +1,7 @@
 // Vectors in double, on the host or on the device: into the matrix's type and onto the device, and back.
 //
-// Pinned staging buffers are allocated once and grow only.  float32 matrices need a conversion, which either
+// Pinned staging buffers are allocated once and grow only; several threads fill and empty them, and what is
+// filled is on the bus while the rest is not (pinned.h).  float32 matrices need a conversion, which either
 // the host does while it fills the staging buffer (half the bytes cross the bus) or the device after the
 // copy; the first call of a size that matters runs both ways and keeps the faster.
 #pragma once
@@ -12,7 +13,7 @@ namespace bmrm {
 
 class Bridge {
   public:
-    Bridge() = default;
+    explicit Bridge(int threads) : threads_(threads) {}
     ~Bridge();
     Bridge(const Bridge&) = delete;
     Bridge& operator=(const Bridge&) = delete;
@@ -43,6 +44,8 @@ class Bridge {
 
   private:
     enum Side { UNKNOWN, HOST, DEVICE };
+    // Pieces that come down: at most so many, of at least so many numbers.
+    static constexpr int64_t kDownloads = 32, kLeastDownload = 1 << 15;
     void reserve(Memory& memory, int64_t in, int64_t out);
     void reserve_device(Memory& memory, int64_t in, int64_t out);
     void to_float(Memory& memory, const double* from, int64_t in);
@@ -53,10 +56,12 @@ class Bridge {
     void fill(bb_times* times) const;
 
     Side side_ = UNKNOWN;
+    const int threads_;
     void* pinned_ = nullptr;
     int64_t pinned_count_ = 0;
     Array<double> wide_, x_, y_;
     cudaEvent_t event_[6] = {};          // upload, converted, product, its end, converted, downloaded
+    cudaEvent_t come_[kDownloads] = {};  // a piece is here
     double host_in_ = 0, host_out_ = 0;  // milliseconds
 };
 

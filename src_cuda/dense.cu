@@ -18,7 +18,7 @@ int power_of_two(int64_t at_least, int most) {
 // Entries a load takes for rows of this length: all rows must start aligned.
 template <class T>
 int pack_size(int64_t cols) {
-    const int most = 16 / int(sizeof(T));
+    const int most = kLoadBytes / int(sizeof(T));
     for (int vec = most; vec > 1; vec /= 2)
         if (cols % vec == 0) return vec;
     return 1;
@@ -28,7 +28,7 @@ template <class T, class F>
 void with_pack(int64_t cols, F&& f) {
     const int vec = pack_size<T>(cols);
     if (sizeof(T) == 4 && vec == 4)
-        f(std::integral_constant<int, 16 / sizeof(T)>());
+        f(std::integral_constant<int, kLoadBytes / int(sizeof(T))>());
     else if (vec >= 2)
         f(std::integral_constant<int, 2>());
     else
@@ -78,13 +78,13 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
       cols_(cols),
       type_(type),
       device_(device),
-      values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4)),
+      values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4) + kLoadBytes),
       ticket_(memory, 1) {
     ticket_.fill_bytes(0);
 }
 
 void Dense::upload(Uploader& uploader, const void* values) {
-    uploader.copy(*memory_, values_.data(), values, values_.bytes());
+    uploader.copy(*memory_, values_.data(), values, bytes());
 }
 
 void Dense::expect_finite() { bmrm::expect_finite(*memory_, type_, values_.data(), rows_ * cols_); }
@@ -93,28 +93,45 @@ void Dense::reserve(int64_t doubles) {
     if (sums_.size() < doubles) sums_ = Array<double>(*memory_, doubles);
 }
 
+template <class T, int VEC>
+void Dense::normal_by(const T* x, int64_t padded, T* y) {
+    // Shifted rows are longer by what comes before them.
+    const int64_t width = padded ? padded : cols_, packs = (width + VEC - 1) / VEC;
+    const int64_t apart = padded ? VEC : 1;
+    const int64_t groups = (rows_ + apart * kDenseRows - 1) / (apart * kDenseRows) * apart;
+    const int lanes = power_of_two(packs, 32);
+    // Segments where there are too few rows to keep every multiprocessor busy.
+    const int64_t wanted = int64_t(device_.multiprocessors) * 64, steps = (packs + lanes - 1) / lanes;
+    const int segments = int(std::clamp<int64_t>(wanted / std::max<int64_t>(1, groups), 1, (steps + 3) / 4));
+    const int64_t segment = (steps + segments - 1) / segments * lanes * VEC;
+    if (segments > 1) reserve(rows_ * segments);
+    T* sums = reinterpret_cast<T*>(sums_.data());
+    dense_rows<T, VEC>
+        <<<blocks_for(groups * segments * lanes, kDenseThreads), kDenseThreads, 0, memory_->stream>>>(
+            reinterpret_cast<const T*>(values_.data()), rows_, cols_, x, padded, lanes, segments, segment, y,
+            sums);
+    BB_CHECK(cudaGetLastError());
+    if (segments > 1) add_up(sums, segments, rows_, rows_, y, nullptr, memory_->stream);
+}
+
 void Dense::normal(const void* x, void* y) {
     by_type(type_, [&](auto t) {
         using T = decltype(t);
-        with_pack<T>(cols_, [&](auto v) {
-            constexpr int VEC = decltype(v)::value;
-            const int64_t packs = (cols_ + VEC - 1) / VEC, groups = (rows_ + kDenseRows - 1) / kDenseRows;
-            const int lanes = power_of_two(packs, 32);
-            // Segments where there are too few rows to keep every multiprocessor busy.
-            const int64_t wanted = int64_t(device_.multiprocessors) * 64, steps = (packs + lanes - 1) / lanes;
-            const int segments =
-                int(std::clamp<int64_t>(wanted / std::max<int64_t>(1, groups), 1, (steps + 3) / 4));
-            const int64_t segment = (steps + segments - 1) / segments * lanes * VEC;
-            if (segments > 1) reserve(rows_ * segments);
-            dense_rows<T, VEC>
-                <<<blocks_for(groups * segments * lanes, kDenseThreads), kDenseThreads, 0, memory_->stream>>>(
-                    reinterpret_cast<const T*>(values_.data()), rows_, cols_, static_cast<const T*>(x), lanes,
-                    segments, segment, static_cast<T*>(y), reinterpret_cast<T*>(sums_.data()));
-            BB_CHECK(cudaGetLastError());
-            if (segments > 1)
-                add_up(reinterpret_cast<const T*>(sums_.data()), segments, rows_, rows_, static_cast<T*>(y),
-                       nullptr, memory_->stream);
-        });
+        constexpr int WIDEST = kLoadBytes / int(sizeof(T));
+        if (pack_size<T>(cols_) == WIDEST || cols_ < tuning::kShiftedColumns ||
+            rows_ < tuning::kShiftedRows || bytes() < tuning::kShiftedBytes) {
+            with_pack<T>(cols_, [&](auto v) {
+                normal_by<T, decltype(v)::value>(static_cast<const T*>(x), 0, static_cast<T*>(y));
+            });
+            return;
+        }
+        const int64_t padded = (cols_ + 2 * WIDEST - 2) / WIDEST * WIDEST;
+        if (!shifted_) shifted_ = Array<unsigned char>(*memory_, padded * kLoadBytes);
+        T* inputs = reinterpret_cast<T*>(shifted_.data());
+        shift_inputs<T, WIDEST><<<blocks_for(WIDEST * padded), 256, 0, memory_->stream>>>(
+            static_cast<const T*>(x), cols_, padded, inputs);
+        BB_CHECK(cudaGetLastError());
+        normal_by<T, WIDEST>(inputs, padded, static_cast<T*>(y));
     });
 }
 

@@ -5,6 +5,8 @@
 
 namespace bmrm {
 
+constexpr int kLoadBytes = 16;  // of the widest load
+
 class Dense {
   public:
     Dense() = default;
@@ -17,24 +19,30 @@ class Dense {
     bool can_fuse() const;
     void fused(int loss, double parameter, double scale, const void* w, const double* labels,
                const double* weights, void* margins, void* gradient, double* risk);
-    int64_t bytes() const { return values_.bytes(); }
+    int64_t bytes() const { return rows_ * cols_ * (type_ == BB_FLOAT64 ? 8 : 4); }
     // Calls f(array, whether products write it) for what X takes; the rest is small.
     template <class F>
     void each_array(F&& f) {
         f(values_, false);
     }
-    // Gives back what products add up in, until the next.
-    void release() { sums_.reset(); }
+    // Gives back what products work in, until the next.
+    void release() {
+        sums_.reset();
+        shifted_.reset();
+    }
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:
     void reserve(int64_t doubles);
+    template <class T, int VEC>
+    void normal_by(const T* x, int64_t padded, T* y);
     Memory* memory_ = nullptr;
     int64_t rows_ = 0, cols_ = 0;
     bb_type type_ = BB_FLOAT32;
     bb_device device_ = {};
-    Array<unsigned char> values_;
-    Array<double> sums_;  // partial sums of blocks
+    Array<unsigned char> values_;   // and what a load of the last row reads behind it
+    Array<unsigned char> shifted_;  // copies of the input for rows that start anywhere
+    Array<double> sums_;            // partial sums of blocks
     Array<uint32_t> ticket_;
 };
 

@@ -41,6 +41,7 @@ bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_typ
       memory(device.id),
       type(type),
       options(options),
+      bridge(threads),
       rows_(rows),
       cols_(cols),
       room_(room),

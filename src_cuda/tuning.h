@@ -23,6 +23,10 @@ constexpr int64_t kNarrowColumns = kByteTile;
 constexpr double kGatheredElement = 24;  // bytes that a gathered input and its index are as good as moving
 constexpr int kNarrowItem = 1;           // an item of BB_NARROW is one slice
 constexpr int kMostTiles = 255;
+// Dense rows that start anywhere are read by whole loads where they are long, and so many that the shifted
+// copies of the input and one more launch are little.
+constexpr int64_t kShiftedColumns = 512, kShiftedRows = 32;
+constexpr int64_t kShiftedBytes = 32 << 20;
 
 // --- candidates
 constexpr int kHotTiles[] = {1, 2, 4};

@@ -299,6 +299,39 @@ def test_dense_shapes(m, d, dtype):
 
 
 @gpu
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("m", "d"), [(8300, 1025), (4103, 2050), (130, 70_003)])
+def test_long_dense_rows_that_start_anywhere(m, d, dtype):
+    rng = np.random.default_rng(m)
+    array = rng.standard_normal((m, d)).astype(dtype)
+    X = Matrix.from_dense(array)
+    for _ in range(2):
+        w = rng.standard_normal(d).astype(dtype).astype(np.float64)
+        room = 30 * np.finfo(dtype).eps * np.sqrt(d)
+        np.testing.assert_allclose(X.matvec(w), array.astype(np.float64) @ w, rtol=0, atol=room)
+
+
+@gpu
+def test_a_number_that_is_none_stays_in_its_row():
+    array = np.ones((8300, 1025), np.float32)
+    array[[7, 4000], [0, -1]] = np.nan, np.inf
+    z = Matrix.from_dense(array, finite=False).matvec(np.ones(1025))
+    assert np.flatnonzero(~np.isfinite(z)).tolist() == [7, 4000]
+
+
+@gpu
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("n", [5, 40_000, 1_000_003])
+def test_the_bridge_carries_every_number(n, threads, dtype):
+    numbers = np.random.default_rng(n).standard_normal(n).astype(dtype).astype(np.float64)
+    indices = np.arange(n, dtype=np.int32)
+    X = Matrix(np.arange(n + 1), indices, np.full(n, 2.0, dtype), (n, n), threads=threads)
+    for _ in range(3):  # the first product of a size chooses where numbers are converted
+        np.testing.assert_array_equal(X.matvec(numbers), 2.0 * numbers)
+
+
+@gpu
 def test_statistics_of_a_dense_matrix_are_those_of_its_compressed_rows():
     m, d = 70, 300
     X = Matrix.from_dense(np.ones((m, d), np.float32))

@@ -1,8 +1,11 @@
 // A dense row-major X, stored once: X w, X' r, and margins, loss and gradient in one read.
 //
 // X w: `lanes` threads take four rows at a time, so that each entry of w serves four; where rows are few and
-// long, they are cut into segments.  X' r: a thread owns a few neighbouring columns and runs down a share of
-// the rows. The fused pass keeps a row in registers between its margin and its part of the gradient.
+// long, they are cut into segments.  Rows that start at no multiple of 16 bytes are read from the last one
+// before, by whole loads all the same: the four rows are then some apart, so that they start alike, and there
+// is a copy of w for each such start, with zeros for what belongs to the neighbours.  X' r: a thread owns a
+// few neighbouring columns and runs down a share of the rows. The fused pass keeps a row in registers between
+// its margin and its part of the gradient.
 //
 // Bytes an entry: the value's, once for each product and once for both in the fused pass.
 #pragma once
@@ -41,25 +44,50 @@ __device__ __forceinline__ Pack<T, VEC> stream_pack(const T* p) {
     return out;
 }
 
-// sums: (segments, rows) where segments > 1, else y.
+// out: VEC copies of x, the s-th with s zeros before it; `padded` entries each.
+template <class T, int VEC>
+__global__ void shift_inputs(const T* __restrict__ x, int64_t cols, int64_t padded, T* __restrict__ out) {
+    BB_FOR (i, VEC * padded) {
+        const int64_t c = i % padded - i / padded;
+        out[i] = c >= 0 && c < cols ? x[c] : T(0);
+    }
+}
+
+// padded: 0 where all rows start at a multiple of 16 bytes, else x is what `shift_inputs` made of it.  sums:
+// (segments, rows) where segments > 1, else y.
 template <class T, int VEC>
 __global__ void __launch_bounds__(kDenseThreads)
-    dense_rows(const T* __restrict__ a, int64_t rows, int64_t cols, const T* __restrict__ x, int lanes,
-               int segments, int64_t segment, T* __restrict__ y, T* __restrict__ sums) {
+    dense_rows(const T* __restrict__ a, int64_t rows, int64_t cols, const T* __restrict__ x, int64_t padded,
+               int lanes, int segments, int64_t segment, T* __restrict__ y, T* __restrict__ sums) {
     const int64_t task = (int64_t(blockIdx.x) * kDenseThreads + threadIdx.x) / lanes;
     const int lane = int(threadIdx.x) & (lanes - 1);
-    const int64_t row = task / segments * kDenseRows, part = task % segments;
-    const int64_t stop = min(cols, (part + 1) * segment);
+    const int64_t group = task / segments, part = task % segments;
+    // Rows that are VEC apart start alike.
+    const int apart = padded ? VEC : 1;
+    const int64_t row = group / apart * (apart * kDenseRows) + group % apart;
+    const int shift = padded ? int(row * cols % VEC) : 0;
+    const int64_t stop = min(cols + shift, (part + 1) * segment);
     T sum[kDenseRows] = {T(0), T(0), T(0), T(0)};
     if (row < rows) {
+        x += shift * padded;
         const T* from[kDenseRows];
 #pragma unroll
-        for (int k = 0; k < kDenseRows; k++) from[k] = a + min(row + k, rows - 1) * cols;
+        for (int k = 0; k < kDenseRows; k++) {
+            const int64_t mine = row + k * apart < rows ? row + k * apart : row;
+            from[k] = a + mine * cols - shift;
+        }
 #pragma unroll 2
         for (int64_t c = part * segment + lane * VEC; c < stop; c += lanes * VEC) {
             Pack<T, VEC> v[kDenseRows];
 #pragma unroll
             for (int k = 0; k < kDenseRows; k++) v[k] = stream_pack<T, VEC>(from[k] + c);
+            // At either end a load has numbers of the neighbours, which may be none.
+            if (padded && (c < shift || c + VEC > cols + shift))
+#pragma unroll
+                for (int j = 0; j < VEC; j++)
+                    if (c + j < shift || c + j >= cols + shift)
+#pragma unroll
+                        for (int k = 0; k < kDenseRows; k++) v[k].x[j] = T(0);
             const Pack<T, VEC> w = *reinterpret_cast<const Pack<T, VEC>*>(x + c);
 #pragma unroll
             for (int k = 0; k < kDenseRows; k++)
@@ -69,12 +97,13 @@ __global__ void __launch_bounds__(kDenseThreads)
     }
 #pragma unroll
     for (int k = 0; k < kDenseRows; k++) {
-        for (int apart = lanes / 2; apart; apart /= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], apart);
-        if (lane == 0 && row + k < rows) {
+        for (int half = lanes / 2; half; half /= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], half);
+        const int64_t mine = row + k * apart;
+        if (lane == 0 && mine < rows) {
             if (segments == 1)
-                y[row + k] = sum[k];
+                y[mine] = sum[k];
             else
-                sums[part * rows + row + k] = sum[k];
+                sums[part * rows + mine] = sum[k];
         }
     }
 }

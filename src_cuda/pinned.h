@@ -1,0 +1,22 @@
+// Doubles of the caller's into pinned memory and back, by several threads, while pieces are on the bus.
+#pragma once
+#include <cstdint>
+#include <functional>
+
+namespace bmrm {
+
+// to[i] = float(from[i]) or double(from[i]); or a plain copy.
+void to_pinned(const double* from, int64_t n, bool narrow, void* to);
+void from_pinned(const void* from, int64_t n, bool narrow, double* to);
+
+using Range = std::function<void(int64_t first, int64_t count)>;
+
+// Calls `fill` for pieces of [0, n), on up to so many threads, and `send` on the calling one for all of them
+// in order, each time for as much as is filled.
+void fill_and_send(int64_t n, int threads, const Range& fill, const Range& send);
+
+// Calls `wait` on the calling thread for pieces of [0, n), in order, and `drain` on the others for what has
+// come.
+void wait_and_drain(int64_t n, int64_t piece, int threads, const Range& wait, const Range& drain);
+
+}  // namespace bmrm
