@@ -67,6 +67,10 @@ class HostSteps:
         """Return the point and its margins from a new product."""
         return w, self.margins(w)
 
+    def rescaled(self, w: Vector, scale: float) -> Vector:
+        """Margins of ``scale w``, from a product of its own."""
+        return HostSteps.margins(self, scale * self.array(w))
+
     def direction(self, z: Vector, end: Vector) -> Vector:
         """``end - z``, in the place of ``end``."""
         return np.subtract(end, z, out=end)

@@ -120,6 +120,9 @@ class Steps(Protocol):
     def fresh(self, w: Weights) -> tuple[Weights, Margins]:
         """Return the same point and its margins from a new product, free of what rounding added up."""
 
+    def rescaled(self, w: Weights, scale: float) -> Margins:
+        """Margins of ``scale w``, from a product of its own: the same but for rounding, and the scale."""
+
     def direction(self, z: Margins, end: Margins) -> Margins:
         """``end - z``; the margins ``end`` may be used up."""
 

@@ -27,6 +27,7 @@ from bmrm.errors import BmrmError, ParameterError
 from bmrm.newton import newton_point
 from bmrm.objective import FARTHEST, REACH, Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
+from bmrm.rounding import rounding
 
 Vector = NDArray[np.float64]
 Callback = Callable[[Progress], object]
@@ -95,9 +96,13 @@ class Settings:
         """Gap at which to stop."""
         return self.tol * abs(objective) if self.tol_kind == "rel" else self.tol
 
-    def resolved_tol(self, objective: float) -> float:
-        """Gap at which there is nothing more to find: that to stop at, or what the products resolve."""
-        return max(self.absolute_tol(objective), self.resolution * abs(objective))
+    def resolved_tol(self, objective: float, rounding: float = 0.0) -> float:
+        """Gap at which there is nothing more to find: that to stop at, or what the products resolve.
+
+        Of the former ``rounding`` is kept back, for by so much objective and bound may be wrong.
+        """
+        wanted, hidden = self.absolute_tol(objective), self.resolution * abs(objective)
+        return max(wanted - rounding, rounding, hidden if wanted < hidden else 0.0)
 
 
 class BundleMethod:
@@ -115,8 +120,10 @@ class BundleMethod:
         self.iteration = 0
         self.step, self.shift = 1.0, FARTHEST
         self._last_bound = -np.inf
+        self.rounding = 0.0
+        self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
-        self._evaluated = True
+        self._evaluated, self._measured = True, False
         self._gradient = np.empty(0)
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
@@ -147,7 +154,7 @@ class BundleMethod:
                 self._trim(w)
                 wanted = self.settings.absolute_tol(self.best.objective)
                 # A bound may meet the objective by rounding alone, which shows no gap smaller than rounding.
-                shown = max(self.gap, SMALLEST_TOL * abs(self.best.objective))
+                shown = max(max(self.gap, 0.0) + self.rounding, SMALLEST_TOL * abs(self.best.objective))
                 self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
@@ -168,14 +175,21 @@ class BundleMethod:
         self._lap("qp")
         if bound > self.bound:
             self._note_progress(bound - self.bound)
-            self.bound = bound
-        impossible = max(IMPOSSIBLE, self.settings.resolution)
-        if bound - self.best.objective > impossible * max(self._first_objective, abs(bound)):
+            self.bound, self._minimiser = bound, w
+        if self._impossible(bound):
             raise BmrmError(
                 f"lower bound {bound:g} is above the objective {self.best.objective:g}: the loss "
                 f"{self.objective.loss.name} is not convex, or its derivatives are none of its values"
             )
         return w
+
+    def _impossible(self, bound: float) -> bool:
+        """Whether a bound is farther above the objective than rounding puts it."""
+        size = max(self._first_objective, abs(bound))
+        if bound - self.best.objective <= max(IMPOSSIBLE, self.settings.resolution) * size:
+            return False
+        best = self.certified()
+        return bound - best.objective > 2.0 * self.rounding + IMPOSSIBLE * size
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
@@ -189,7 +203,10 @@ class BundleMethod:
     def _cut_at_best(self) -> None:
         """Cut at the best point itself."""
         self._make_room()
-        self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0)
+        if not self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0):
+            raise BmrmError(
+                f"loss {self.objective.loss.name}: its derivatives are not finite at the best iterate"
+            )
 
     def _search_and_cut(self, line: Line) -> None:
         """Search the line from the best point; cut beyond the new best, or (Newton) right at it."""
@@ -269,19 +286,28 @@ class BundleMethod:
         reg = self.objective.reg
         if reg.sparse:
             found = self._evaluate(reg.trim(self.best.w, minimiser))
-            if found.objective - self.bound <= self.settings.resolved_tol(found.objective):
+            if found.objective - self.bound <= self.settings.resolved_tol(found.objective, self.rounding):
                 self.best = found
 
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""
         if not self._evaluated:
-            self.best, self._evaluated = self._evaluate(self.best.w), True
+            self.best, self._evaluated, self._measured = self._evaluate(self.best.w), True, False
+        if self.settings.resolution and not self._measured:
+            given = self._minimiser, self.settings.resolution, self._first_objective
+            self.rounding, self._measured = rounding(self.objective, self.best, *given), True
+            self._lap("products")
         return self.best
 
     @property
     def gap(self) -> float:
-        """Best objective minus best bound."""
+        """Best objective minus best bound, as they were computed."""
         return self.best.objective - self.bound
+
+    @property
+    def lower_bound(self) -> float:
+        """The best bound less what rounding was found to hide, which may put it above the objective."""
+        return min(self.bound, self.best.objective) - self.rounding
 
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
@@ -289,10 +315,10 @@ class BundleMethod:
         return SEARCH_TOL * min(max(self.gap, 1e-16 * size), size)
 
     def _resolved(self) -> bool:
-        if self.gap > self.settings.resolved_tol(self.best.objective):
+        if self.gap > self.settings.resolved_tol(self.best.objective, self.rounding):
             return False
         self.certified()
-        return self.gap <= self.settings.resolved_tol(self.best.objective)
+        return self.gap <= self.settings.resolved_tol(self.best.objective, self.rounding)
 
     def _ended(self) -> bool:
         """Observe the iteration that is over; True if a limit was hit."""
@@ -324,8 +350,8 @@ class BundleMethod:
         row: dict[str, Any] = {
             "iteration": self.iteration,
             "objective": best.objective,
-            "lower_bound": min(self.bound, best.objective),
-            "gap": max(self.gap, 0.0),
+            "lower_bound": self.lower_bound,
+            "gap": best.objective - self.lower_bound,
             "cuts": len(self.bundle),
             "step": self.step,
             "seconds": dict(self.clock.parts),
