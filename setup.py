@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 SOURCES = "src_cython"
-MODULES = ["_cpu", "_joint", "_losses", "_qp", "_svmlight"]
+MODULES = ["_cpu", "_dlpack", "_joint", "_losses", "_qp", "_svmlight"]
 CUDA_SOURCES = "src_cuda/**/*.cu"
 CUDA_BUILD = "build/cuda"
 ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]

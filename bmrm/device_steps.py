@@ -68,16 +68,31 @@ class DeviceSteps:
         blocks: int,
     ) -> DeviceSteps:
         """Put a loss, labels and weights beside their matrix, or take up where a bundle's solve left them."""
+        number, parameter = loss.number, loss.parameter_value
+        cuts = cls.cuts_of(data, design, number, parameter, labels, scale, constant, known, in_rows)
+        return cls(cuts, blocks == 1)
+
+    @staticmethod
+    def cuts_of(
+        data: Dataset,
+        design: Design,
+        loss: int,
+        parameter: float,
+        labels: Vector,
+        scale: float,
+        constant: float | None,
+        known: Bundle | None,
+        in_rows: bool,
+    ) -> DeviceCuts:
+        """Return the cuts of a bundle, or an empty store of a new problem; ``loss`` is a formula's number."""
         if known is not None:
             store = known.store
             assert isinstance(store, DeviceCuts)
-            return cls(store, blocks == 1)
+            return store
         matrix = data.matrix
         assert not isinstance(matrix, _cpu.Matrix)
-        problem = matrix.problem(
-            loss.number, loss.parameter_value, labels, data.weights, scale, constant or 0.0, in_rows
-        )
-        return cls(DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem), blocks == 1)
+        problem = matrix.problem(loss, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
+        return DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem)
 
     def weights(self, w: Vector) -> Resident:
         """Take weights in."""
@@ -94,6 +109,10 @@ class DeviceSteps:
     def fresh(self, w: Resident) -> tuple[Resident, Resident]:
         """Return the same point and its margins from a new product."""
         return w, self.problem.fresh_margins(w)
+
+    def rescaled(self, w: Resident, scale: float) -> Resident:
+        """Margins of ``scale w``, from a product of its own."""
+        return self.problem.rescaled(w, scale)
 
     def direction(self, z: Resident, end: Resident) -> Resident:
         """``end - z``, in the place of ``end``."""

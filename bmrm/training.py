@@ -11,6 +11,7 @@ from bmrm import losses, regularizers, row_space
 from bmrm.bundle import Bundle, Store
 from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
+from bmrm.device_call import DeviceCallSteps
 from bmrm.device_steps import DeviceCuts, DeviceSteps
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
@@ -360,11 +361,14 @@ class LocalParts:
         data, design, loss = self.data, at.design, at.loss
         scale = 1.0 / data.total_weight
         if at.on_device:
-            assert isinstance(loss, losses.ScalarLoss)
             assert isinstance(data, Dataset)
-            device = DeviceSteps.bind(
-                data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows, at.blocks
-            )
+            given = at.labels, scale, at.scaling, at.known, at.in_rows
+            device: DeviceSteps
+            if isinstance(loss, losses.CallableLoss):
+                device = DeviceCallSteps.bind_call(data, design, loss, *given)
+            else:
+                assert isinstance(loss, losses.ScalarLoss)
+                device = DeviceSteps.bind(data, design, loss, *given, at.blocks)
             return device, device.cuts
         risk = loss.risk(at.labels, data.weights, scale, data.threads)
         if at.in_rows:
@@ -542,8 +546,11 @@ def _known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -
 
 def _on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     """Whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
-    compiled = isinstance(loss, losses.ScalarLoss) and isinstance(reg, regularizers.L2)
-    return hasattr(data.matrix, "problem") and compiled
+    if not hasattr(data.matrix, "problem") or not isinstance(reg, regularizers.L2):
+        return False
+    if isinstance(loss, losses.CallableLoss):
+        return loss.arrays != "numpy" and isinstance(data, Dataset) and data.group is None
+    return isinstance(loss, losses.ScalarLoss)
 
 
 def _prior(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]) -> Any:
@@ -596,8 +603,7 @@ def result_of(
     """Return what a run has found, with the objective from a new product."""
     best = run.certified()
     w, intercept = run.objective.model(best)
-    # Rounding may put the bound a few units in the last place above the objective.
-    bound = min(run.bound, best.objective)
+    bound = run.lower_bound
     return Result(
         w=w,
         intercept=intercept,

@@ -6,6 +6,7 @@
 
 #include "handle.h"
 #include "kernels/cuts.cuh"
+#include "problem.h"
 #include "training.h"
 
 using namespace bmrm;
@@ -14,6 +15,10 @@ namespace {
 
 __global__ void between(const double* w, const double* end, double t, int64_t n, double* out) {
     BB_FOR (i, n) out[i] = w[i] + t * (end[i] - w[i]);
+}
+
+__global__ void scale_weights(const double* w, int64_t n, double scale, double* out) {
+    BB_FOR (i, n) out[i] = scale * w[i];
 }
 
 template <class T>
@@ -97,9 +102,12 @@ struct bb_problem {
         risk.end = rows;
         risk.scale = scale;
         risk.parameter.value = parameter;
-        by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss); });
-        int resident = 0;
-        BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernels.search, kRowThreads, 0));
+        int resident = kRowBlocks;
+        if (loss != BB_OWN_LOSS) {
+            by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss); });
+            BB_CHECK(
+                cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernels.search, kRowThreads, 0));
+        }
         const int64_t most = int64_t(matrix->device.multiprocessors) * std::clamp(resident, 1, kRowBlocks);
         // A thread has some rows, so that few blocks have to wait for one another where rows are few.
         blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
@@ -130,6 +138,11 @@ struct bb_problem {
     RowNumbers upload(const double* numbers, Array<unsigned char>& to) {
         if (fits<int8_t>(numbers, rows)) return upload_as<int8_t>(numbers, to);
         return fits<float>(numbers, rows) ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
+    }
+    // In the type of the margins where that holds them, to be lent with these.
+    RowNumbers upload_to_lend(const double* numbers, Array<unsigned char>& to) {
+        const bool narrow = type == BB_FLOAT32 && fits<float>(numbers, rows);
+        return narrow ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
     }
     template <class N>
     RowNumbers upload_as(const double* numbers, Array<unsigned char>& to) {
@@ -358,6 +371,17 @@ struct bb_problem {
     std::vector<void*> idle_[2];
 };
 
+ProblemParts parts_of(bb_problem& p) {
+    return {p.matrix,
+            p.risk,
+            p.blocks,
+            p.partial.data(),
+            p.sums.data(),
+            p.ticket.data(),
+            {p.derivatives[0].data(), p.derivatives[1].data()},
+            &p.mailbox};
+}
+
 namespace {
 
 template <class Body>
@@ -374,7 +398,8 @@ bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, d
                             bb_problem** out) {
     return on_matrix(matrix, [&] {
         auto made = std::make_unique<bb_problem>(matrix, loss, parameter, scale, constant, in_rows != 0);
-        made->risk.labels = made->upload(labels, made->labels);
+        made->risk.labels = loss == BB_OWN_LOSS ? made->upload_to_lend(labels, made->labels)
+                                                : made->upload(labels, made->labels);
         if (weights) made->risk.weights = made->upload(weights, made->weights);
         *out = made.release();
     });
@@ -461,6 +486,25 @@ bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square) {
             p.finish(weights, margins, static_cast<double*>(w), p.mailbox.next());
         });
         *square = *p.answer();
+    });
+}
+
+bb_status bb_rescaled(bb_problem* problem, const void* w, double scale, void* z) {
+    return on(problem, [&](bb_problem& p) {
+        double* scaled = static_cast<double*>(p.take(BB_WEIGHTS));
+        scale_weights<<<blocks_for(p.length), 256, 0, p.stream()>>>(static_cast<const double*>(w), p.length,
+                                                                    scale, scaled);
+        BB_CHECK(cudaGetLastError());
+        by_type(p.type, [&](auto t) {
+            using T = decltype(t);
+            if (p.in_rows()) {
+                T* weights = p.assemble<T>(scaled);
+                p.product(weights, weights + p.cols, static_cast<T*>(z));
+            } else {
+                p.margins(scaled, z);
+            }
+        });
+        p.give(BB_WEIGHTS, scaled);
     });
 }
 

@@ -29,7 +29,9 @@ typedef struct {
     int32_t passes;     // over the rows
 } bb_search_answer;
 
-// loss: position in BMRM_LOSSES; weights may be NULL; constant: value of one more feature, 0 for none.
+#define BB_OWN_LOSS (-1)
+// loss: position in BMRM_LOSSES, or BB_OWN_LOSS where the caller evaluates it (own_loss.h); weights may be
+// NULL; constant: value of one more feature, 0 for none.
 // in_rows: what follows as weights and cuts is in the space of rows (bmrm/row_space.py): coefficients of rows
 // and of the start, then products with them, each as many numbers as there are rows and one, filled up to a
 // multiple of 4.  One cut a pass.
@@ -56,6 +58,8 @@ BB_API bb_status bb_weights_between(bb_problem* problem, const void* w, const vo
 BB_API bb_status bb_margins(bb_problem* problem, const void* w, void* z);  // z = X w
 // In the space of rows: the same from new products, also those in w, and |w|^2.
 BB_API bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square);
+// z = X (scale w), from a product of its own, which rounds elsewhere than that of w.
+BB_API bb_status bb_rescaled(bb_problem* problem, const void* w, double scale, void* z);
 BB_API bb_status bb_direction(bb_problem* problem, const void* z, void* end);  // end = end - z
 // end: margins of the line's far end w_end, replaced by the direction; moved = z + step dz.
 BB_API bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved, const void* w,

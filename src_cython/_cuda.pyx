@@ -7,6 +7,7 @@ touches no driver; the first call that needs a device does.
 from typing import NamedTuple
 
 from blackbox cimport *
+from own_loss cimport *
 from training cimport *
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -943,3 +944,4 @@ cdef class Matrix:
 
 
 include "cuda/training.pxi"
+include "cuda/own_loss.pxi"

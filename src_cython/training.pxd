@@ -35,6 +35,7 @@ cdef extern from "training.h" nogil:
 
     bb_status bb_margins(bb_problem *problem, const void *w, void *z)
     bb_status bb_renew(bb_problem *problem, void *w, void *z, double *square)
+    bb_status bb_rescaled(bb_problem *problem, const void *w, double scale, void *z)
     bb_status bb_direction(bb_problem *problem, const void *z, void *end)
     bb_status bb_search(bb_problem *problem, const void *z, void *end, void *moved, const void *w,
                         const void *w_end, const bb_search_request *request, bb_search_answer *answer)

@@ -62,6 +62,13 @@ def test_train_and_certify_needs_no_scikit_learn(tmp_path, monkeypatch, capsys):
     assert "over 500 rows" in capsys.readouterr().out
 
 
+def test_a_loss_on_arrays_of_a_library_agrees_with_the_built_in_one(tmp_path):
+    out = run("gpu_loss.py", tmp_path)
+    assert out.count("converged") == 2
+    mine, known = (float(found) for found in re.findall(r"J (\S+),", out))
+    assert mine == pytest.approx(known, rel=2e-4)
+
+
 def test_own_loss_agrees_with_scipy_and_the_built_in_loss(tmp_path):
     out = run("own_loss.py", tmp_path)
     assert number(r"log-cosh: converged, objective (\S+),", out) == pytest.approx(

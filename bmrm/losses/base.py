@@ -14,12 +14,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _losses
+from bmrm.device_arrays import check_shape, from_host, library, to_host
 from bmrm.errors import DataError, ParameterError
 from bmrm.vectors import dot
 
@@ -267,7 +268,7 @@ class ScalarLoss(NamedLoss):
         return _losses.Risk(self.number, self.parameter_value, y, weights, scale, threads)
 
 
-LossFunction = Callable[[Vector, Vector], tuple[Vector, Vector]]
+LossFunction = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class CallableLoss(Loss):
@@ -276,14 +277,21 @@ class CallableLoss(Loss):
     Parameters
     ----------
     function : callable
-        ``function(margins, y) -> (values, derivatives)``, all of shape (m,) and float64.  It must be convex
-        in the margin and ``derivatives`` a subgradient: the certificate rests on it.
+        ``function(margins, y) -> (values, derivatives)``, all of shape (m,).  It must be convex in the margin
+        and ``derivatives`` a subgradient: the certificate rests on it.  It may overwrite the margins, but not
+        the labels.
     name : str, default "user"
     task : str, default "regression"
         How labels are read; see `Loss`.
     minimum : float, default -inf
         A number that no row's loss is below. The certificate of an l1 penalty, and of features without a
         penalty, rests on it.
+    arrays : {"numpy", "cupy", "torch", "jax", "dlpack"}, default "numpy"
+        What the function takes and gives. "numpy": float64 on the host. The others: arrays of that library,
+        or ("dlpack") objects that only know ``__dlpack__`` and ``__cuda_array_interface__``.  With the L2
+        norm and X on a GPU they lie there, share the memory of the solver's margins and have their type,
+        float32 or float64; else they are float64 on the host, or for CuPy copied to its device.  What is
+        given back is to lie where the margins are, float32 or float64.
 
     Examples
     --------
@@ -300,8 +308,11 @@ class CallableLoss(Loss):
         name: str = "user",
         task: Task = "regression",
         minimum: float = -np.inf,
+        arrays: str = "numpy",
     ) -> None:
+        library(arrays)
         self.function, self.name, self.task, self.minimum = function, name, task, minimum
+        self.arrays = arrays
 
     def floor(self, y: Vector, weights: Vector | None) -> float:
         """Return ``minimum``: the risk is a mean of losses."""
@@ -311,27 +322,29 @@ class CallableLoss(Loss):
         """Bind the loss to labels and weights."""
         return _CallableRisk(self, y, weights, scale)
 
+    def check_minimum(self, values: Vector) -> None:
+        """Raise `DataError` where a value is below what the loss says is its minimum."""
+        if self.minimum > -np.inf and values.size and values.min() < self.minimum:
+            raise DataError(
+                f"loss {self.name}: found the value {values.min():g}, expected at least its minimum, "
+                f"{self.minimum:g}"
+            )
+
 
 class _CallableRisk:
     """Row sums of a Python loss."""
 
     def __init__(self, loss: CallableLoss, y: Vector, weights: Vector | None, scale: float) -> None:
-        self.loss, self.y = loss, y
+        self.loss, self.labels = loss, from_host(loss.arrays, y)
         self.weights = np.full(len(y), scale) if weights is None else weights * scale
 
     def _evaluate(self, u: Vector) -> tuple[Vector, Vector]:
-        values, derivatives = self.loss.function(u, self.y)
-        values, derivatives = np.asarray(values, np.float64), np.asarray(derivatives, np.float64)
+        kind = self.loss.arrays
+        found = self.loss.function(from_host(kind, u), self.labels)
+        values, derivatives = (to_host(kind, array) for array in found)
         for what, array in (("values", values), ("derivatives", derivatives)):
-            if array.shape != u.shape:
-                raise DataError(
-                    f"loss {self.loss.name}: {what} have shape {array.shape}, expected {u.shape}, one a row"
-                )
-        if self.loss.minimum > -np.inf and values.size and values.min() < self.loss.minimum:
-            raise DataError(
-                f"loss {self.loss.name}: found the value {values.min():g}, expected at least its minimum, "
-                f"{self.loss.minimum:g}"
-            )
+            check_shape(f"loss {self.loss.name}: {what}", array.shape, u.shape)
+        self.loss.check_minimum(values)
         return values, derivatives
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:

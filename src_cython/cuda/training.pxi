@@ -164,6 +164,16 @@ cdef class Problem:
         w.square = square
         return out
 
+    def rescaled(self, Vector w, double scale):
+        """Margins of ``scale w``, from a product that rounds elsewhere than that of w."""
+        cdef Vector out = self._take(BB_MARGINS)
+        cdef void* source = self._of(w, BB_WEIGHTS)
+        cdef bb_status status
+        with nogil:
+            status = bb_rescaled(self.handle, source, scale, out.address)
+        check(status)
+        return out
+
     def make_direction(self, Vector z, Vector end):
         """Replace the margins ``end`` by ``end - z``."""
         check(bb_direction(self.handle, self._of(z, BB_MARGINS), self._of(end, BB_MARGINS)))
