@@ -108,7 +108,7 @@ def torch() -> str:
 def streamed() -> str:
     """Tell what it costs that X is larger than the memory it may take."""
     results = load("streamed")
-    whole, cpu = results["whole"], results["cpu"]
+    whole = results["whole"]
     rows = [
         [
             f"{row['share']:.0%}",
@@ -129,11 +129,9 @@ def streamed() -> str:
         f"{results['cols']}, {results['nnz']} nonzeros, hinge, lam 1e-5, to a relative gap of 1e-3. With no "
         f"limit a solve takes {whole['bytes'] / 1e6:.0f} MB and {whole['passes']} passes, "
         f"{1e3 * whole['seconds']:.0f} ms, on {1e3 * whole['resident_seconds']:.0f} ms of upload and choice; "
-        f"its products {products} ms. On the CPU, {cpu['passes']} passes, {1e3 * cpu['seconds']:.0f} ms on "
-        f"{1e3 * cpu['resident_seconds']:.0f} ms. Below, `gpu_mem` is a share of that memory. The roof of a "
-        "product is what it has to copy at the speed of one large copy from pinned memory, "
-        f"{results['bus'] / 1e9:.1f} GB/s. Where little is left for cuts they are merged, which takes more "
-        f"passes; {agree}.\n"
+        f"its products {products} ms. Below, `gpu_mem` is a share of that memory. The roof of a product is "
+        "what it has to copy at the speed of one large copy from pinned memory, "
+        f"{results['bus'] / 1e9:.1f} GB/s; {agree}.\n"
         + table(
             [
                 "share", "MB", "blocks that stream", "pinned MB", "X w: ms, of roof", "X^T r: ms, of roof",

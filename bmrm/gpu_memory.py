@@ -28,7 +28,7 @@ STAGED = 0.1
 WORTH_STREAMING = 0.5
 """Share of X that has to stay on the GPU for ``device="auto"`` to take it.
 
-What streams crosses a bus that is no faster than the main memory that a CPU trains from.
+With less, a fresh process trains as fast on 16 cores (``streamed.py``, ``thesis_ch5.py`` in the benchmarks).
 """
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
