@@ -10,6 +10,7 @@ from pathlib import Path
 
 import report
 from pages import heading, load, table
+from tabulate_ranks import gpus, ranks
 from tabulate_solves import gpu_solves
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -489,50 +490,6 @@ def tao() -> str:
     )
 
 
-def ranks() -> str:
-    """Tell how a solve gets faster with ranks, and whether the cost model holds."""
-    results = load("scaling")
-    first = results["rows"][0]
-    rows = [
-        [
-            str(row["ranks"]),
-            f"{row['seconds']:.3f}",
-            str(row["iterations"]),
-            f"{1e3 * row['seconds'] / row['iterations']:.1f}",
-            f"{results['speedups'][str(row['ranks'])]:.2f}",
-            f"{results['controls'][str(row['ranks'])]:.2f}",
-        ]
-        + [f"{row[bytes]['gradients'] / 1e6:.3f}, {row[bytes]['weights'] / 1e6:.3f}" for bytes in MEGABYTES]
-        + [f"{sum(row['calls_per_iteration'].values()):.1f}"]
-        for row in results["rows"]
-    ]
-    return (
-        heading("Several ranks", results)
-        + f"\nHinge on {first['rows']} x {first['columns']} with {first['nnz']} nonzeros, "
-        f"lam {results['lam']:g}, to a relative gap of {results['tol']:g}; one core a rank, medians. "
-        "The control is processes that share nothing, on the same rows. "
-        "MB that a rank sends in an iteration, for gradients and for weights, counted and as docs/scaling.md "
-        "has them.\n"
-        + table(
-            [
-                "ranks",
-                "seconds",
-                "iterations",
-                "ms each",
-                "faster",
-                "control",
-                "MB counted",
-                "MB modelled",
-                "messages",
-            ],
-            rows,
-        )
-    )
-
-
-MEGABYTES = ("bytes_per_iteration", "model_bytes")
-
-
 def page() -> str:
     """Make the page's text."""
     choice = gpu_choice() if (report.RESULTS / "choice_gpu.json").exists() else ""
@@ -548,6 +505,7 @@ def page() -> str:
         + against_liblinear()
         + joint_losses()
         + ranks()
+        + gpus()
         + tao()
         + bridge()
         + multiclass()

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -179,6 +179,25 @@ class Vector:
     base: Vector | None
     def get(self) -> _F64: ...
 
+def device_uuid(device: int = 0) -> bytes: ...
+def load_nccl(library: str) -> None: ...
+def nccl_id() -> bytes: ...
+
+class Nccl:
+    def __init__(self, device: int, name: bytes, rank: int, size: int) -> None: ...
+
+class Ranks:
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        dtype: npt.DTypeLike,
+        total: Callable[[_F64], object],
+        add_up: Callable[[npt.NDArray[Any]], object],
+        board: int = 0,
+        nccl: Nccl | None = None,
+    ) -> None: ...
+
 class Problem:
     matrix: Matrix
     width: int
@@ -195,6 +214,7 @@ class Problem:
         constant: float,
         in_rows: bool,
     ) -> None: ...
+    def share(self, ranks: Ranks) -> None: ...
     def weights(self, array: _F64) -> Vector: ...
     def between(self, w: Vector, end: Vector, t: float) -> Vector: ...
     def margins(self, w: Vector) -> Vector: ...

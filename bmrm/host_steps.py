@@ -131,6 +131,10 @@ class HostSteps:
         first *= share
         first += (1.0 - share) * second
 
+    def over_rows(self, a: Vector, b: Vector) -> float:
+        """Inner product over all rows."""
+        return dot(a, b)
+
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
     ) -> Planes:

@@ -112,7 +112,7 @@ def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vecto
     def times(v: Vector) -> Vector:
         design.matvec(v, margins)
         if objective.profile and total > 0.0:
-            np.subtract(margins, dot(s, margins) / total, out=margins)
+            np.subtract(margins, steps.over_rows(s, margins) / total, out=margins)
         np.multiply(margins, s, out=margins)
         design.rmatvec_blocks(margins, everything, product)
         return np.array(product[0])

@@ -20,7 +20,7 @@ from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.losses import Loss, Structured
 from bmrm.newton import newton_begins
-from bmrm.objective import Design, Objective, Steps
+from bmrm.objective import Design, Margins, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.result import Progress, Result
 from bmrm.row_space import RowCuts, RowSteps
@@ -220,7 +220,7 @@ def solve(
         columns=each,
         intercepts=design.shape[1] - data.shape[1] * each,
     )
-    floor = chosen.floor(labels, data.weights)
+    floor = parts.floor(chosen, labels)
     if regularizer.needs_floor and floor == -np.inf:
         raise ParameterError(
             f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
@@ -317,6 +317,12 @@ class Parts(Protocol):
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels; see `bmrm.labels.encode`."""
 
+    def floor(self, loss: Loss, labels: Vector) -> float:
+        """Return a number that no risk on all rows is below."""
+
+    def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
+        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+
     def spread(self, design: Design) -> Design:
         """Make the design of all rows from that of the rows here."""
 
@@ -347,6 +353,14 @@ class LocalParts:
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels; see `bmrm.labels.encode`."""
         return encode(self.data.y, self.data.shape[0], loss)
+
+    def floor(self, loss: Loss, labels: Vector) -> float:
+        """Return a number that no risk on these labels is below."""
+        return loss.floor(labels, self.data.weights)
+
+    def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
+        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+        return loss.thresholds(margins, labels, self.data.weights)
 
     def spread(self, design: Design) -> Design:
         """Leave the design as it is."""
@@ -395,7 +409,8 @@ def parts_of(data: Dataset | Examples) -> Parts:
     """Return the pieces of a solve on the data, in one process or on several ranks."""
     if isinstance(data, Examples) or data.group is None:
         return LocalParts(data)
-    from bmrm.distributed.shard import Shard, ShardedParts
+    from bmrm.distributed.parts import ShardedParts
+    from bmrm.distributed.shard import Shard
 
     assert isinstance(data, Shard)
     return ShardedParts(data)
@@ -427,15 +442,12 @@ def _dataset(
         if comm is not None:
             from bmrm.distributed import Shard
 
-            if groups is not None:
-                raise ParameterError("groups: losses that need them train in one process; leave comm out")
             kind, where = Shard, {"comm": comm}
-        else:
-            where = {"groups": groups}
         return kind(
             X,
             y,
             **where,
+            groups=groups,
             sample_weight=sample_weight,
             class_weight=class_weight,
             device=device,
@@ -617,7 +629,7 @@ def result_of(
         bundle=run.bundle,
         loss=run.objective.loss,
         classes=classes,
-        thresholds=run.objective.loss.thresholds(best.margins, labels, data.weights),
+        thresholds=parts_of(data).thresholds(run.objective.loss, best.margins, labels),
         lam=run.objective.reg.lam,
         reg=run.objective.reg.name,
         reg_params=run.objective.reg.params,

@@ -86,4 +86,19 @@ BMRM_HD bool found(const LineBracket& b, double longest, double accuracy) {
     return excess(b) <= accuracy || !(b.low < middle && middle < b.high);
 }
 
+// Takes the slopes at `t` of the passes-th pass into account and counts it; puts the points of the next one
+// there, or returns true where there is none.
+BMRM_HD bool ends(LineBracket& b, int& passes, double longest, double accuracy, double* t,
+                  const double* slope) {
+    if (passes == 0) {
+        b.slope_low = slope[0];
+        if (!(slope[0] < 0.0)) return true;
+    }
+    narrow(b, t, slope);
+    passes++;
+    if (passes == kMostPasses || found(b, longest, accuracy)) return true;
+    next_points(b, longest, t);
+    return false;
+}
+
 }  // namespace bmrm

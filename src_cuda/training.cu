@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "collective.h"
 #include "handle.h"
 #include "kernels/cuts.cuh"
 #include "problem.h"
@@ -46,7 +47,7 @@ __global__ void mix(T* first, const T* second, double share, int64_t n) {
 
 // The kernels of a loss.
 struct RiskKernels {
-    const void *slope, *value, *derivatives, *search;
+    const void *slope, *value, *derivatives, *search, *points, *end;
 };
 
 template <class T>
@@ -57,7 +58,9 @@ RiskKernels kernels_of(int32_t loss) {
         return {reinterpret_cast<const void*>(&slope_of_line<T, Loss>),       \
                 reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>), \
                 reinterpret_cast<const void*>(&risk_of_line<T, Loss, true>),  \
-                reinterpret_cast<const void*>(&search_line<T, Loss>)};
+                reinterpret_cast<const void*>(&search_line<T, Loss>),         \
+                reinterpret_cast<const void*>(&slopes_at_points<T, Loss>),    \
+                reinterpret_cast<const void*>(&end_search<T, Loss>)};
     BMRM_LOSSES(BMRM_KERNELS)
 #undef BMRM_KERNELS
     throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
@@ -309,11 +312,57 @@ struct bb_problem {
         }
         if (constant != 0)
             constant_gradient<<<1, unsigned(count), 0, stream()>>>(constant, block_sums, stride, fresh, cols);
+        ranks.add_up(memory, type, fresh, (count - 1) * stride + width);
     }
 
     template <class T>
     T* cut(int64_t number) {
         return reinterpret_cast<T*>(cuts.data()) + number * stride;
+    }
+
+    // The search, where each pass waits for the rows of other ranks; all of them take the same decisions.
+    bb_search_answer search_over_ranks(const void* z, void* end, void* moved, const void* w,
+                                       const void* w_end, const bb_search_request& request) {
+        LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
+        LinePoints points;
+        double slope[kPoints];
+        first_points(request.first, request.longest, points.t);
+        int pass = 0;
+        do {
+            Letter letter = mailbox.next();
+            bool first = pass == 0;
+            double* to = partial.data();
+            uint32_t* turn = ticket.data();
+            void* arguments[] = {&risk, &z, &end, &points, &first, &to, &turn, &letter};
+            launch(kernels.points, blocks, arguments);
+            numbers(slope, kPoints);
+            for (int k = 0; k < kPoints; k++) slope[k] += request.p + request.q * points.t[k];
+        } while (!ends(bracket, pass, request.longest, request.accuracy, points.t, slope));
+        double step = nearest(bracket), beyond = step + std::min(request.farthest, request.reach * step);
+        const bool made = request.cut >= 0 && request.cut < capacity;
+        Letter letter = mailbox.next();
+        double *to = partial.data(), *of_cut = ahead_sums.data(), found = 0;
+        uint32_t* turn = ticket.data();
+        void* out = made ? derivatives[0].data() : nullptr;
+        void* arguments[] = {&risk, &z, &end, &step, &beyond, &moved, &to, &turn, &out, &of_cut, &letter};
+        launch(kernels.end, blocks, arguments);
+        if (made) {
+            const int64_t starts[2] = {0, rows};
+            queue_cut(request.cut, starts, 1, w, w_end, Step{beyond, nullptr}, of_cut, ahead_mailbox);
+        }
+        numbers(&found, 1);
+        ahead = made ? CutPlace{request.cut, z, end, w, w_end, beyond} : CutPlace{};
+        return {step, found, pass};
+    }
+
+    double risk_at(const void* z, const void* dz, double t, double b, void* moved) {
+        Letter letter = mailbox.next();
+        double *to = partial.data(), *at = sums.data(), found = 0;
+        uint32_t* turn = ticket.data();
+        void* arguments[] = {&risk, &z, &dz, &t, &b, &moved, &to, &turn, &at, &letter};
+        launch(kernels.value, blocks, arguments);
+        numbers(&found, 1);
+        return found;
     }
 
     // Queues a product between two events.
@@ -332,6 +381,12 @@ struct bb_problem {
         collect(BB_NORMAL);
         collect(BB_TRANSPOSED);
         return values;
+    }
+
+    // The first numbers of the last letter, summed over the ranks.
+    void numbers(double* out, int64_t count) {
+        std::copy_n(answer(), count, out);
+        ranks.total(out, count);
     }
 
     bb_matrix* matrix;
@@ -355,6 +410,7 @@ struct bb_problem {
     double product_seconds = 0;
     Mailbox mailbox, ahead_mailbox;
     CutPlace ahead = {};  // of the cut that a search has made ahead; none where size is negative
+    Collective ranks;
 
   private:
     void collect(bb_operator op) {
@@ -411,6 +467,10 @@ void bb_problem_destroy(bb_problem* problem) {
             BB_CHECK(cudaStreamSynchronize(p.stream()));
             delete problem;
         });
+}
+
+bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* nccl) {
+    return on(problem, [&](bb_problem& p) { p.ranks = Collective(*ranks, nccl); });
 }
 
 double bb_problem_product_seconds(bb_problem* problem) { return problem->product_seconds; }
@@ -521,6 +581,10 @@ bb_status bb_direction(bb_problem* problem, const void* z, void* end) {
 bb_status bb_search(bb_problem* problem, const void* z, void* end, void* moved, const void* w,
                     const void* w_end, const bb_search_request* request, bb_search_answer* answer) {
     return on(problem, [&](bb_problem& p) {
+        if (!p.ranks.alone()) {
+            *answer = p.search_over_ranks(z, end, moved, w, w_end, *request);
+            return;
+        }
         const bool ahead = request->cut >= 0 && request->cut < p.capacity;
         Letter letter = p.mailbox.next();
         bb_search_request wanted = *request;
@@ -547,20 +611,13 @@ bb_status bb_slope(bb_problem* problem, const void* z, const void* dz, double t,
         uint32_t* ticket = p.ticket.data();
         void* arguments[] = {&p.risk, &z, &dz, &t, &b, &partial, &ticket, &letter};
         p.launch(p.kernels.slope, p.blocks, arguments);
-        std::copy_n(p.answer(), 2, slopes);
+        p.numbers(slopes, 2);
     });
 }
 
 bb_status bb_risk_at(bb_problem* problem, const void* z, const void* dz, double t, double b, void* moved,
                      double* risk) {
-    return on(problem, [&](bb_problem& p) {
-        Letter letter = p.mailbox.next();
-        double *partial = p.partial.data(), *sums = p.sums.data();
-        uint32_t* ticket = p.ticket.data();
-        void* arguments[] = {&p.risk, &z, &dz, &t, &b, &moved, &partial, &ticket, &sums, &letter};
-        p.launch(p.kernels.value, p.blocks, arguments);
-        *risk = *p.answer();
-    });
+    return on(problem, [&](bb_problem& p) { *risk = p.risk_at(z, dz, t, b, moved); });
 }
 
 bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, double t, double b,
@@ -568,7 +625,7 @@ bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, dou
     return on(problem, [&](bb_problem& p) {
         const int64_t starts[2] = {0, p.rows};
         p.take_derivatives(z, dz, t, b, which, starts, 1, p.mailbox.next());
-        std::copy_n(p.answer(), 2, sums);
+        p.numbers(sums, 2);
     });
 }
 
@@ -612,6 +669,7 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
         const double* values = p.answer(box);
         std::copy_n(values, blocks * each, dots);
         std::copy_n(values + blocks * each, 2 * blocks, sums);
+        p.ranks.total(sums, 2 * blocks);
     });
 }
 

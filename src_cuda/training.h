@@ -6,7 +6,7 @@
 // of cuts are of the matrix's type.  Calls return once the numbers that they give are there, those that
 // give none at once; all work is queued on the stream of the matrix.
 #pragma once
-#include "blackbox.h"
+#include "ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +39,9 @@ BB_API bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double param
                                    const double* labels, const double* weights, double constant,
                                    int32_t in_rows, bb_problem** out);
 BB_API void bb_problem_destroy(bb_problem* problem);
+// The rows are one rank's of several: from now on every number and every gradient is that of all their rows,
+// and the same on each of them.  Blocks of rows may be empty here.  nccl may be NULL; both stay the caller's.
+BB_API bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* nccl);
 // Seconds of the products so far that an answer has shown to be complete.
 BB_API double bb_problem_product_seconds(bb_problem* problem);
 

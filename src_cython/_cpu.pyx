@@ -1,8 +1,11 @@
 """The matrix resident in main memory and its products, with OpenMP (C++ in ``cpu/``)."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
+
+from board cimport Board as CBoard
 
 import numpy as np
 
@@ -83,6 +86,7 @@ cdef TransposePolicy _policy(transpose) noexcept:
 
 
 include "vectors.pxi"
+include "board.pxi"
 
 
 cdef _integers(value, str name, bint narrow):

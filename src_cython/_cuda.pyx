@@ -7,7 +7,9 @@ touches no driver; the first call that needs a device does.
 from typing import NamedTuple
 
 from blackbox cimport *
+from board cimport Board as CBoard
 from own_loss cimport *
+from ranks cimport *
 from training cimport *
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -943,5 +945,6 @@ cdef class Matrix:
         return explain(self.report())
 
 
+include "cuda/ranks.pxi"
 include "cuda/training.pxi"
 include "cuda/own_loss.pxi"

@@ -1,6 +1,7 @@
-"""Programs on several ranks of MPI, by the mpiexec beside this Python."""
+"""Programs on several ranks of MPI, by the mpiexec beside this Python, or that on the path."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,12 @@ LIMIT = 60  # seconds; a job that hangs is killed, and its test fails
 def start(ranks: int, *words: object, **keywords) -> subprocess.Popen[str]:
     """Start Python on so many ranks, with the package that is under test."""
     # One thread a rank: two ranks on two cores, as CI has them.
-    environ = {**os.environ, "PYTHONPATH": str(Path(bmrm.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join(filter(None, (str(Path(bmrm.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    beside = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    mpiexec = shutil.which("mpiexec", path=beside) or "mpiexec"
     return subprocess.Popen(
-        [Path(sys.executable).with_name("mpiexec"), "-n", str(ranks), sys.executable, *map(str, words)],
+        [mpiexec, "-n", str(ranks), sys.executable, *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

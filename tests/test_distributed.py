@@ -125,6 +125,108 @@ def test_several_classes_on_ranks_that_lack_some(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+JOINT = """
+levels = np.digitize(X @ rng.standard_normal(d), [-0.5, 0.0, 0.5]).astype(float)
+near = np.arange(m) // 7  # most groups are on one rank, those at its ends on two
+far = rng.permutation(m) % 40  # every group is everywhere
+names = np.array([f"query {n}" for n in near])
+halves = np.where(near % 2 == 0, 0.5, 2.0)
+cases = (
+    (y, dict(loss="roc_area", lam=1e-2), s),
+    (y, dict(loss="f_beta", lam=1e-2, fit_intercept=True), None),
+    (y, dict(loss="precision_at_k", lam=1e-2, k=0.1), (s > 0.0).astype(float)),
+    (y, dict(loss="prbep", lam=1e-1), None),
+    (levels, dict(loss="ordinal", lam=1e-2), s),
+    (levels, dict(loss="pairwise", lam=1e-2, groups=near), halves),
+    (levels, dict(loss="ndcg", lam=1e-2, groups=far), None),
+    (levels, dict(loss="lambda_ndcg", lam=1e-2, groups=names), halves),
+    (levels, dict(loss="mrr", lam=1e-2, groups=far), None),
+)
+for targets, keywords, weights in cases[:: 2 if size == 3 else 1]:
+    alone = bmrm.solve(X, targets, sample_weight=weights, **keywords)
+    if (groups := keywords.pop("groups", None)) is not None:
+        keywords["groups"] = groups[mine]
+    own = None if weights is None else weights[mine]
+    shared = bmrm.solve(X[mine], targets[mine], sample_weight=own, comm=world, **keywords)
+    assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    assert shared.lower_bound <= alone.objective + 1e-12, keywords
+    assert alone.lower_bound <= shared.objective + 1e-12, keywords
+    assert len(set(world.allgather((shared.w.tobytes(), shared.lower_bound)))) == 1
+    if keywords["loss"] == "ordinal":
+        z = X @ shared.w
+        coded = np.searchsorted(np.unique(levels), levels).astype(float)
+        np.testing.assert_allclose(shared.thresholds, shared.loss.thresholds(z, coded, weights), atol=1e-9)
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_margins_of_joint_losses_meet_at_their_homes(tmp_path, ranks):
+    done = mpi.run(ranks, mpi.script(tmp_path, PROBLEM + JOINT))
+    assert done.returncode == 0, done.stderr
+
+
+HOMES = """
+from bmrm.distributed.joint import Homes
+
+group = Group(world)
+rows = 5 + 3 * rank
+own = np.arange(rows) + 100.0 * rank
+for numbers in (None, rng.integers(0, 6, rows) if rank else np.zeros(rows, np.int64)):
+    homes = Homes(group, rows, numbers)
+    there = homes.there(own)
+    assert len(there) == homes.rows and (np.diff(there) > 0).all()  # in the order of ranks and their rows
+    everyones = world.allgather(there)
+    assert sorted(np.concatenate(everyones)) == sorted(np.concatenate(world.allgather(own)))
+    assert homes.away == sum(world.allgather(int((there // 100 != rank).sum())))
+    if numbers is None:
+        assert [len(part) for part in everyones[1:]] == [0] * (size - 1)
+    else:  # a group is nowhere else
+        held = world.allgather(set(homes.there(numbers.astype(float))))
+        assert not set.intersection(*held)
+    back = np.full(rows, np.nan)
+    homes.back(there, back)
+    assert (back == own).all()
+"""
+
+
+def test_homes_take_whole_groups_and_give_back(tmp_path):
+    done = mpi.run(3, mpi.script(tmp_path, PROBLEM + HOMES))
+    assert done.returncode == 0, done.stderr
+
+
+PENALTIES = """
+factors = np.linspace(0.0, 2.0, d)
+prior = 0.1 * rng.standard_normal(d)
+cases = (
+    dict(loss="logistic", reg="l1", lam=1e-2),
+    dict(loss="hinge", reg="l1", lam=1e-2),
+    dict(loss="squared_hinge", reg="elastic_net", lam=1e-2, fit_intercept=True),
+    dict(loss="hinge", reg="elastic_net", l1_ratio=0.2, lam=1e-2, cuts_per_pass=3),
+    dict(loss="hinge", lam=1e-2, positive=True),
+    dict(loss="logistic", lam=1e-2, feature_lambda=factors),
+    dict(loss="squared", reg="l1", lam=1e-2, prior=prior, fit_intercept=True),
+    dict(loss="poisson", reg="l1", lam=1e-2, counts=True),
+)
+for keywords in cases[:: 3 if size == 3 else 1]:
+    targets = np.where(np.arange(m) < m // 3, 0.0, y) if keywords.pop("counts", False) else y
+    alone = bmrm.solve(X, targets, sample_weight=s, **keywords)
+    shared = bmrm.solve(X[mine], targets[mine], sample_weight=s[mine], comm=world, **keywords)
+    assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    assert shared.lower_bound <= alone.objective + 1e-9, keywords
+    assert alone.lower_bound <= shared.objective + 1e-9, keywords
+    told = world.allgather((shared.w.tobytes(), shared.intercept, shared.lower_bound))
+    assert len(set(told)) == 1, keywords
+    if keywords.get("reg") == "l1":
+        assert np.count_nonzero(shared.w - prior if "prior" in keywords else shared.w) < d
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_penalty(tmp_path, ranks):
+    done = mpi.run(ranks, mpi.script(tmp_path, PROBLEM + PENALTIES))
+    assert done.returncode == 0, done.stderr
+
+
 def test_structured_losses_are_for_one_process():
     class Oracle:
         n_features = 2
@@ -265,11 +367,16 @@ sys.exit("no error")
 
 
 SUMS = """
+import sys
 import numpy as np
 from mpi4py import MPI
 from bmrm.distributed import Group
 
 group = Group(MPI.COMM_WORLD)
+if "apart" in sys.argv:  # as on two hosts
+    group.board = group._area = None
+else:
+    assert (group.board is None) == (group.size == 1)
 rank, size = group.rank, group.size
 for count in (1, 7, 20_000):
     parts = [np.random.default_rng(r).standard_normal(count) * 10.0**r for r in range(size)]
@@ -292,12 +399,88 @@ for r in range(size):
     whole[reach[r][0] :] += rows[r]
 np.testing.assert_array_equal(out, whole[:, bounds[rank] : bounds[rank + 1]])
 np.testing.assert_array_equal(group.gathered(out[2], bounds), whole[2])
+for count in (30, 5, 600_000):
+    bounds = group.split(count)
+    vectors = [np.arange(float(count)) * (r + 1) for r in range(size)]
+    piece = np.empty((1, bounds[rank + 1] - bounds[rank]))
+    for _ in range(3):
+        group.total_by_columns(vectors[rank][None, :], [(0, 1)] * size, bounds, piece)
+        np.testing.assert_array_equal(group.gathered(piece[0], bounds), sum(vectors))
+for dtype in (np.float32, np.float64):
+    numbers = np.array([1.0, 2.0**-30, -1.0, 3.0, 4.0], dtype) * (1 + rank)
+    group.add_up(numbers)
+    wanted = np.array([1.0, 2.0**-30, -1.0, 3.0, 4.0]) * sum(range(1, size + 1))
+    np.testing.assert_array_equal(numbers, wanted.astype(dtype))
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_sums_are_made_in_the_order_of_the_ranks(tmp_path, ranks):
-    done = mpi.run(ranks, mpi.script(tmp_path, SUMS))
+@pytest.mark.parametrize(("ranks", "words"), [(1, []), (3, []), (3, ["apart"])])
+def test_sums_are_made_in_the_order_of_the_ranks(tmp_path, ranks, words):
+    """Also those that grow past the memory that there was before."""
+    done = mpi.run(ranks, mpi.script(tmp_path, SUMS), *words)
+    assert done.returncode == 0, done.stderr
+
+
+LINKS = """
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+import bmrm.device_steps
+import bmrm.distributed.device as device
+from bmrm.distributed import Group
+from bmrm.errors import BmrmError, DeviceMemoryError
+
+group = Group(MPI.COMM_WORLD)
+rank, size = group.rank, group.size
+left = 4000 if rank else 8000
+matrix = SimpleNamespace(device=rank, vector_dtype=np.dtype(np.float32), bytes_left=left, shape=(1, 10))
+
+def machine(names, uuids, libraries):  # its GPUs, and whether a rank finds the library
+    def load(name):
+        if not libraries[rank]:
+            raise BmrmError("no library")
+    return SimpleNamespace(
+        device_info=lambda number: {"name": names[number], "multiprocessors": 132},
+        device_uuid=lambda number: uuids[number],
+        load_nccl=load,
+        nccl_id=lambda: b"a name",
+        Nccl=lambda *arguments: arguments,
+    )
+
+for alike, joined, *there in (
+    (True, True, "AA", "ab", [1, 1]),
+    (True, False, "AA", "aa", [1, 1]),  # one GPU for both
+    (True, False, "AA", "ab", [1, 0]),
+    (False, False, "AB", "ab", [1, 1]),
+):
+    device.backend = lambda: machine(*there)
+    links = device.Links(group, matrix)
+    assert links.alike == alike, there
+    assert links.nccl == ((rank, b"a name", rank, size) if joined else None), there
+
+class Problem:
+    width = length = 10
+    def __init__(self):
+        self.matrix = matrix
+    def reserve(self, capacity):
+        if rank and capacity > 8:
+            raise DeviceMemoryError("too many")
+
+bmrm.device_steps.room_for_cuts = lambda left, shape, item: left
+cuts = device.SharedCuts(Problem(), group)
+assert cuts.most == 100
+cuts.reserve(8)
+with pytest.raises(DeviceMemoryError, match="too many"):  # on the rank that has room, too
+    cuts.reserve(9)
+"""
+
+
+def test_ranks_agree_on_how_their_gpus_are_linked(tmp_path):
+    """With a driver that is none: what there is to decide needs no GPU."""
+    done = mpi.run(2, mpi.script(tmp_path, LINKS))
     assert done.returncode == 0, done.stderr
 
 

@@ -148,7 +148,8 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
     from bmrm.training import parts_of
 
     loss = make_loss(options)
-    coded, found = parts_of(dataset).labels(loss)
+    parts = parts_of(dataset)
+    coded, found = parts.labels(loss)
     classes = exportable(options, found)
     lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
     arguments = penalty_arguments(options, dataset.shape[1])
@@ -160,7 +161,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
         w, intercept = state.best()
         thresholds = None
         if loss.task == "ordinal":
-            thresholds = loss.thresholds(dataset.matrix.matvec(w), coded, dataset.weights)
+            thresholds = parts.thresholds(loss, dataset.matrix.matvec(w), coded)
         return Model(
             w=w.copy(),
             intercept=intercept,

@@ -72,6 +72,7 @@ def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
 
 
 def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
+    from bmrm import losses
     from bmrm.distributed import Shard, read_rows
 
     with reading(options.data):
@@ -82,6 +83,7 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             zero_based=ZERO_BASED[options.zero_based],
             dtype=options.dtype,
             threads=options.threads,
+            query_id=losses.LOSSES[options.loss].needs_groups,
         )
     began = time.perf_counter()
     with group.together():
@@ -93,6 +95,7 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             comm=group,
             sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
             class_weight=options.class_weight,
+            groups=data.qid,
             device=options.device,
             threads=options.threads,
             gpu_mem=options.gpu_mem,

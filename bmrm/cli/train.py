@@ -77,6 +77,7 @@ def train(argv: Sequence[str], group: Group | None = None) -> int:
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
     from bmrm.cli.fitting import check, fit
     from bmrm.cli.loading import load, warm_start
+    from bmrm.cli.progress import logged
     from bmrm.cli.ranks import together
 
     started = time.perf_counter()
@@ -90,7 +91,8 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     checkpoint = _checkpoint(options, data, dataset, group)
     loaded = time.perf_counter()
     with interrupts.awaited():
-        with contextlib.closing(_observer(options, interrupts, checkpoint, group)) as observer:
+        making = contextlib.closing(_observer(options, interrupts, checkpoint, group))
+        with logged(options.verbose), making as observer:
             result = fit(options, dataset, warm=warm, callback=observer)
         trained = time.perf_counter()
         with interrupts.shielded():
@@ -124,11 +126,11 @@ def _checkpoint(
 
     def write(state: Progress | Result) -> None:
         cuts = state.bundle.working()
+        if isinstance(state, Result):
+            model = Model.from_result(state, zero_based=data.zero_based)
+        else:
+            model = snapshot(state)
         if is_first(group):
-            if isinstance(state, Result):
-                model = Model.from_result(state, zero_based=data.zero_based)
-            else:
-                model = snapshot(state)
             save(path, model, problem(options, dataset, state.bundle.groups), cuts)
 
     return write

@@ -7,6 +7,11 @@ for bit, so that no rank has to tell the others what to do.
 The module needs mpi4py (the extra ``petsc``) and is not imported by ``import bmrm``.
 """
 
+try:
+    import mpi4py.MPI  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"bmrm.distributed needs mpi4py, which cannot be imported: {error}") from error
+
 from bmrm.distributed.files import read_rows
 from bmrm.distributed.group import Group
 from bmrm.distributed.shard import Shard

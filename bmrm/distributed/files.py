@@ -55,6 +55,7 @@ def read_rows(
     zero_based: ZeroBased = "auto",
     dtype: DTypeLike = "float32",
     threads: int | None = None,
+    query_id: bool = False,
 ) -> Rows:
     r"""Read this rank's part of a data file, or of a set of them.
 
@@ -64,7 +65,7 @@ def read_rows(
         A file that every rank can read, of any format that `bmrm.io.read_data` knows; or a pattern such as
         ``"part-*.svm"``, whose SVMlight texts are taken one behind the other in the order of their names.
     comm : mpi4py.MPI.Comm or PETSc.Comm
-    n_features, zero_based, dtype
+    n_features, zero_based, dtype, query_id
         As for `bmrm.io.read_data`.
     threads : int, optional
         Default: the cores that this rank does not share with others.
@@ -92,7 +93,7 @@ def read_rows(
            [0. , 0.5]], dtype=float32)
     """
     group = comm if isinstance(comm, Group) else Group(comm)
-    grammar = Grammar.checked(n_features, zero_based, dtype, False, "error")
+    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, "error")
     threads = group.cores if threads is None else thread_count(threads)
     began = time.perf_counter()
     with group.together():
@@ -162,8 +163,8 @@ def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data
         except DataError:
             told(parsed(numbered=True)[0]).check()
             raise
-        X, y, _ = join(parts, parser)
-    return Data(X, y, zero_based=parser.zero_based)
+        X, y, qid = join(parts, parser)
+    return Data(X, y, qid=qid, zero_based=parser.zero_based)
 
 
 def _ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
@@ -238,4 +239,5 @@ def _slice(data: Data, first: int, last: int) -> Data:
     else:
         X = data.X[first:last].copy()
     y = None if data.y is None else data.y[first:last]
-    return Data(X, y, zero_based=data.zero_based)
+    qid = None if data.qid is None else data.qid[first:last]
+    return Data(X, y, qid=qid, zero_based=data.zero_based)

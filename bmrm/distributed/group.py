@@ -2,8 +2,9 @@
 
 MPI leaves the order of a reduction open, though implementations are advised to keep it. Here parts travel as
 they are and every sum is made in the order of the ranks, so that a result is bit-identical from run to run
-for a fixed number of ranks, and the same on all ranks. A short sum costs one all-gather; a long one costs
-what an all-reduce does: each rank adds up one piece, then the pieces go round.
+for a fixed number of ranks, and the same on all ranks. A short sum costs one all-gather, which on one host
+is a look at memory that all share (``src_cython/board.h``); a long one costs what an all-reduce does: each
+rank adds up one piece, then the pieces go round.
 
 A rank that fails where the others may fail as well (reading its part of a file, say) tells them, and all
 raise the same error: `Group.together`. A rank that fails alone, in the middle of a solve, cannot tell ranks
@@ -23,17 +24,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import NDArray
 
 from bmrm import errors
-from bmrm._cpu import instruction_set
+from bmrm._cpu import Board, instruction_set
 from bmrm._version import __version__
+from bmrm.distributed.shared import SHARED, shared_memory
 from bmrm.errors import BmrmError, ParameterError
-
-try:
-    from mpi4py import MPI
-except ImportError as error:
-    raise ImportError(f"bmrm.distributed needs mpi4py, which cannot be imported: {error}") from error
 
 Vector = NDArray[np.float64]
 
@@ -43,10 +41,14 @@ FORWARDED = 0.3
 SHORT = 1 << 14
 """Doubles, over all ranks, up to which a sum is one all-gather: below it the number of messages counts."""
 
-AWAKE, NAP = 1e-4, 2e-5
+AWAKE, NAP = 5e-3, 2e-5
 """Seconds for which a rank that waits keeps its core, and between its looks whether the others are done
-later. MPI itself never gives the core back: where there are more processes than cores, a rank then waits for
-whole slices of the scheduler, and training takes a hundred times as long."""
+later; a long message moves with these looks alone. Where there are more ranks than cores it naps at once: MPI
+itself never gives the core back, a rank then waits for whole slices of the scheduler, and training takes a
+hundred times as long."""
+
+LOOK = 0.1
+"""Seconds between a waiting rank's looks whether a signal has come."""
 
 PATIENCE = 2.0
 """Seconds in which other ranks may turn out to fail as well."""
@@ -68,6 +70,8 @@ class Group:
         That it may use without sharing them, at least 1.
     crowded : bool
         There are more ranks than cores.
+    board : bmrm._cpu.Board or None
+        Where short sums are made; None where the ranks are on several hosts.
 
     Raises
     ------
@@ -97,6 +101,7 @@ class Group:
         self._failures = _own_twin(comm)
         self._check_likeness()
         self.number, self.cores, self.crowded = self._place()
+        self.board, self._area = shared_memory(comm, self.crowded)
 
     def _check_likeness(self) -> None:
         """Equal bits on all ranks need equal programs on equal processors."""
@@ -126,8 +131,26 @@ class Group:
     def parts(self, part: Vector) -> Vector:
         """Return the vectors of all ranks, shape (size, length)."""
         found = np.empty((self.size, part.size))
-        self._wait(self.comm.Iallgather(part, found))
+        if self.board is None or part.size > Board.ROOM:
+            self._wait(self.comm.Iallgather(part, found))
+            return found
+        self.board.post(part)
+        while not self.board.collect(found, LOOK):
+            pass
         return found
+
+    def add_up(self, numbers: NDArray[Any]) -> None:
+        """Replace a vector of float32 or float64 by the sum over the ranks, added up in float64."""
+        if self.size == 1:
+            return
+        bounds = self.split(numbers.size)
+        widths = np.diff(bounds).tolist()
+        parts = np.empty((self.size, widths[self.rank]), numbers.dtype)
+        self._wait(self.comm.Ialltoallv((numbers, widths), (parts, [parts.shape[1]] * self.size)))
+        piece = np.zeros(parts.shape[1])
+        for part in parts:
+            piece += part
+        self._wait(self.comm.Iallgatherv(piece.astype(numbers.dtype), (numbers, widths)))
 
     def total_by_columns(
         self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
@@ -145,6 +168,8 @@ class Group:
         out : ndarray of shape (rows of the sum, columns of this rank)
             Written.
         """
+        if self._area is not None and max(last - first for first, last in reach) * int(bounds[-1]) <= SHARED:
+            return self._total_in_area(rows, reach, bounds, out)
         widths = np.diff(bounds)
         width = int(widths[self.rank])
         sent = np.concatenate([rows[:, a:b].ravel() for a, b in pairwise(bounds)])
@@ -161,11 +186,41 @@ class Group:
             out[first:last] += received[at : at + height * width].reshape(height, width)
             at += height * width
 
+    def _total_in_area(
+        self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
+    ) -> None:
+        """Do as `total_by_columns`, in memory that all ranks see."""
+        assert self._area is not None
+        columns = int(bounds[-1])
+        parts = self._area.places(max(last - first for first, last in reach) * columns)
+        parts[self.rank][: rows.size].reshape(rows.shape)[:] = rows
+        self._meet()
+        own = slice(bounds[self.rank], bounds[self.rank + 1])
+        out[:] = 0.0
+        for part, (first, last) in zip(parts, reach, strict=True):
+            out[first:last] += part[: (last - first) * columns].reshape(last - first, columns)[:, own]
+
+    def exchanged(self, numbers: Vector, counts: list[int], incoming: list[int]) -> Vector:
+        """Send so many numbers to each rank; return what comes from each, by rank."""
+        found = np.empty(sum(incoming))
+        self._wait(self.comm.Ialltoallv((np.ascontiguousarray(numbers), counts), (found, incoming)))
+        return found
+
     def gathered(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
         """Put the pieces of a vector together, on every rank."""
+        widths = np.diff(bounds).tolist()
+        if self._area is not None and max(widths) <= SHARED:
+            parts = self._area.places(max(widths))
+            parts[self.rank][: piece.size] = piece
+            self._meet()
+            return np.concatenate([part[:width] for part, width in zip(parts, widths, strict=True)])
         whole = np.empty(int(bounds[-1]))
-        self._wait(self.comm.Iallgatherv(np.ascontiguousarray(piece), (whole, np.diff(bounds).tolist())))
+        self._wait(self.comm.Iallgatherv(np.ascontiguousarray(piece), (whole, widths)))
         return whole
+
+    def _meet(self) -> None:
+        """Wait until all ranks have come here; what they wrote before is there."""
+        self.parts(np.empty(0))
 
     def _wait(self, request: MPI.Request) -> None:
         """Wait for other ranks: awake for a moment, then leaving the core to those who may need it."""

@@ -39,6 +39,10 @@ Task = Literal[
 ]
 
 
+SUMS = "sums over ranks"
+"""What a loss that is a sum over rows asks of ranks that share the rows."""
+
+
 class About(NamedTuple):
     """What the documentation says of a loss, beside its docstring."""
 
@@ -53,7 +57,7 @@ class About(NamedTuple):
 
 def by_row(formula: str, reference: str) -> About:
     """Tell of a loss of one margin: what all of them have in common."""
-    return About(formula, reference, "O(m)", "exact, on stored margins", True, "no", "all of a pass")
+    return About(formula, reference, "O(m)", "exact, on stored margins", True, SUMS, "all of a pass")
 
 
 class Parameter(NamedTuple):
@@ -132,15 +136,13 @@ class Loss(ABC):
     no_intercept : str
         Why an intercept has no meaning; empty where it has one.
     by_rows : bool
-        The risk is a sum over rows, so that it can be split into blocks of them.
+        The risk is a sum over rows, so that it can be split into blocks of them, and over ranks.
     needs_groups : bool
         The loss wants to know which rows belong together.
     search_slack : float
         How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
-    by_rows : bool
-        The risk is a sum over rows, so that the rows may be on several ranks.
     """
 
     name: str

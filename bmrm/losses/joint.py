@@ -21,6 +21,9 @@ from bmrm.vectors import dot
 Indices = NDArray[np.int64]
 
 LINE_SEARCH = "exact, from subgradients"
+GATHERED = "all margins on one rank, 32 bytes a row and pass"
+BY_GROUP = "margins of groups that are on several, 32 bytes a row and pass"
+"""What several ranks exchange; `bmrm.distributed.joint` has the way."""
 
 
 class Members(NamedTuple):
@@ -105,6 +108,10 @@ class JointLoss(NamedLoss):
 
     by_rows = False
     search_slack = 10.0  # a slope sorts all margins, which takes as long as a product
+
+    def mass(self, y: Vector, weights: Vector | None) -> float:
+        """Return what the risk of these rows weighs in a mean over this part and others; 0: there is none."""
+        return float(len(y) > 0)
 
     @abstractmethod
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:

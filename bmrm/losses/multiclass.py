@@ -19,7 +19,7 @@ import numpy as np
 
 from bmrm import _losses
 from bmrm.errors import DataError, ParameterError
-from bmrm.losses.base import About, NamedLoss, RowRisk, Vector
+from bmrm.losses.base import SUMS, About, NamedLoss, RowRisk, Vector
 
 
 class ClassLoss(NamedLoss):
@@ -80,7 +80,7 @@ class Multiclass(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="yes",
+        distributed=SUMS,
         gpu="products",
     )
 
@@ -117,7 +117,7 @@ class Softmax(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="yes",
+        distributed=SUMS,
         gpu="products",
     )
 
@@ -148,7 +148,7 @@ class Multilabel(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="yes",
+        distributed=SUMS,
         gpu="products",
     )
 
@@ -172,7 +172,7 @@ class MultilabelRanking(ClassLoss):
         complexity="O(m K)",
         line_search="exact, on stored margins",
         weights=True,
-        distributed="yes",
+        distributed=SUMS,
         gpu="products",
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import LINE_SEARCH, JointLoss, Members, bind, members
+from bmrm.losses.joint import GATHERED, LINE_SEARCH, JointLoss, Members, bind, members
 
 _JOACHIMS = "Joachims, ICML 2005, 377"
 _DIFFERENCES = "it depends on differences of margins alone"
@@ -56,7 +56,7 @@ class RocArea(JointLoss):
         "O(m log m)",
         LINE_SEARCH,
         True,
-        "no",
+        GATHERED,
         "products",
     )
 
@@ -95,7 +95,7 @@ class _ContingencyLoss(JointLoss):
 
 def _about(measure: str, labellings: str) -> About:
     formula = f"max over labellings y'{labellings} of 1 - {measure} - sum_(y'_i != y_i) y_i u_i / m"
-    return About(formula, _JOACHIMS, "O(m log m)", LINE_SEARCH, False, "no", "products")
+    return About(formula, _JOACHIMS, "O(m log m)", LINE_SEARCH, False, GATHERED, "products")
 
 
 class FBeta(_ContingencyLoss):

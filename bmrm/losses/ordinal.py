@@ -6,7 +6,7 @@ import numpy as np
 
 from bmrm._joint import JointRisk
 from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import LINE_SEARCH, JointLoss, bind, members
+from bmrm.losses.joint import GATHERED, LINE_SEARCH, JointLoss, bind, members
 
 
 class Ordinal(JointLoss):
@@ -40,7 +40,7 @@ class Ordinal(JointLoss):
         "O(m log m + m classes)",
         LINE_SEARCH,
         True,
-        "no",
+        GATHERED,
         "products",
     )
 

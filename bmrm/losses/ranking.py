@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import LINE_SEARCH, Indices, JointLoss, Members, bind, levels_within, members
+from bmrm.losses.joint import BY_GROUP, LINE_SEARCH, Indices, JointLoss, Members, bind, levels_within, members
 
 LARGEST_RELEVANCE = 50.0
 """Gains are 2^y - 1, and their sums must be good to the last."""
@@ -56,14 +56,22 @@ class RankingLoss(JointLoss):
         found._groups = groups
         return found
 
+    def mass(self, y: Vector, weights: Vector | None) -> float:
+        """Return the sum of the weights of the groups with something to rank."""
+        found = self._counted(y, weights)
+        return float(found.group_weights.sum()) if len(found.rows) else 0.0
+
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
         """Bind the loss to labels and weights."""
-        found = members(weights, self._groups, len(y))
-        counted = self._rankable(y, found)
-        if not counted.any():
+        found = self._counted(y, weights)
+        if not len(found.rows):
             raise DataError(f"loss {self.name}: found nothing to rank, expected {self._wanted} in some group")
-        found = found.of_groups(counted)
         return self._bind(y[found.rows], found, found.group_weights / found.group_weights.sum(), threads)
+
+    def _counted(self, y: Vector, weights: Vector | None) -> Members:
+        """Collect the rows of the groups with something to rank."""
+        found = members(weights, self._groups, len(y))
+        return found.of_groups(self._rankable(y, found)) if len(found.rows) else found
 
     _wanted = "different labels"
 
@@ -87,7 +95,7 @@ class RankingLoss(JointLoss):
 
 
 def _about(formula: str, reference: str, complexity: str = "O(m log m)") -> About:
-    return About(formula, reference, complexity, LINE_SEARCH, True, "no", "products")
+    return About(formula, reference, complexity, LINE_SEARCH, True, BY_GROUP, "products")
 
 
 class Pairwise(RankingLoss):

@@ -177,69 +177,70 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     }
 }
 
-// A cooperative launch.  Slopes of rows are taken in the type of the margins: what they decide is where to
-// stop, not what the risk is there.  partial: two rounds of kPoints doubles a block, and kTotals.  The
-// letter: step, risk, passes, and the step of the cut.
-//
-// With `derivatives` the last pass also takes those of the cut beyond the step, where the solver will most
-// likely want it: sums gets its risk and sum of derivatives, and after them its step.
+// The points of a line whose slopes a pass takes.
+struct LinePoints {
+    double t[kPoints];
+};
+
+// Adds up this thread's rows' slopes at some points, in the type of the margins: what they decide is where to
+// stop, not what the risk is there.  In the first pass the margins `end` become the direction.
+template <class T, class Loss>
+__device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* end, const double* t,
+                                           bool first, double (&slope)[kPoints]) {
+    T steps[kPoints], sums[kPoints];
+#pragma unroll
+    for (int k = 0; k < kPoints; k++) {
+        slope[k] = 0.0;
+        steps[k] = T(t[k]);
+        sums[k] = T(0);
+    }
+    int rows_summed = 0;
+    for_rows<T, 2>(rows, z, static_cast<const T*>(end), [&](int64_t i, T z0, T d, T y, T weight) {
+        if (first) {
+            d -= z0;
+            end[i] = d;
+        }
+        const T ds = d * weight;
+#pragma unroll
+        for (int k = 0; k < kPoints; k++) sums[k] += ds * Loss::slope(z0 + steps[k] * d, y, rows.parameter);
+        if (++rows_summed % kSummedRows == 0)
+#pragma unroll
+            for (int k = 0; k < kPoints; k++) {
+                slope[k] += double(sums[k]);
+                sums[k] = T(0);
+            }
+    });
+#pragma unroll
+    for (int k = 0; k < kPoints; k++) slope[k] += double(sums[k]);
+}
+
+// One pass of a search that the host directs, since rows are elsewhere too.  The letter: the rows' slopes.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
-    search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
-                double* partial, T* derivatives, double* sums, Letter letter) {
+    slopes_at_points(const RiskRows rows, const T* z, T* end, const LinePoints points, bool first,
+                     double* partial, uint32_t* ticket, Letter letter) {
     __shared__ double scratch[kRowThreads];
-    const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
-    LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
-    double t[kPoints], slope[kPoints];
-    first_points(request.first, request.longest, t);
-    int pass = 0;
-    while (true) {
+    double slope[kPoints];
+    add_slopes<T, Loss>(rows, z, end, points.t, first, slope);
+    sum_block(slope, scratch, partial + int64_t(blockIdx.x) * kPoints);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, slope);
+    if (threadIdx.x == 0) {
 #pragma unroll
-        for (int k = 0; k < kPoints; k++) slope[k] = 0.0;
-        T steps[kPoints], sums[kPoints];
-#pragma unroll
-        for (int k = 0; k < kPoints; k++) {
-            steps[k] = T(t[k]);
-            sums[k] = T(0);
-        }
-        int rows_summed = 0;
-        for_rows<T, 2>(rows, z, static_cast<const T*>(end), [&](int64_t i, T z0, T d, T y, T weight) {
-            if (pass == 0) {
-                d -= z0;
-                end[i] = d;
-            }
-            const T ds = d * weight;
-#pragma unroll
-            for (int k = 0; k < kPoints; k++)
-                sums[k] += ds * Loss::slope(z0 + steps[k] * d, y, rows.parameter);
-            if (++rows_summed % kSummedRows == 0)
-#pragma unroll
-                for (int k = 0; k < kPoints; k++) {
-                    slope[k] += double(sums[k]);
-                    sums[k] = T(0);
-                }
-        });
-#pragma unroll
-        for (int k = 0; k < kPoints; k++) slope[k] += double(sums[k]);
-        double* round = partial + int64_t(pass % 2) * gridDim.x * kPoints;
-        sum_block(slope, scratch, round + int64_t(blockIdx.x) * kPoints);
-        grid.sync();
-        sum_blocks(round, scratch, slope);
-#pragma unroll
-        for (int k = 0; k < kPoints; k++) slope[k] = request.p + request.q * t[k] + rows.scale * slope[k];
-        if (pass == 0) {
-            bracket.slope_low = slope[0];
-            if (!(slope[0] < 0.0)) break;
-        }
-        narrow(bracket, t, slope);
-        pass++;
-        if (pass == kMostPasses || found(bracket, request.longest, request.accuracy)) break;
-        next_points(bracket, request.longest, t);
+        for (int k = 0; k < kPoints; k++) letter.values[k] = rows.scale * slope[k];
+        __threadfence_system();
+        close_letter(letter);
     }
-    const double step = nearest(bracket), beyond = step + fmin(request.farthest, request.reach * step);
-    double totals[kTotals] = {};
-    const T* dz = end;
-    for_rows<double>(rows, z, dz, [&](int64_t i, double z0, double d, double y, double weight) {
+}
+
+// The last pass of a search: the moved margins and the risk there.  With `derivatives` also those of the cut
+// at `beyond`, where the solver will most likely want it, with its risk and their sum behind the risk in
+// `totals`.
+template <class T, class Loss>
+__device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, const T* end, double step,
+                                           double beyond, T* moved, T* derivatives,
+                                           double (&totals)[kTotals]) {
+    for_rows<double>(rows, z, end, [&](int64_t i, double z0, double d, double y, double weight) {
         const T u = T(z0 + step * d);
         const double s = rows.scale * weight;
         moved[i] = u;
@@ -251,6 +252,56 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
             derivatives[i] = T(r);
         }
     });
+}
+
+// It, where the host directs the search.  The letter: the risk; sums: risk and sum of derivatives of the cut.
+template <class T, class Loss>
+__global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
+    end_search(const RiskRows rows, const T* z, const T* end, double step, double beyond, T* moved,
+               double* partial, uint32_t* ticket, T* derivatives, double* sums, Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    double totals[kTotals] = {};
+    add_totals<T, Loss>(rows, z, end, step, beyond, moved, derivatives, totals);
+    sum_block(totals, scratch, partial + kTotals * int64_t(blockIdx.x));
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, totals);
+    if (threadIdx.x == 0) {
+        if (derivatives) {
+            sums[0] = totals[1];
+            sums[1] = totals[2];
+        }
+        letter.values[0] = totals[0];
+        __threadfence_system();
+        close_letter(letter);
+    }
+}
+
+// A search in one cooperative launch.  partial: two rounds of kPoints doubles a block, and kTotals.  The
+// letter: step, risk, passes, and the step of the cut.  Where there is to be a cut, sums gets its risk and
+// sum of derivatives, and after them its step.
+template <class T, class Loss>
+__global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
+    search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
+                double* partial, T* derivatives, double* sums, Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+    LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
+    double t[kPoints], slope[kPoints];
+    first_points(request.first, request.longest, t);
+    int pass = 0;
+    while (true) {
+        add_slopes<T, Loss>(rows, z, end, t, pass == 0, slope);
+        double* round = partial + int64_t(pass % 2) * gridDim.x * kPoints;
+        sum_block(slope, scratch, round + int64_t(blockIdx.x) * kPoints);
+        grid.sync();
+        sum_blocks(round, scratch, slope);
+#pragma unroll
+        for (int k = 0; k < kPoints; k++) slope[k] = request.p + request.q * t[k] + rows.scale * slope[k];
+        if (ends(bracket, pass, request.longest, request.accuracy, t, slope)) break;
+    }
+    const double step = nearest(bracket), beyond = step + fmin(request.farthest, request.reach * step);
+    double totals[kTotals] = {};
+    add_totals<T, Loss>(rows, z, end, step, beyond, moved, derivatives, totals);
     // Not in the round that other blocks may still be reading.
     double* last = partial + int64_t(2) * gridDim.x * kPoints;
     sum_block(totals, scratch, last + kTotals * int64_t(blockIdx.x));

@@ -76,6 +76,7 @@ cdef class Problem:
     cdef readonly int64_t width, length
     cdef readonly double constant
     cdef bint in_rows
+    cdef Ranks ranks
     cdef object __weakref__
 
     def __cinit__(self, Matrix matrix, int32_t loss, double parameter, labels, weights, double scale,
@@ -103,6 +104,20 @@ cdef class Problem:
         if handle != NULL:
             with nogil:
                 bb_problem_destroy(handle)
+
+    def share(self, Ranks ranks):
+        """Take the rows for one rank's of several: all that is told from now on is of the rows of all.
+
+        Blocks of rows, which are the same for all ranks, may then be empty here.
+        """
+        cdef bb_nccl* nccl = NULL
+        if ranks.nccl is not None:
+            nccl = ranks.nccl.handle
+        check(bb_problem_share(self.handle, &ranks.calls, nccl))
+        self.ranks = ranks
+
+    cdef int _check(self, bb_status status) except -1:
+        return check(status) if self.ranks is None else self.ranks.settle(status)
 
     cdef Vector _take(self, bb_vector kind):
         cdef Vector out = Vector.__new__(Vector)
@@ -204,7 +219,7 @@ cdef class Problem:
         cdef bb_status status
         with nogil:
             status = bb_search(self.handle, start, stop, moved.address, base, far, &request, &answer)
-        check(status)
+        self._check(status)
         return answer.step, answer.risk, moved
 
     def slope(self, Vector z, Vector dz, double t, double b):
@@ -215,7 +230,7 @@ cdef class Problem:
         cdef bb_status status
         with nogil:
             status = bb_slope(self.handle, start, along, t, b, slopes)
-        check(status)
+        self._check(status)
         return slopes[0], slopes[1]
 
     def risk(self, Vector z, dz, double t, double b, bint keep):
@@ -228,7 +243,7 @@ cdef class Problem:
         cdef bb_status status
         with nogil:
             status = bb_risk_at(self.handle, start, along, t, b, target, &risk)
-        check(status)
+        self._check(status)
         return risk, moved
 
     def derivatives(self, Vector z, dz, double t, double b, int32_t which):
@@ -245,7 +260,7 @@ cdef class Problem:
         cdef bb_status status
         with nogil:
             status = bb_derivatives(self.handle, start, along, t, b, which, sums)
-        check(status)
+        self._check(status)
         return sums[0], sums[1]
 
     def mix_derivatives(self, double share):
@@ -278,7 +293,7 @@ cdef class Problem:
         with nogil:
             status = bb_cut(
                 self.handle, size, at, blocks, start, along, base, stop, t, to_sums, to_products)
-        check(status)
+        self._check(status)
         return sums, products
 
     def reserve(self, int64_t capacity):

@@ -75,6 +75,65 @@ def test_several_classes(folder, bmrm_train):
     assert again["iterations"] >= shared["iterations"]
 
 
+def queries(path, rows=90):
+    """Ranking text whose groups lie in a row, so that a byte in the middle cuts one."""
+    rng = np.random.default_rng(1)
+    X = np.round(rng.standard_normal((rows, 4)), 3)
+    relevance = np.clip(np.round(X @ [1.0, -1.0, 0.5, 0.0] + 1.0), 0, 3)
+    path.write_text(
+        "".join(
+            f"{y:g} qid:{7 + i // 8} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(row)) + "\n"
+            for i, (y, row) in enumerate(zip(relevance, X.tolist(), strict=True))
+        )
+    )
+    return path
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_queries_that_ranks_share(folder, bmrm_train, ranks):
+    words = ["--loss", "ndcg", "--lambda", "1e-2", "--tol", "1e-5", "--json", queries(folder / "data")]
+    alone = json.loads(bmrm_train(*words, "alone").out)
+    done = train(ranks, "--verbose", *words, "shared")
+    shared = result(done)
+    assert shared["objective"] == pytest.approx(alone["objective"], rel=2e-5)
+    assert shared["lower_bound"] <= alone["objective"]
+    told = [line for line in done.stderr.splitlines() if line.startswith("loss ndcg: ")]
+    away = int(told[0].split()[2])
+    assert told == [
+        f"loss ndcg: {away} margins are worked on by another rank than holds their rows, "
+        f"{32 * away} bytes a pass"
+    ]
+    assert 0 < away <= 4 * (ranks - 1)
+
+
+def test_a_row_without_a_query_is_an_error_of_all(folder):
+    with queries(folder / "data").open("a") as file:
+        file.write("1 1:2\n")
+    done = train(2, "--loss", "pairwise", "data")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "data:91:" in done.stderr
+    assert "expected qid: and an integer" in done.stderr
+
+
+def test_ordered_classes_and_their_thresholds(folder, bmrm_train):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((120, 5)), 3)
+    y = np.digitize(X @ [1.0, 0.5, 0.0, -1.0, 0.2], [-1.0, 0.5])
+    words = ["--loss", "ordinal", "--lambda", "1e-2", "--tol", "1e-6", write_svmlight(folder / "data", X, y)]
+    assert bmrm_train(*words, "alone").code == 0
+    assert train(2, "-q", "--checkpoint", "best", *words, "shared").returncode == 0
+    one, many, last = (Model.load(name) for name in ("alone", "shared", "best"))
+    np.testing.assert_allclose(many.thresholds, one.thresholds, atol=0.02)
+    assert last.thresholds == many.thresholds
+
+
+def test_a_sparse_penalty(data, bmrm_train):
+    words = ["--reg", "l1", "--lambda", "0.05", "--loss", "logistic", "--tol", "1e-6", "--json", data]
+    alone, shared = json.loads(bmrm_train(*words, "alone").out), result(train(2, *words, "shared"))
+    assert shared["objective"] == pytest.approx(alone["objective"], rel=2e-6)
+    assert (Model.load("shared").w == 0.0).tolist() == (Model.load("alone").w == 0.0).tolist()
+
+
 def test_two_runs_give_the_same_bytes(data, folder):
     for name in ("one", "other"):
         assert train(2, "-q", "--lambda", "0.01", data, name).returncode == 0

@@ -1,0 +1,85 @@
+"""The sections of docs/performance.md on solves over several ranks, on CPUs and on GPUs."""
+
+from __future__ import annotations
+
+import report
+from pages import heading, load, table
+
+MEGABYTES = ("bytes_per_iteration", "model_bytes")
+
+
+def ranks() -> str:
+    """Tell how a solve gets faster with ranks, and whether the cost model holds."""
+    results = load("scaling")
+    first = results["rows"][0]
+    rows = [
+        [
+            str(row["ranks"]),
+            f"{row['seconds']:.3f}",
+            f"{min(row['all_seconds']):.3f} to {max(row['all_seconds']):.3f}",
+            str(row["iterations"]),
+            f"{1e3 * row['seconds'] / row['iterations']:.1f}",
+            f"{results['speedups'][str(row['ranks'])]:.2f}",
+            f"{results['controls'][str(row['ranks'])]:.2f}",
+        ]
+        + [f"{row[bytes]['gradients'] / 1e6:.3f}, {row[bytes]['weights'] / 1e6:.3f}" for bytes in MEGABYTES]
+        + [f"{sum(row['calls_per_iteration'].values()):.1f}"]
+        for row in results["rows"]
+    ]
+    columns = ["ranks", "seconds", "all runs", "iterations", "ms each", "faster", "control"]
+    return (
+        heading("Several ranks", results)
+        + f"\nHinge on {first['rows']} x {first['columns']} with {first['nnz']} nonzeros, "
+        f"lam {results['lam']:g}, to a relative gap of {results['tol']:g}; one core a rank, medians of "
+        f"{len(first['all_seconds'])} runs in turns. "
+        "The control is processes that share nothing, on the same rows. "
+        "MB that a rank gives others in an iteration, of gradients and of weights, counted and as "
+        "docs/scaling.md has them.\n" + table([*columns, "MB counted", "MB modelled", "exchanges"], rows)
+    )
+
+
+def gpus() -> str:
+    """Tell how a solve gets faster with GPUs; nothing where it was not run."""
+    if not (report.RESULTS / "scaling_gpu.json").exists():
+        return ""
+    results = load("scaling_gpu")
+    first = results["rows"][0]
+    rows = [
+        [
+            str(row["gpus"]),
+            f"{1e3 * row['seconds']:.1f}",
+            str(row["iterations"]),
+            f"{row['iteration_us']:.0f}",
+            f"{row['model_us']:.0f}",
+            f"{1e6 * row['exchange_seconds']:.0f}",
+            f"{row['faster']:.2f}",
+            f"{row['control_faster']:.2f}",
+            row["gradients_by"],
+        ]
+        for row in results["rows"]
+    ]
+    columns = [
+        "GPUs",
+        "ms",
+        "iterations",
+        "us each",
+        "us modelled",
+        "us of exchange",
+        "faster",
+        "control",
+        "by",
+    ]
+    judged = "; ".join(
+        f"{figure['name']} {figure['value']:.2f}, wanted {figure['bound']:g}: "
+        + ("reached" if figure["passed"] else "missed")
+        for figure in results["figures"]
+    )
+    return (
+        heading("Several GPUs", results)
+        + f"\n{first['gpu']}s of one host, a rank each. Hinge on {first['rows']} x {first['columns']} with "
+        f"{first['nnz']} nonzeros, lam {results['lam']:g}, to an absolute gap of {results['gap']:g}, "
+        "resident; medians. The control is as many iterations of each GPU on its own rows, at the same time, "
+        "with nothing shared. The model is that of docs/scaling.md.\n"
+        + table(columns, rows)
+        + f"\n{judged}.\n"
+    )

@@ -1,0 +1,164 @@
+"""Losses of margins taken together, on ranks that each hold some of the rows.
+
+Such a risk is a mean over groups of rows, or one group of all of them, and a group is worked on as a whole:
+at its *home*, the rank that has most of its rows. Ranks that have others send their margins there and get
+the derivatives back. Groups that lie in a row of the file are nearly all at home anyway; a loss without
+groups has one home, where every other rank's margins go.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.distributed.group import Group
+from bmrm.losses.base import RowRisk
+from bmrm.losses.joint import JointLoss
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+KEPT = 4
+"""Arrays of margins remembered with what arrived of them: both ends of a line, its direction, and a point."""
+
+TRIPS = 4
+"""Numbers a row that leave or reach it in a pass: direction, new margin, and the derivative twice."""
+
+log = logging.getLogger("bmrm")
+
+
+class Homes:
+    """Where the groups of all ranks' rows are worked on.
+
+    Parameters
+    ----------
+    group : Group
+        The ranks.
+    rows : int
+        Of this rank.
+    groups : ndarray of int64, shape (rows,), or None
+        The group of each row, numbered alike on all ranks; None where all rows are one.
+
+    Attributes
+    ----------
+    rows : int
+        That are worked on here.
+    away : int
+        Rows of all ranks that are worked on elsewhere.
+    """
+
+    def __init__(self, group: Group, rows: int, groups: Indices | None) -> None:
+        self.group = group
+        if groups is None:
+            home = np.zeros(rows, np.int64)
+        else:
+            count = max(group.everyones(int(groups.max(initial=-1)))) + 1
+            home = np.argmax(group.everyones(np.bincount(groups, minlength=count)), axis=0)[groups]
+        self._order = np.argsort(home, kind="stable")
+        sent = group.everyones(np.bincount(home, minlength=group.size).tolist())
+        self._out = sent[group.rank]
+        self._in = [counts[group.rank] for counts in sent]
+        self.rows = sum(self._in)
+        self.away = sum(n for rank, counts in enumerate(sent) for to, n in enumerate(counts) if to != rank)
+
+    def there(self, numbers: Vector) -> Vector:
+        """Send a number of each row to its home; return those of the rows that are at home here."""
+        return self.group.exchanged(numbers[self._order], self._out, self._in)
+
+    def back(self, numbers: Vector, out: Vector) -> None:
+        """Undo `there`."""
+        out[self._order] = self.group.exchanged(numbers, self._in, self._out)
+
+
+class HomedRisk:
+    """The risk of all ranks' rows, each group's at its home; see `RowRisk`.
+
+    Parameters
+    ----------
+    homes : Homes
+    risk : RowRisk or None
+        Of the rows at home here; None where there is nothing to work on.
+    share : float
+        Of that risk in the one of all.
+    """
+
+    def __init__(self, homes: Homes, risk: RowRisk | None, share: float) -> None:
+        self.homes, self.risk, self.share = homes, risk, share
+        self._known: list[tuple[Vector, Vector]] = []
+
+    def _there(self, margins: Vector) -> Vector:
+        """Return the margins of the rows at home here; the solver asks for the same array again and again."""
+        for i, (array, found) in enumerate(self._known):
+            if array is margins:
+                self._known.append(self._known.pop(i))
+                return found
+        found = self.homes.there(margins)
+        self._known = [*self._known[1 - KEPT :], (margins, found)]
+        return found
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        """Slopes of the risk of all rows."""
+        here, along = self._there(z), self._there(dz)
+        found = np.zeros(2)
+        if self.risk is not None:
+            found[:] = self.risk.slope(here, along, t, b)
+        in_t, in_b = self.homes.group.total(self.share * found)
+        return float(in_t), float(in_b)
+
+    def cut(
+        self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
+    ) -> tuple[Vector, Vector]:
+        """Risk and slope of all rows; ``r`` is of this rank's."""
+        here, along = self._there(z), self._there(dz)
+        derivatives = np.zeros(self.homes.rows)
+        found = np.zeros((2, 1))
+        if self.risk is not None:
+            everything = np.array([0, self.homes.rows], np.int64)
+            found[:] = self.risk.cut(here, along, t, b, everything, derivatives)
+        self.homes.back(self.share * derivatives, r)
+        values, slopes = self.homes.group.total(self.share * found)
+        return values, slopes
+
+    def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        """Refuse: a joint loss has no second derivative."""
+        raise NotImplementedError("a joint loss has no second derivative")
+
+
+def homed_risk(
+    group: Group,
+    loss: JointLoss,
+    labels: Vector,
+    weights: Vector | None,
+    groups: Indices | None,
+    threads: int,
+) -> HomedRisk:
+    """Bind a loss to the labels and weights of all ranks' rows.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As on one rank, the same on every one.
+    """
+    homes = Homes(group, len(labels), groups if loss.needs_groups else None)
+    y = homes.there(labels)
+    weights = None if weights is None else homes.there(weights)
+    if loss.needs_groups and groups is not None:
+        grouped = loss.grouped(homes.there(groups.astype(np.float64)).astype(np.int64))
+        assert isinstance(grouped, JointLoss)
+        loss = grouped
+    with group.together():
+        mass = loss.mass(y, weights)
+    total = float(group.total(np.array([mass]))[0])
+    with group.together():
+        # Where no rank has anything, those with rows say why.
+        risk = loss.risk(y, weights, 1.0, threads) if mass > 0.0 or (len(y) and not total > 0.0) else None
+    if group.rank == 0:
+        log.info(
+            "loss %s: %d margins are worked on by another rank than holds their rows, %d bytes a pass",
+            loss.name,
+            homes.away,
+            8 * TRIPS * homes.away,
+        )
+    return HomedRisk(homes, risk, mass / total)

@@ -1,0 +1,237 @@
+"""The pieces of a solve on several ranks, each a thin layer over the one that a single process uses.
+
+Rows of X are spread over the ranks, and so are the columns of the bundle's cuts: a rank adds up what all
+ranks found for its columns of a new cut, and multiplies its columns for the Gram matrix. Weights are on every
+rank. So nothing that grows with rows times ranks or with cuts times columns is ever held, or computed, twice.
+
+The risk is cut into blocks by the number of a row in the whole, not by rank: with any number of ranks the
+blocks, and hence the cuts, are the same but for rounding.
+
+Where X is so narrow that Newton steps pay, the gradients are a few hundred numbers: every rank then holds
+all columns.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.bundle import Bundle, Store
+from bmrm.device_steps import DeviceSteps
+from bmrm.distributed.cuts import SplitCuts
+from bmrm.distributed.group import Group
+from bmrm.distributed.joint import homed_risk
+from bmrm.distributed.shard import Shard
+from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps, SummedRisk
+from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.host_steps import HostCuts
+from bmrm.io.checkpoint import Checkpoint
+from bmrm.labels import distinct, encode, extended
+from bmrm.losses import Loss, ScalarLoss
+from bmrm.losses.base import RowRisk
+from bmrm.losses.joint import JointLoss
+from bmrm.losses.multiclass import ClassLoss
+from bmrm.newton import newton_begins
+from bmrm.objective import Design, Iterate, Objective, Steps
+from bmrm.regularizers import L2, Regularizer
+from bmrm.solver import BundleMethod
+
+if TYPE_CHECKING:
+    from bmrm.training import Placement
+
+Vector = NDArray[np.float64]
+
+
+class ShardedParts:
+    """What a solve on a shard is put together from; see `bmrm.training.Parts`."""
+
+    def __init__(self, data: Shard) -> None:
+        self.data, self.group = data, data.group
+        self._whole = True
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this rank is the one that prints."""
+        return bool(self.group.rank == 0)
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels of this rank's rows as all ranks' labels ask for."""
+        if not (loss.by_rows or isinstance(loss, JointLoss)):
+            raise ParameterError(
+                f"loss {loss.name}: is no sum over rows, so its rows cannot be on several ranks; train on one"
+            )
+        group, y, m = self.group, self.data.y, self.data.matrix.shape[0]
+        if loss.task in ("regression", "novelty"):
+            with group.together():
+                return encode(y, m, loss)
+        with group.together():
+            found = distinct(y, m, loss)
+            if loss.task == "count":  # of which some rank must have one above 0
+                found = found[-1:]
+        widths = group.everyones(y.shape[1:] if isinstance(y, np.ndarray) else ())
+        if len(set(widths)) > 1:
+            raise DataError(
+                f"labels: found rows of {min(widths)} on one rank and of {max(widths)} on another"
+            )
+        everyones = sorted(set().union(*group.everyones(found)))
+        with group.together():
+            # A row for each class of all ranks, so that this rank knows classes that it has no row of.
+            coded, classes = encode(extended(y, everyones), m + len(everyones), loss)
+        return coded[:m], classes
+
+    def spread(self, design: Design) -> Design:
+        """Make the design of all rows from that of the rows here."""
+        return ShardedDesign(self.group, design)
+
+    def newton_from(self, design: ShardedDesign, loss: Loss, reg: Regularizer) -> float:
+        """Take Newton steps where all ranks have whole gradients: X is narrow, or the penalty needs them."""
+        begins = newton_begins(design, loss, reg)
+        self._whole = begins == math.inf or not isinstance(reg, L2)
+        return begins if self._whole else 0.0
+
+    def floor(self, loss: Loss, labels: Vector) -> float:
+        """Return the mean of what the ranks' risks are not below."""
+        group, data = self.group, self.data
+        own = float(len(labels)) if data.weights is None else float(data.weights.sum())
+        least = loss.floor(labels, data.weights) if own > 0.0 else 0.0
+        found = group.parts(np.array([own, least]))
+        some = found[found[:, 0] > 0.0]
+        return float((some[:, 0] * some[:, 1]).sum() / some[:, 0].sum())
+
+    def thresholds(self, loss: Loss, margins: Any, labels: Vector) -> Vector | None:
+        """Return the thresholds between ordered classes that suit all ranks' margins."""
+        if loss.task != "ordinal":
+            return None
+        group, weights = self.group, self.data.weights
+        whole = group.everyones((margins, labels, np.ones(len(labels)) if weights is None else weights))
+        return loss.thresholds(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
+
+    def place(self, at: Placement) -> tuple[Steps, Store]:
+        """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
+
+        With Newton steps on a narrow X every rank has all columns: there are few. So it has where the inner
+        solver of a penalty works on whole cuts; each rank then solves the same inner problem.
+        """
+        data, group, design = self.data, self.group, at.design
+        d = design.shape[1]
+        starts, design.reach = _spread_blocks(at.blocks, data.rows)
+        self.starts = at.columns * starts[group.rank]
+        if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
+            return self._on_devices(at, at.loss)
+        whole = at.narrow or self._whole or d < group.size
+        design.bounds = None if whole else group.split(d)
+        steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns))
+        if at.known is not None:
+            return steps, at.known.store
+        if design.bounds is None:
+            return steps, HostCuts(d, data.threads)
+        return steps, SplitCuts(group, design.bounds, data.threads)
+
+    def _risk(self, loss: Loss, labels: Vector, columns: int) -> RowRisk:
+        """Bind a loss to the labels and weights of all ranks' rows."""
+        data, group = self.data, self.group
+        if isinstance(loss, JointLoss):
+            return homed_risk(group, loss, labels, data.weights, data.groups, data.threads)
+        of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
+        # A rank may have no row of the last classes.
+        risk = loss.bind(*of_rows, columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
+        return SummedRisk(group, risk)
+
+    def _on_devices(self, at: Placement, loss: ScalarLoss) -> tuple[DeviceSteps, Store]:
+        """Keep margins where the rows are, on the ranks' GPUs, and weights and cuts on each."""
+        from bmrm.distributed.device import shared_steps
+
+        data, scale = self.data, 1.0 / self.data.total_weight
+        steps = DeviceSteps.bind(
+            data, at.design, loss, at.labels, scale, at.scaling, at.known, in_rows=False, blocks=at.blocks
+        )
+        if at.known is None and self.group.size > 1:
+            steps = shared_steps(data.links(), steps)
+        return steps, steps.cuts
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+        made = ShardedObjective(*arguments, **keywords)
+        made.starts = self.starts
+        return made
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle with the columns of this rank."""
+        store = bundle.store
+        first, last = store.columns if isinstance(store, SplitCuts) else (0, store.width)
+        with self.group.together():
+            cuts = checkpoint.cuts(first, last)
+        bundle.restore(cuts)
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+        return ShardedMethod(self.group, *arguments, **keywords)
+
+
+def _spread_blocks(blocks: int, rows: list[int]) -> tuple[list[NDArray[np.int64]], list[tuple[int, int]]]:
+    """Cut all rows into blocks: where they begin in the rows of each rank, and which it has some of."""
+    cuts = np.linspace(0, sum(rows), blocks + 1).astype(np.int64)
+    firsts = np.cumsum([0, *rows[:-1]])
+    starts = [np.clip(cuts - first, 0, m) for first, m in zip(firsts, rows, strict=True)]
+    reach = [
+        (int(np.searchsorted(own, 0, "right")) - 1, int(np.searchsorted(own, m)))
+        for own, m in zip(starts, rows, strict=True)
+    ]
+    return starts, reach
+
+
+class ShardedMethod(BundleMethod):
+    """The outer loop on all ranks: what ends it on one ends it on all, after the same iteration."""
+
+    def __init__(self, group: Group, *arguments: Any, **keywords: Any) -> None:
+        self.group = group
+        self._interrupted = False
+        with group.guarded():
+            super().__init__(*arguments, **keywords)
+
+    def minimise(self) -> None:
+        """Run until converged or stopped; the first Ctrl-C on any rank ends the iteration on all."""
+        with self.group.guarded(), self._interrupts():
+            self._loop_quietly()
+
+    def certified(self) -> Iterate:
+        """Return the best iterate, with J from a new product."""
+        with self.group.guarded():
+            return super().certified()
+
+    def _agreed(self, stop: bool, late: bool) -> tuple[bool, bool]:
+        found = self.group.parts(
+            np.array([stop or self._interrupted, late, self.best.objective, self.bound], np.float64)
+        )
+        if (found[:, 2:] != found[0, 2:]).any():
+            raise BmrmError("the ranks do not agree on the objective: their processors round differently")
+        return bool(found[:, 0].any()), bool(found[:, 1].any())
+
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Let the first Ctrl-C set a mark: an exception here would leave the other ranks waiting."""
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
+
+        ours = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if ours:
+            signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,112 @@
+"""The ranks that share the rows of a problem: binding of ``src_cuda/ranks.h``."""
+
+
+def device_uuid(device=0):
+    """What tells a device from all others, under whichever number a process knows it."""
+    cdef char[BB_UUID_BYTES] found
+    check(bb_device_uuid(_device(device), found))
+    return found[:BB_UUID_BYTES]
+
+
+def load_nccl(str library):
+    """Find NCCL by a name or a path.
+
+    Raises
+    ------
+    BmrmError
+        If there is no such library.
+    """
+    check(bb_nccl_load(library.encode()))
+
+
+def nccl_id():
+    """A name for a communicator, to be given to all of its ranks."""
+    cdef char[BB_NCCL_ID_BYTES] name
+    check(bb_nccl_id(name))
+    return name[:BB_NCCL_ID_BYTES]
+
+
+cdef class Nccl:
+    """A communicator of NCCL: every rank makes its own at the same time, each with a device of its own.
+
+    Parameters
+    ----------
+    device : int
+    name : bytes
+        From `nccl_id`.
+    rank, size : int
+    """
+
+    cdef bb_nccl* handle
+
+    def __cinit__(self, device, bytes name, int32_t rank, int32_t size):
+        if len(name) != BB_NCCL_ID_BYTES:
+            raise ParameterError(f"name: found {len(name)} bytes, expected {BB_NCCL_ID_BYTES}")
+        cdef int32_t number = _device(device)
+        cdef const char* letters = name
+        cdef bb_status status
+        with nogil:
+            status = bb_nccl_join(number, letters, rank, size, &self.handle)
+        check(status)
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            bb_nccl_leave(self.handle)
+
+
+cdef class Ranks:
+    """How a `Problem` adds up over the ranks that share its rows.
+
+    Parameters
+    ----------
+    rank, size : int
+    dtype : dtype
+        Of the matrix.
+    total, add_up : callable
+        Replace an array by its sum over the ranks: of float64; of the matrix's type, asked where there is no NCCL.
+    board : int, default 0
+        Address of a `bmrm._cpu.Board`, used in the place of ``total``; 0 for none.
+    nccl : Nccl or None
+    """
+
+    cdef bb_ranks calls
+    cdef CBoard* board
+    cdef object total, add_up, dtype, error
+    cdef Nccl nccl
+
+    def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, size_t board=0, Nccl nccl=None):
+        self.board, self.nccl = <CBoard*>board, nccl
+        self.total, self.add_up, self.dtype = total, add_up, np.dtype(dtype)
+        self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
+        self.calls.total, self.calls.add_up = _total_of_ranks, _sum_of_ranks
+
+    cdef int32_t run(self, what, void* numbers, int64_t count, dtype) noexcept:
+        """Let ``what`` change numbers in their place; keep what it raises."""
+        cdef int64_t size = count * dtype.itemsize
+        try:
+            what(np.frombuffer(<char[:size]><char*>numbers, dtype))
+        except BaseException as error:
+            self.error = error
+            return 1
+        return 0
+
+    cdef int settle(self, bb_status status) except -1:
+        """Raise for a call that has failed, what a sum over the ranks has raised before all."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return check(status)
+
+
+cdef int32_t _total_of_ranks(void* context, double* numbers, int64_t count) noexcept nogil:
+    cdef CBoard* board = (<Ranks>context).board
+    if board != NULL and count <= board.room():
+        board.total(numbers, count)
+        return 0
+    with gil:
+        return (<Ranks>context).run((<Ranks>context).total, numbers, count, np.dtype(np.float64))
+
+
+cdef int32_t _sum_of_ranks(void* context, void* numbers, int64_t count) noexcept nogil:
+    with gil:
+        return (<Ranks>context).run((<Ranks>context).add_up, numbers, count, (<Ranks>context).dtype)
