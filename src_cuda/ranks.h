@@ -1,5 +1,6 @@
-// The C interface of what a rank's solve needs of the others, where the rows are spread over several devices: sums
-// of a few numbers, which the caller makes, and NCCL for gradients, which is looked for when it is wanted.
+// The C interface of what a rank's solve needs of the others, where the rows are spread over several devices:
+// sums of a few numbers, which the caller makes, and NCCL for gradients, which is looked for when it is
+// wanted.
 #pragma once
 #include "blackbox.h"
 

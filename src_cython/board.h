@@ -21,8 +21,8 @@ namespace bmrm {
 class Board {
   public:
     static constexpr int64_t kHead = 8;  // doubles before the numbers: the turn, on a line of its own
-    // Nanoseconds for which a rank that waits keeps its core; for which it then asks at each look whether somebody
-    // else wants the core; and between its looks after that.
+    // Nanoseconds for which a rank that waits keeps its core; for which it then asks at each look whether
+    // somebody else wants the core; and between its looks after that.
     static constexpr int64_t kAwake = 50000, kPolite = 5000000, kNap = 20000;
 
     static int64_t doubles(int size, int64_t room) { return 2 * size * (kHead + room); }
