@@ -30,8 +30,9 @@ class Team {
         return *team;
     }
 
-    // Calls body(0) on this thread and body(1) to body(count - 1) on others; body(0) alone, where another
-    // caller has the team.
+    // Calls body(0) on this thread, and body(k) for others, most often of 1 to count - 1, on as many threads
+    // as come before it ends: whoever finds no processor is not waited for.  body(0) must do all that others
+    // leave.
     void run(int count, const std::function<void(int)>& body) {
         const std::unique_lock<std::mutex> mine(use_, std::try_to_lock);
         count = std::min(count, kMostThreads);
@@ -41,26 +42,34 @@ class Team {
         }
         for (; size_ < count - 1; size_++) std::thread(&Team::work, this, size_ + 1, job_.load()).detach();
         body_ = &body;
-        busy_.store(count - 1);
+        inside_.store(0, std::memory_order_release);
         {
             const std::lock_guard<std::mutex> hold(sleep_);
             job_.store((job_.load() / kCounts + 1) * kCounts + uint64_t(count));
             if (asleep_) wake_.notify_all();
         }
         body(0);
-        while (busy_.load(std::memory_order_acquire)) std::this_thread::yield();
+        inside_.fetch_or(kClosed);
+        while (inside_.load(std::memory_order_acquire) != kClosed) std::this_thread::yield();
     }
 
   private:
     static constexpr uint64_t kCounts = 1 << 16;  // a job: its number and how many it wants, in one
+    static constexpr int kClosed = 1 << 30;       // beside the number of threads inside
 
     void work(int number, uint64_t seen) {
         while (true) {
             seen = next(seen);
-            if (number >= int(seen % kCounts)) continue;
+            if (number >= int(seen % kCounts) || !enter()) continue;
             (*body_)(number);
-            busy_.fetch_sub(1, std::memory_order_release);
+            inside_.fetch_sub(1, std::memory_order_release);
         }
+    }
+    bool enter() {
+        int inside = inside_.load();
+        while (!(inside & kClosed))
+            if (inside_.compare_exchange_weak(inside, inside + 1)) return true;
+        return false;
     }
     uint64_t next(uint64_t seen) {
         const auto begin = std::chrono::steady_clock::now();
@@ -79,7 +88,7 @@ class Team {
     std::condition_variable wake_;
     int size_ = 0, asleep_ = 0;
     std::atomic<uint64_t> job_{0};
-    std::atomic<int> busy_{0};
+    std::atomic<int> inside_{kClosed};
     const std::function<void(int)>* body_ = nullptr;
 };
 
@@ -142,7 +151,8 @@ void fill_and_send(int64_t n, int threads, const Range& fill, const Range& send)
             filled[size_t(k)].store(true, std::memory_order_release);
             if (number == 0) send_filled();
         }
-        while (number == 0 && sent < pieces) send_filled();
+        // A thread that holds a piece may be waiting for this processor.
+        for (; number == 0 && sent < pieces; send_filled()) std::this_thread::yield();
     });
     guard.rethrow();
 }
