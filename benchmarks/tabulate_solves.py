@@ -10,8 +10,8 @@ WAYS = ("cpu", "gpu sparse", "gpu dense")
 
 
 def gpu_solves() -> str:
-    """Tell of the thesis's sets, of PyTorch, of the whole command."""
-    return thesis() + torch() + streamed() + end_to_end()
+    """Tell of the thesis's sets, of PyTorch, of the whole command, of losses in Python."""
+    return thesis() + torch() + streamed() + end_to_end() + own_losses()
 
 
 def thesis() -> str:
@@ -162,4 +162,35 @@ def end_to_end() -> str:
         f"end, and of its parts; objectives {results['text']['objective']:.6f} and "
         f"{results['liblinear']['objective']:.6f} (LIBLINEAR), by one function.\n"
         + table(["command", "whole", "load", "train", "write"], rows)
+    )
+
+
+def own_losses() -> str:
+    """Tell what a loss in Python costs on a GPU."""
+    results = load("own_loss_gpu")
+    names = {
+        "compiled": "compiled",
+        "torch": "PyTorch",
+        "cupy": "CuPy, fused",
+        "jax": "JAX, compiled",
+        "numpy": "NumPy, on the host",
+    }
+    rows = [
+        [
+            names[row["arrays"]],
+            f"{1e3 * row['seconds']:.1f}",
+            f"{1e3 * row['products']:.1f}",
+            str(row["iterations"]),
+            str(row["calls"]) if row["calls"] else "",
+            f"{row['objective']:.7f}",
+            f"{row['gap']:.1e}",
+        ]
+        for row in results["rows"]
+    ]
+    m, d = results["shape"]
+    return (
+        heading("A loss in Python on a GPU", results)
+        + f"\n{results['gpu']}. The logistic loss on {m} x {d} dense float32 numbers, lam "
+        f"{results['lam']:g}, to a relative gap of {results['tol']:g}; milliseconds of a solve on a resident "
+        "matrix.\n" + table(["the function", "ms", "of them products", "passes", "calls", "J", "gap"], rows)
     )
