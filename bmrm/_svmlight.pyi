@@ -1,6 +1,6 @@
 """Types of the compiled SVMlight reader."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -84,6 +84,19 @@ def read_entries(
     """Fill the arrays from the Matrix Market entries ``text[start:length]``, as many as they are long.
 
     Returns -1, or the offset of the first token that is wrong, ``length`` where entries are missing.
+    """
+
+def take_rows(
+    indptr: NDArray[np.int64],
+    columns: NDArray[Any],
+    values: NDArray[Any] | None,
+    rows: NDArray[np.int64],
+    *,
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any] | None]:
+    """Copy rows of a CSR matrix, each with its columns ascending; return row pointers, columns and values.
+
+    Columns are int32 or int64, values float32 or float64; all arrays are C-contiguous, and rows in range.
     """
 
 def has_zero_index(text: Bytes, length: int, *, threads: int, block_bytes: int) -> bool:

@@ -5,9 +5,10 @@ risk of the others exactly what it would be without them.
 
 Where X is narrow and the penalty plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
 of all folds and all lam share their cuts (``folds.py``).  Elsewhere, for losses of several margins a row, and
-where a solve ends in a few Newton steps, each fold has cuts of its own that serve all lam, and starts from
-another fold's weights: with many features the folds' solutions lie far apart, a cut near one says little of
-another, and the entries of its Gram matrix cost more than the pass that it might save.
+where a solve ends in a few Newton steps, each fold has cuts of its own that serve all lam: with many features
+the folds' solutions lie far apart, a cut near one says little of another, and the entries of its Gram matrix
+cost more than the pass that it might save.  There the folds are solved in step, so that their products are
+products with several columns (``lockstep.py``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from __future__ import annotations
 import copy
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.folds import FoldBundle, Folds, FoldSteps, Remembering, RowsByFold, by_fold, deal, fold_objective
 from bmrm.io.model import Model
 from bmrm.labels import encode
+from bmrm.lockstep import Lockstep
 from bmrm.losses import Loss
 from bmrm.newton import newton_pays
 from bmrm.objective import Iterate, Objective
@@ -44,6 +46,9 @@ Vector = npt.NDArray[np.float64]
 
 KEPT = 300
 """Cuts a fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
+
+AT_ONCE = 8
+"""Folds solved in step: as many columns as a product takes from one line of the cache."""
 
 _SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads", "gpu_mem"}
 _SET_HERE |= {"warm_start", "verbose", "loss_params"}
@@ -206,9 +211,9 @@ class FoldProblem:
         )
         scored = np.empty_like(values)
         results = []
-        for fold in range(self.folds.number):
+        solved = self._solve(lam, range(self.folds.number))
+        for fold, (result, margins) in enumerate(solved):
             rows = self.folds.rows(fold)
-            result, margins = self.solve(lam, fold)
             values[rows] = margins[rows]
             scored[rows] = metrics.scored(Model.from_result(result), values[rows])
             results.append(result)
@@ -227,22 +232,25 @@ class FoldProblem:
 
     def solve(self, lam: float, fold: int) -> tuple[Result, Vector]:
         """Solve with a fold held out, or none where it is their number; return also all rows' margins."""
-        if self.options["C"] is not None:
-            lam = 1.0 / (self.options["C"] * float(self._rest(fold).sum()))
-        left = max(self._deadline - time.perf_counter(), 1e-9)
-        result, margins = self._engine.solve(lam, fold, left)
-        if result.status == "interrupted":
-            raise KeyboardInterrupt
-        self._solves += 1
-        if self.progress is not None:
-            self.progress(FoldDone(self._solves, self._total, fold, result))
-        return result, margins
+        return next(self._solve(lam, [fold]))
 
-    def without(self, fold: int) -> Dataset:
-        """Return the data with a fold's weights set to 0; the matrix itself is shared."""
+    def _solve(self, lam: float, folds: Sequence[int]) -> Iterator[tuple[Result, Vector]]:
+        """Solve with each of the folds held out."""
+        given = self.options["C"]
+        wanted = {f: lam if given is None else 1.0 / (given * float(self._rest(f).sum())) for f in folds}
+        for fold, solved in self._engine.solve(wanted, lambda: self._deadline - time.perf_counter()):
+            if solved[0].status == "interrupted":
+                raise KeyboardInterrupt
+            self._solves += 1
+            if self.progress is not None:
+                self.progress(FoldDone(self._solves, self._total, fold, solved[0]))
+            yield solved
+
+    def without(self, fold: int, matrix: Any) -> Dataset:
+        """Return the data with a fold's weights set to 0, and a matrix that stands for theirs."""
         rest = copy.copy(self.data)
         if rest.device == "cpu":
-            rest.matrix = cast("Matrix", Remembering(rest.matrix))
+            rest.matrix = cast("Matrix", Remembering(matrix))
         if fold < self.folds.number:
             rest.weights = self._rest(fold)
         return rest
@@ -327,25 +335,46 @@ def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
     return {**_DEFAULTS, **options}
 
 
+Solved = tuple[Result, Vector]
+
+
 class _Engine(Protocol):
     """How the solves of a cross validation are done."""
 
-    def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
-        """Solve with a fold held out; return also all rows' margins, intercept included."""
+    def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
+        """Solve with each of some folds held out, for its lam, within the seconds that are left.
+
+        What it gives of a fold is the result, and all rows' margins, intercept included.
+        """
 
 
 class _Apart:
-    """Each fold on its own: its cuts serve all its lam; its first start is another fold's answer."""
+    """Each fold with cuts of its own, which serve all its lam; on the CPU all folds in step."""
 
     def __init__(self, problem: FoldProblem) -> None:
         self._problem = problem
         self._parts: dict[int, Dataset] = {}
         self._last: dict[int, Result] = {}
+        data, folds = problem.data, problem.folds.number
+        self._steps = Lockstep[Solved](data.matrix, folds, AT_ONCE) if data.device == "cpu" else None
 
-    def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
+    def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
+        if self._steps is None or len(lams) == 1:
+            for fold, lam in lams.items():
+                yield fold, self._solve(lam, fold, max(left(), 1e-9))
+            return
+        for first in range(0, len(lams), AT_ONCE):
+            some, seconds = list(lams.items())[first : first + AT_ONCE], max(left(), 1e-9)
+            tasks = {fold: partial(self._solve, lam, fold, seconds) for fold, lam in some}
+            yield from self._steps.run(tasks).items()
+
+    def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
         problem = self._problem
         if fold not in self._parts:
-            self._parts[fold] = problem.without(fold)
+            matrix: Any = problem.data.matrix
+            if self._steps is not None and fold < problem.folds.number:
+                matrix = self._steps.seats[fold]
+            self._parts[fold] = problem.without(fold, matrix)
         warm = self._last.get(fold) or next(reversed(self._last.values()), None)
         options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
         result = solve(self._parts[fold], loss=problem.loss, **options)
@@ -373,7 +402,11 @@ class _Shared:
         self._last: dict[int, Iterate] = {}
         self._latest: tuple[Iterate | None, Iterate] | None = None
 
-    def solve(self, lam: float, fold: int, max_time: float) -> tuple[Result, Vector]:
+    def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
+        for fold, lam in lams.items():
+            yield fold, self._solve(lam, fold, max(left(), 1e-9))
+
+    def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
         problem, folds = self._problem, self._problem.folds
         objective, steps, scale = fold_objective(
             self._design,

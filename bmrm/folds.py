@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import _qp
 from bmrm.bundle import Bundle
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.inner_qp import maximise
@@ -256,6 +257,8 @@ class FoldBundle(Bundle):
     def __init__(self, n_features: int, folds: int, max_cuts: int | None = None, threads: int = 1) -> None:
         self._held_out, self._scale = folds, 1.0
         super().__init__(HostCuts(n_features, threads), folds, max_cuts, threads=threads)
+        self._allocate(self.max_cuts)  # all at once: what nobody writes to takes no memory
+        self._faces = [_qp.Face() for _ in range(folds + 1)]
 
     def hold_out(self, fold: int, scale: float) -> None:
         """Serve the risk of all rows but one fold's from now on; ``scale`` is c_f."""
@@ -287,6 +290,8 @@ class FoldBundle(Bundle):
             best.objective / scale,
             rel_tol,
             1e-15 * max(1.0, abs(best.objective)),
+            self.serials,
+            self._faces[self._held_out],
         )
         self._idle[:n] = np.where(self._mass() > 0.0, 0, self._idle[:n] + 1)
         w, least = self.store.minimise(reg, scale * self.alpha, best.w)

@@ -68,6 +68,18 @@ cdef extern from "svmlight/entries.h" namespace "svmlight" nogil:
         const char* text, int64_t start, int64_t length, const Entries& entries
     )
 
+cdef extern from "svmlight/rows.h" namespace "svmlight" nogil:
+    cdef struct RowSource:
+        const int64_t* indptr
+        const void* columns
+        const void* values
+        int column_bytes, value_bytes
+
+    cbool take_rows_of(
+        const RowSource& source, const int64_t* rows, int64_t count, const int64_t* indptr, void* columns,
+        void* values, int threads, Poll poll) except +
+
+
 cdef extern from "svmlight/mapped_file.h" namespace "svmlight" nogil:
     cdef cppclass CMappedFile "svmlight::MappedFile":
         CMappedFile(int descriptor, size_t size) except +
@@ -294,6 +306,30 @@ def read_entries(
     with nogil:
         fault = c_read_entries(<const char*>&text[0], start, length, entries)
     return fault
+
+
+def take_rows(const int64_t[::1] indptr, columns, values, const int64_t[::1] rows, *, int threads):
+    """Copy rows of a CSR matrix, each with its columns ascending; see the stub for the arguments."""
+    lengths = np.diff(indptr)[rows]
+    to_indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    total = int(lengths.sum())
+    to_columns = np.empty(total, columns.dtype)
+    to_values = None if values is None else np.empty(total, values.dtype)
+    cdef const int64_t[::1] starts = to_indptr
+    cdef RowSource source
+    source.indptr, source.columns, source.column_bytes = &indptr[0], address(columns), columns.dtype.itemsize
+    source.values = NULL if values is None else address(values)
+    source.value_bytes = 0 if values is None else values.dtype.itemsize
+    cdef void* columns_there = address(to_columns)
+    cdef void* values_there = NULL if values is None else address(to_values)
+    cdef const int64_t* which = &rows[0] if rows.shape[0] else NULL
+    cdef int64_t count = rows.shape[0]
+    cdef cbool complete
+    with nogil:
+        complete = take_rows_of(source, which, count, &starts[0], columns_there, values_there, threads, poll)
+    if not complete:
+        raise_pending()
+    return to_indptr, to_columns, to_values
 
 
 def has_zero_index(const unsigned char[::1] text, Py_ssize_t length, *, int threads, size_t block_bytes):

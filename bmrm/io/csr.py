@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm import _svmlight
 from bmrm.errors import DataError
 
 INT32_MAX = np.iinfo(np.int32).max
@@ -59,11 +61,8 @@ class Csr(NamedTuple):
         >>> X.take(np.array([1, 0])).indices
         array([1, 0, 2], dtype=int32)
         """
-        lengths = np.diff(self.indptr)[rows]
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        data = None if self.data is None else self.data[entries]
-        return Csr(indptr, self.indices[entries], data, (len(rows), self.shape[1]))
+        numbers = np.arange(self.shape[0])[rows]
+        return Csr(*_sorted_rows(self.indptr, self.indices, self.data, numbers), (len(rows), self.shape[1]))
 
     def to_scipy(self, dtype: DTypeLike | None = None) -> Any:
         """Return a `scipy.sparse.csr_matrix` that shares what it can.
@@ -133,6 +132,18 @@ def check_layout(
         raise DataError(f"found the column {_outside(indices, columns)}, expected 0 to {columns - 1}")
 
 
+def _sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
+    """Copy rows, each with its columns ascending; return row pointers, columns and values."""
+    columns = np.ascontiguousarray(indices, np.int32 if indices.dtype == np.int32 else np.int64)
+    return _svmlight.take_rows(
+        np.ascontiguousarray(indptr, np.int64),
+        columns,
+        None if values is None else np.ascontiguousarray(values),
+        rows.astype(np.int64),
+        threads=len(os.sched_getaffinity(0)),
+    )
+
+
 def check_finite(values: NDArray[Any]) -> None:
     """Raise `DataError` for a NaN or an infinity."""
     finite = np.isfinite(values)
@@ -169,13 +180,18 @@ def canonical(
     ordered[1:-1] = indices[1:] > indices[:-1]
     ordered[indptr] = True
     if not ordered.all():
-        from scipy.sparse import csr_matrix
-
-        X = csr_matrix((values.copy(), indices.copy(), indptr.copy()), shape=shape)
-        X.sum_duplicates()
-        if X.nnz < len(indices) and not sum_duplicates:
+        everything = np.arange(len(indptr) - 1)
+        indptr, indices, values = _sorted_rows(indptr, indices, values, everything)
+        ordered[1:-1] = indices[1:] > indices[:-1]
+        ordered[indptr] = True
+        if not (ordered.all() or sum_duplicates):
             raise DataError('found an entry twice, expected each once (duplicates="sum" would add them up)')
-        indptr, indices, values = X.indptr, X.indices, X.data
+        if not ordered.all():
+            from scipy.sparse import csr_matrix
+
+            X = csr_matrix((values, indices, indptr), shape=shape)
+            X.sum_duplicates()
+            indptr, indices, values = X.indptr, X.indices, X.data
     check_finite(values)
     return Csr(
         np.ascontiguousarray(indptr, np.int64),

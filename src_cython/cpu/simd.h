@@ -33,6 +33,9 @@ constexpr i64 kStreamAhead = 8192;
 /// looks ahead by itself (128 to 512 entries do about as well on Zen 5, 32 do nothing).
 constexpr i64 kFetchAhead = 256;
 
+/// The same for rows of sums, of which one is a line of the cache or more.
+constexpr i64 kSumsAhead = 32;
+
 /// Rows at most this long are summed eight at a time where they are of about the same length.
 constexpr i64 kShortRow = 32;
 

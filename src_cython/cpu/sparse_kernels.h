@@ -135,25 +135,23 @@ struct Sparse {
     BMRM_TARGET static void rows_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
                                       const double* R, bool add, double* out) {
         for (i64 i = begin; i < end; ++i) {
-            Pack<W> even, odd, row;  // two sums, for the latency of an addition
-            if (add)
-                even.read(out + i * W);
-            else
-                even.clear();
-            odd.clear();
+            // Several sums, for the latency of an addition, as far as there are registers.
+            constexpr int sums = W <= 8 ? 4 : 2;
+            Pack<W> sum[sums], row;
+            for (int n = 0; n < sums; ++n) sum[n].clear();
+            if (add) sum[0].read(out + i * W);
             i64 k = ptr[i];
-            for (; k + 2 <= ptr[i + 1]; k += 2) {
+            for (; k + sums <= ptr[i + 1]; k += sums)
+                for (int n = 0; n < sums; ++n) {
+                    row.read(R + idx[k + n] * i64{W});
+                    sum[n].add_product(scaled(val, k + n, 1.0), row);
+                }
+            for (; k < ptr[i + 1]; ++k) {
                 row.read(R + idx[k] * i64{W});
-                even.add_product(scaled(val, k, 1.0), row);
-                row.read(R + idx[k + 1] * i64{W});
-                odd.add_product(scaled(val, k + 1, 1.0), row);
+                sum[0].add_product(scaled(val, k, 1.0), row);
             }
-            if (k < ptr[i + 1]) {
-                row.read(R + idx[k] * i64{W});
-                even.add_product(scaled(val, k, 1.0), row);
-            }
-            even.add(odd);
-            even.write(out + i * W);
+            for (int n = 1; n < sums; ++n) sum[0].add(sum[n]);
+            sum[0].write(out + i * W);
         }
     }
 
@@ -167,6 +165,7 @@ struct Sparse {
             row.read(R + (i - begin) * W);
             for (i64 k = ptr[i]; k < ptr[i + 1]; ++k) {
                 double* to = acc + idx[k] * i64{W};
+                if constexpr (W >= 8) __builtin_prefetch(acc + idx[k + kSumsAhead] * i64{W}, 1);
                 sum.read(to);
                 sum.add_product(scaled(val, k, 1.0), row);
                 sum.write(to);

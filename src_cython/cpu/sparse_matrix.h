@@ -89,7 +89,10 @@ class SparseMatrix final : public Matrix {
     }
 
     void rmatmat(const double* R, i64 K, double* out) override {
-        if (policy_ == TransposePolicy::never) return scatter_columns(R, K, out);
+        if (!keeps_transpose(policy_, m_, d_, nnz_)) {
+            const i64 all[2] = {0, m_};
+            return scatter_columns(R, K, all, 1, out);
+        }
         build_transpose();
         int threads = threads_for(nnz_ * K, threads_);
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
@@ -108,27 +111,7 @@ class SparseMatrix final : public Matrix {
 
     void rmatmat_blocks(const double* R, i64 K, const i64* starts, i64 blocks, double* out) override {
         if (blocks == 1 && starts[0] == 0 && starts[1] == m_) return rmatmat(R, K, out);
-        std::vector<Group> groups = cut_groups(starts, blocks);
-        i64 count = static_cast<i64>(groups.size());
-        int threads = threads_for(nnz_ * K + count * d_ * K, threads_);
-        const auto& kernels = SparseKernels<I, V>::get();
-        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
-            i64 size = d_ * ld;
-            bool direct = count == blocks;
-            Buffer<double> partial(count * size), total(direct ? 0 : blocks * size);
-            for_each_task(count, threads, [&](i64 g) {
-                double in[kPaddedRows * kWidth[kWidths - 1]], *acc = partial.get() + g * size;
-                std::fill_n(acc, size, 0.0);
-                Range rows = groups[g].rows;
-                for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
-                    i64 n = std::min(kPaddedRows, rows.end - i);
-                    copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in);
-                    kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, i + n, in, acc);
-                }
-            });
-            if (!direct) add_groups(groups, partial.get(), size, blocks, threads, total.get());
-            copy_rows(direct ? partial.get() : total.get(), ld, blocks * d_, columns, K, 0, out + first);
-        });
+        scatter_columns(R, K, starts, blocks, out);
     }
 
     void weighted_gram(const double* s, double* out) const override {
@@ -202,8 +185,8 @@ class SparseMatrix final : public Matrix {
     }
 
     /// The parts of the blocks that get sums of their own.
-    std::vector<Group> cut_groups(const i64* starts, i64 blocks) const {
-        i64 wanted = std::clamp<i64>(std::min(nnz_ / (kEntriesPerSum * d_ + 1), nnz_ / kSmallestGroup), 1,
+    std::vector<Group> cut_groups(const i64* starts, i64 blocks, i64 entries_per_sum) const {
+        i64 wanted = std::clamp<i64>(std::min(nnz_ / (entries_per_sum * d_ + 1), nnz_ / kSmallestGroup), 1,
                                      kMostGroups);
         std::vector<Group> groups;
         for (i64 b = 0; b < blocks; ++b)
@@ -214,7 +197,7 @@ class SparseMatrix final : public Matrix {
     }
 
     void scatter(const double* r, const i64* starts, i64 blocks, double* out) {
-        std::vector<Group> groups = cut_groups(starts, blocks);
+        std::vector<Group> groups = cut_groups(starts, blocks, kEntriesPerSum);
         int threads = threads_for(nnz_ + blocks * d_, threads_);
         // Strips change no sum, so this choice may look at the number of threads: one sum on one thread is
         // fastest by whole rows.
@@ -241,14 +224,29 @@ class SparseMatrix final : public Matrix {
         return *strips_;
     }
 
-    void scatter_columns(const double* R, i64 K, double* out) {
-        const i64 all[2] = {0, m_};
-        Buffer<double> column(m_), sums(d_);
-        for (i64 c = 0; c < K; ++c) {
-            for (i64 i = 0; i < m_; ++i) column[i] = R[i * K + c];
-            scatter(column.get(), all, 1, sums.get());
-            for (i64 j = 0; j < d_; ++j) out[j * K + c] = sums[j];
-        }
+    void scatter_columns(const double* R, i64 K, const i64* starts, i64 blocks, double* out) {
+        // Sums of several columns are long: fewer of them stay closer to the processor.
+        std::vector<Group> groups = cut_groups(starts, blocks, 2 * kEntriesPerSum);
+        i64 count = static_cast<i64>(groups.size());
+        int threads = threads_for(nnz_ * K + count * d_ * K, threads_);
+        const auto& kernels = SparseKernels<I, V>::get();
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
+            i64 size = d_ * ld;
+            bool direct = count == blocks;
+            Buffer<double> partial(count * size), total(direct ? 0 : blocks * size);
+            for_each_task(count, threads, [&](i64 g) {
+                double in[kPaddedRows * kWidth[kWidths - 1]], *acc = partial.get() + g * size;
+                std::fill_n(acc, size, 0.0);
+                Range rows = groups[g].rows;
+                for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
+                    i64 n = std::min(kPaddedRows, rows.end - i);
+                    copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in);
+                    kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, i + n, in, acc);
+                }
+            });
+            if (!direct) add_groups(groups, partial.get(), size, blocks, threads, total.get());
+            copy_rows(direct ? partial.get() : total.get(), ld, blocks * d_, columns, K, 0, out + first);
+        });
     }
 
     i64 m_, d_, nnz_;

@@ -1,0 +1,173 @@
+"""Solves in step, so that products of all with one matrix become one product with several columns.
+
+A product with five columns reads X once and takes about as long as one with a single column, where memory is
+what limits it.  So the solves of a cross validation that do not share their cuts run side by side: each goes
+on until it asks for a product, and when all of them wait, their columns are multiplied together.
+
+A solve is a plain call of `bmrm.solve` on a thread of its own, but only one thread at a time is let run: that
+between two products is short beside them, has threads of its own below, and stays the same bit for bit from
+run to run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.resident import Matrix
+
+Vector = NDArray[np.float64]
+Found = TypeVar("Found")
+
+
+class _Product(NamedTuple):
+    """What a solve waits for: ``out = X v``, or X' v."""
+
+    transposed: bool
+    vector: Vector
+    out: Vector
+
+
+class Seat:
+    """A resident matrix as one of the solves sees it.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    """
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self.sit_down()
+        self.done = True
+
+    def sit_down(self) -> None:
+        """Get ready for a new task."""
+        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+        self.wanted: _Product | None = None
+        self.done = self.stopped = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matrix, name)
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """``out = X w``."""
+        return self._wait(False, w, np.empty(self._matrix.shape[0]) if out is None else out)
+
+    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> Vector:
+        """``out[p] = X_p' r_p`` for each block of rows."""
+        if len(starts) > 2:
+            return np.asarray(self._matrix.rmatvec_blocks(r, starts, out))
+        return self._wait(True, r, out)
+
+    def _wait(self, transposed: bool, vector: Vector, out: Vector) -> Vector:
+        if self.done:  # nobody else runs
+            _multiply(self._matrix, [_Product(transposed, vector, out)])
+            return out
+        self.wanted = _Product(transposed, vector, out)
+        self._stands.release()
+        self._go.acquire()
+        if self.stopped:
+            raise KeyboardInterrupt
+        return out
+
+    def begin(self) -> None:
+        """Wait for the first turn."""
+        self._go.acquire()
+
+    def end(self) -> None:
+        """Give the turn back for good."""
+        self.done = True
+        self._stands.release()
+
+    def turn(self) -> None:
+        """Let the solve go on until it wants a product, or ends."""
+        self.wanted = None
+        self._go.release()
+        self._stands.acquire()
+
+
+def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
+    """Do products of one kind at once."""
+    transposed, vector, out = wanted[0]
+    if len(wanted) > 1:
+        product = matrix.rmatmat if transposed else matrix.matmat
+        found = product(np.stack([p.vector for p in wanted], axis=1))
+        for k, p in enumerate(wanted):
+            p.out[...] = found[:, k]
+    elif transposed:
+        matrix.rmatvec(vector, out[0])
+    else:
+        matrix.matvec(vector, out)
+
+
+class Lockstep(Generic[Found]):
+    """Runs tasks in step, each on a seat of its own.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    seats : int
+    at_once : int
+        Most tasks of a run.
+    """
+
+    def __init__(self, matrix: Matrix, seats: int, at_once: int) -> None:
+        self._matrix = matrix
+        self.seats = [Seat(matrix) for _ in range(seats)]
+        self._pool = ThreadPoolExecutor(min(seats, at_once), "bmrm-fold")
+
+    def run(self, tasks: Mapping[int, Callable[[], Found]]) -> dict[int, Found]:
+        """Run tasks, each of which takes its products from the seat of its number; return what they return.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The tasks were stopped before they ended.
+        Exception
+            The first that a task raised.
+        """
+        seats = [self.seats[number] for number in tasks]
+        for seat in seats:
+            seat.sit_down()
+
+        def on(seat: Seat, task: Callable[[], Found]) -> Found:
+            seat.begin()
+            try:
+                return task()
+            finally:
+                seat.end()
+
+        running = [self._pool.submit(on, *pair) for pair in zip(seats, tasks.values(), strict=True)]
+        try:
+            while self._round(seats):
+                if any(f.done() and f.exception() is not None for f in running):
+                    break
+        finally:
+            # After a fault or an interrupt those that wait are stopped where they are.
+            for seat in seats:
+                seat.stopped = True
+            while any(not seat.done for seat in seats):
+                for seat in seats:
+                    if not seat.done:
+                        seat.turn()
+        faults = [f.exception() for f in running]
+        for fault in sorted(filter(None, faults), key=lambda e: isinstance(e, KeyboardInterrupt)):
+            raise fault
+        return {number: f.result() for number, f in zip(tasks, running, strict=True)}
+
+    def _round(self, seats: Sequence[Seat]) -> bool:
+        """Let each solve go on to its next product, and do these; False once all are done."""
+        for seat in seats:
+            if not seat.done:
+                seat.turn()
+        waiting = [seat.wanted for seat in seats if not seat.done and seat.wanted is not None]
+        for transposed in (False, True):
+            if wanted := [p for p in waiting if p.transposed == transposed]:
+                _multiply(self._matrix, wanted)
+        return bool(waiting)
