@@ -305,3 +305,24 @@ class OwnLoss:
         self, values: _Rows, slopes: _Rows | None, which: int, starts: npt.NDArray[np.int64], least: float
     ) -> _F64: ...
     def get(self, rows: _Rows) -> _F64: ...
+
+class Joint:
+    problem: Problem
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        kind: int,
+        rows: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        level: npt.NDArray[np.int64],
+        weight: _F64,
+        value: _F64,
+        anchor: _F64,
+        share: _F64,
+        k: int,
+        beta: float,
+    ) -> None: ...
+    def evaluate(
+        self, z: Vector, dz: Vector | None, t: float, b: float, *, keep: int = -1, move: bool = False
+    ) -> tuple[float, float, float, Vector | None]: ...

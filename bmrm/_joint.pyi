@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,8 @@ class JointRisk:
         beta: float = 1.0,
         threads: int = 1,
     ) -> None: ...
+    @property
+    def parts(self) -> dict[str, Any]: ...
     def evaluate(
         self,
         z: NDArray[np.float64],

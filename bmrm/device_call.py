@@ -16,10 +16,9 @@ from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
 from bmrm.device_arrays import Rows, importer, rows_of
 from bmrm.device_steps import DeviceCuts, DeviceSteps, Resident
-from bmrm.host_steps import Starts
-from bmrm.linesearch import search_ray
+from bmrm.host_steps import Starts, search_on_slopes
 from bmrm.losses import CallableLoss
-from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
+from bmrm.objective import Design, Planes, Searched
 from bmrm.regularizers import Slopes
 
 Vector = NDArray[np.float64]
@@ -76,14 +75,7 @@ class DeviceCallSteps(DeviceSteps):
         content: float,
     ) -> tuple[Resident, Searched]:
         """Minimise J along a line; return the direction too."""
-        dz = self.direction(z, end)
-
-        def slope(t: float) -> float:
-            return penalty.slope(t) + self.slope(z, dz, t, 0.0)[0]
-
-        step = search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
-        risk, moved = self.risk(z, dz, step, 0.0)
-        return dz, Searched(step, moved, risk)
+        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""

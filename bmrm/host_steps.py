@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.linesearch import search_ray
 from bmrm.losses.base import RowRisk
-from bmrm.objective import LONGEST_STEP, Design, Planes, Searched
+from bmrm.objective import LONGEST_STEP, Design, Margins, Planes, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
 
@@ -21,6 +21,20 @@ Starts = NDArray[np.int64]
 
 CUT_BYTES = 1 << 30
 """Bytes that cuts take where nobody says how many to keep."""
+
+
+def search_on_slopes(
+    steps: Steps, z: Margins, end: Margins, penalty: Slopes, first: float, accuracy: float, content: float
+) -> tuple[Margins, Searched]:
+    """Minimise J along a line from one slope of the risk at a time; see `Steps.search`."""
+    dz = steps.direction(z, end)
+
+    def slope(t: float) -> float:
+        return penalty.slope(t) + steps.slope(z, dz, t, 0.0)[0]
+
+    step = search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
+    risk, moved = steps.risk(z, dz, step, 0.0)
+    return dz, Searched(step, moved, risk)
 
 
 class HostSteps:
@@ -99,14 +113,7 @@ class HostSteps:
         content: float,
     ) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too."""
-        dz = self.direction(z, end)
-
-        def slope(t: float) -> float:
-            return penalty.slope(t) + self.rows.slope(z, dz, t, 0.0)[0]
-
-        step = search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
-        risk, moved = self.risk(z, dz, step, 0.0)
-        return dz, Searched(step, moved, risk)
+        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""

@@ -17,6 +17,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.model import Model
+from bmrm.joint_steps import JointSteps
 from bmrm.labels import encode
 from bmrm.losses import Loss, Structured
 from bmrm.newton import newton_begins
@@ -360,7 +361,10 @@ class LocalParts:
 
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
         """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
-        return loss.thresholds(margins, labels, self.data.weights)
+        if loss.task != "ordinal":
+            return None
+        here = margins if isinstance(margins, np.ndarray) else margins.get()
+        return loss.thresholds(here, labels, self.data.weights)
 
     def spread(self, design: Design) -> Design:
         """Leave the design as it is."""
@@ -380,6 +384,8 @@ class LocalParts:
             device: DeviceSteps
             if isinstance(loss, losses.CallableLoss):
                 device = DeviceCallSteps.bind_call(data, design, loss, *given)
+            elif isinstance(loss, losses.JointLoss):
+                device = JointSteps.of(data, design, loss, *given)
             else:
                 assert isinstance(loss, losses.ScalarLoss)
                 device = DeviceSteps.bind(data, design, loss, *given, at.blocks)
@@ -560,9 +566,10 @@ def _on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     """Whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
     if not hasattr(data.matrix, "problem") or not isinstance(reg, regularizers.L2):
         return False
+    alone = isinstance(data, Dataset) and data.group is None
     if isinstance(loss, losses.CallableLoss):
-        return loss.arrays != "numpy" and isinstance(data, Dataset) and data.group is None
-    return isinstance(loss, losses.ScalarLoss)
+        return loss.arrays != "numpy" and alone
+    return isinstance(loss, losses.ScalarLoss) or (isinstance(loss, losses.JointLoss) and alone)
 
 
 def _prior(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]) -> Any:

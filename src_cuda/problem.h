@@ -1,4 +1,5 @@
-// What a loss that the caller evaluates (own_loss.cu) uses of a problem (training.cu).
+// What a loss that the caller evaluates (own_loss.cu) and joint risks (joint.cu) use of a problem
+// (training.cu).
 #pragma once
 #include "kernels/risk.cuh"
 #include "matrix.h"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from blackbox cimport *
 from board cimport Board as CBoard
+from joint cimport *
 from own_loss cimport *
 from ranks cimport *
 from training cimport *
@@ -948,3 +949,4 @@ cdef class Matrix:
 include "cuda/ranks.pxi"
 include "cuda/training.pxi"
 include "cuda/own_loss.pxi"
+include "cuda/joint.pxi"

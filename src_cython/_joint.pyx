@@ -115,6 +115,22 @@ cdef class JointRisk:
             raise ValueError("a row or a level is out of range")
         self.needed = np.max(rows) + 1
 
+    @property
+    def parts(self):
+        """What it was made of, as `bmrm._cuda.Joint` takes it: a dictionary."""
+        return {
+            "kind": self.kind,
+            "rows": np.asarray(self.rows),
+            "starts": np.asarray(self.starts),
+            "level": np.asarray(self.level),
+            "weight": np.asarray(self.weight),
+            "value": np.asarray(self.value),
+            "anchor": np.asarray(self.anchor),
+            "share": np.asarray(self.share),
+            "k": self.k,
+            "beta": self.beta,
+        }
+
     cdef Problem problem(self) noexcept:
         cdef Problem p
         p.rows, p.starts, p.groups = &self.rows[0], &self.starts[0], self.share.shape[0]

@@ -40,18 +40,6 @@ def assert_same(here, there, resolution=0.0):
     assert there.status == here.status == "converged"
 
 
-@pytest.mark.parametrize("loss", ["roc_area", "f_beta", "pairwise", "ndcg", "ordinal"])
-def test_losses_of_many_margins_use_the_products_alone(loss):
-    A, y = problem("hinge" if losses.get(loss).task == "binary" else "squared")
-    if loss in ("pairwise", "ndcg", "ordinal"):
-        y = np.digitize(y, [-2.0, 0.0, 2.0]).astype(float)
-    options = {"lam": 1e-2, "tol": 1e-5, "groups": np.arange(len(y)) // 20}
-    here = bmrm.solve(A, y, loss, device="cpu", **options)
-    there = bmrm.solve(A, y, loss, device="cuda", **options)
-    assert there.device.startswith("cuda")
-    assert_same(here, there)
-
-
 @pytest.mark.parametrize(("loss", "params"), LOSSES)
 @pytest.mark.parametrize("dense", [False, True])
 def test_every_loss(loss, params, dense):

@@ -57,7 +57,7 @@ class RocArea(JointLoss):
         LINE_SEARCH,
         True,
         GATHERED,
-        "products",
+        "all of a pass",
     )
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
@@ -95,7 +95,7 @@ class _ContingencyLoss(JointLoss):
 
 def _about(measure: str, labellings: str) -> About:
     formula = f"max over labellings y'{labellings} of 1 - {measure} - sum_(y'_i != y_i) y_i u_i / m"
-    return About(formula, _JOACHIMS, "O(m log m)", LINE_SEARCH, False, GATHERED, "products")
+    return About(formula, _JOACHIMS, "O(m log m)", LINE_SEARCH, False, GATHERED, "all of a pass")
 
 
 class FBeta(_ContingencyLoss):

@@ -41,7 +41,7 @@ class Ordinal(JointLoss):
         LINE_SEARCH,
         True,
         GATHERED,
-        "products",
+        "all of a pass",
     )
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:

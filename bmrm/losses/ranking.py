@@ -95,7 +95,7 @@ class RankingLoss(JointLoss):
 
 
 def _about(formula: str, reference: str, complexity: str = "O(m log m)") -> About:
-    return About(formula, reference, complexity, LINE_SEARCH, True, BY_GROUP, "products")
+    return About(formula, reference, complexity, LINE_SEARCH, True, BY_GROUP, "all of a pass")
 
 
 class Pairwise(RankingLoss):

@@ -10,38 +10,9 @@
 
 #include "problem.h"
 #include "sort.h"
+#include "table.h"
 
 namespace bmrm {
-
-enum class Measure { kFBeta, kPrecision, kRecall, kBreakEven };
-
-/// Delta, and the numbers b allowed with a positives labelled right.
-struct Table {
-    Measure measure;
-    int64_t positives, negatives, k;
-    double beta;
-
-    double loss(int64_t a, int64_t b) const {
-        switch (measure) {
-            case Measure::kFBeta: {
-                const double square = beta * beta, hits = (1.0 + square) * double(a);
-                return 1.0 - hits / (double(a + b) + square * double(positives));
-            }
-            case Measure::kPrecision:
-                return 1.0 - double(a) / double(a + b);
-            default:
-                return 1.0 - double(a) / double(positives);
-        }
-    }
-    int64_t least(int64_t a) const {
-        if (measure == Measure::kPrecision) return std::max<int64_t>(0, k - a);
-        return measure == Measure::kBreakEven ? positives - a : 0;
-    }
-    int64_t most(int64_t a) const {
-        if (measure == Measure::kRecall) return std::min(negatives, k - a);
-        return measure == Measure::kBreakEven ? std::min(positives - a, negatives) : negatives;
-    }
-};
 
 /// The smallest b in [low, high] that is `high` or does not pay, where those that pay come first: by steps
 /// that double from a guess, then bisection.
