@@ -2,11 +2,14 @@
 
 import gzip
 import io
+import itertools
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bmrm.errors import DataError
 from bmrm.io import Csr, read_data
@@ -250,3 +253,25 @@ def test_format_asked_for(tmp_path):
     assert read_data(path, format="svmlight").X.shape == (1, 1)
     with pytest.raises(DataError):
         read_data(path, format="npy")
+
+
+@given(seed=st.integers(0, 10**6), values=st.sampled_from([np.float32, np.float64, None]))
+@settings(max_examples=40, deadline=None)
+def test_rows_are_sorted_and_taken_in_any_order(seed, values):
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(1, 40), rng.integers(1, 30)
+    dense = rng.integers(-3, 4, (rows, columns)) * (rng.random((rows, columns)) < 0.4)
+    dense = (dense != 0) if values is None else dense
+    X = sp.csr_matrix(dense.astype(np.float64 if values is None else values))
+    for i, j in itertools.pairwise(X.indptr):  # columns in no order
+        shuffled = i + rng.permutation(j - i)
+        X.indices[i:j], X.data[i:j] = X.indices[shuffled], X.data[shuffled]
+    X.has_sorted_indices = False
+    found = Csr.from_scipy(X)
+    order = rng.integers(0, rows, 2 * rows)
+    for taken, expected in ((found, dense), (found.take(order), dense[order])):
+        np.testing.assert_array_equal(taken.to_scipy().toarray(), expected)
+        steps = np.diff(taken.indices) > 0
+        steps[taken.indptr[1:-1][(taken.indptr[1:-1] > 0) & (taken.indptr[1:-1] < taken.nnz)] - 1] = True
+        assert steps.all()
+    assert found.take(np.array([], np.intp)).shape == (0, columns)
