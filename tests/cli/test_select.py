@@ -9,6 +9,7 @@ import pytest
 from commands import two_classes, write_svmlight
 
 import bmrm
+from bmrm import crossval
 from bmrm.calibration import Isotonic, Platt
 from bmrm.io.model import Model
 
@@ -182,10 +183,11 @@ def test_a_limit_is_code_4(data, bmrm_train):
     assert Model.load("model").certificate.status == "max_iter"
 
 
+@pytest.mark.parametrize("shares", [True, False], ids=["shared cuts", "in step"])
 @pytest.mark.parametrize("when", ["first", "middle", "last"])
-def test_an_interrupt_leaves_nothing(when, data, folder, bmrm_train, monkeypatch):
-    solve = bmrm.crossval.FoldProblem.solve
-    calls = []
+def test_an_interrupt_leaves_nothing(shares, when, data, folder, bmrm_train, monkeypatch):
+    engine = crossval._Shared if shares else crossval._Apart
+    solve, calls = engine._solve, []
 
     def interrupted(self, *words):
         calls.append(words)
@@ -193,8 +195,10 @@ def test_an_interrupt_leaves_nothing(when, data, folder, bmrm_train, monkeypatch
             signal.raise_signal(signal.SIGINT)
         return solve(self, *words)
 
-    monkeypatch.setattr("bmrm.crossval.FoldProblem.solve", interrupted)
+    monkeypatch.setattr(engine, "_solve", interrupted)
+    monkeypatch.setattr("bmrm.crossval.FoldProblem._may_share", lambda self: shares)
     outcome = bmrm_train("-C", "--lambdas", GRID, data, "model")
+    assert len(calls) >= {"first": 1, "middle": 7, "last": 21}[when]
     assert outcome == (130, "", "bmrm-train: interrupted, nothing written\n")
     assert os.listdir(folder) == ["train.txt"]
 
