@@ -1,14 +1,13 @@
 """A solve on 1, 2, … ranks of one core each: seconds by part, bytes and messages against the cost model.
 
-    python benchmarks/scaling.py TEXT [--ranks 1,2] [--repeats 7] [--first] [--out FILE]
+    python benchmarks/scaling.py TEXT [--ranks 1,2] [--repeats 7] [--out FILE]
 
 TEXT is that of textdata.py. Every run is `mpiexec -n R`, one thread a rank, hinge at lam 1e-5 to a relative
 gap of 1e-3; the figure is the median of the seconds that the slowest rank took for the solve, the data being
 resident. Numbers of ranks take turns, since what else goes on in a machine's host changes from minute to
-minute; `--first` asks Linux to put them before the processes of other sessions. As a control, the ranks then
-make as many iterations at the same time on their own rows each, as processes that share nothing: what the
-machine's cores and memory allow. Bytes and exchanges are counted as they are made, and held against
-docs/scaling.md's model.
+minute. As a control, the ranks then make as many iterations at the same time on their own rows each, as
+processes that share nothing: what the machine's cores and memory allow. Bytes and exchanges are counted as
+they are made, and held against docs/scaling.md's model.
 """
 
 from __future__ import annotations
@@ -58,15 +57,12 @@ def counted(group: Any) -> dict[str, dict[str, int]]:
     return counts
 
 
-def work(text: str, out: str, *, first: bool) -> None:
+def work(text: str, out: str) -> None:
     """Solve on this rank and, on the first, write what it took."""
     from mpi4py import MPI
 
     import bmrm
     from bmrm.distributed import Group, Shard, read_rows
-
-    if first:
-        Path("/proc/self/autogroup").write_text("-19")
 
     group = Group(MPI.COMM_WORLD)
     rows = read_rows(text, group, threads=1)
@@ -113,12 +109,11 @@ def main() -> None:
     parser.add_argument("text")
     parser.add_argument("--ranks", default="1,2")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--first", action="store_true", help="before other sessions (as root)")
     parser.add_argument("--out", default=report.RESULTS / "scaling.json")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.text, options.worker, first=options.first)
+        work(options.text, options.worker)
         return
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
     counts = [int(ranks) for ranks in options.ranks.split(",")]
@@ -128,7 +123,6 @@ def main() -> None:
             found = str(Path(folder) / "found.json")
             mpiexec = str(Path(sys.executable).with_name("mpiexec"))
             program = [sys.executable, __file__, options.text, "--worker", found]
-            program += ["--first"] * options.first
             subprocess.run([mpiexec, "-n", str(ranks), *program], env=environ, check=True)
             everything[ranks].append(json.loads(Path(found).read_text()))
     rows = []
