@@ -356,7 +356,7 @@ class _Apart:
         self._parts: dict[int, Dataset] = {}
         self._last: dict[int, Result] = {}
         data, folds = problem.data, problem.folds.number
-        self._steps = Lockstep[Solved](data.matrix, folds, AT_ONCE) if data.device == "cpu" else None
+        self._steps = Lockstep[Solved](data.matrix, folds) if data.device == "cpu" else None
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         if self._steps is None or len(lams) == 1:

@@ -69,9 +69,10 @@ class Seat:
         if self.done:  # nobody else runs
             _multiply(self._matrix, [_Product(transposed, vector, out)])
             return out
-        self.wanted = _Product(transposed, vector, out)
-        self._stands.release()
-        self._go.acquire()
+        if not self.stopped:
+            self.wanted = _Product(transposed, vector, out)
+            self._stands.release()
+            self._go.acquire()
         if self.stopped:
             raise KeyboardInterrupt
         return out
@@ -90,6 +91,11 @@ class Seat:
         self.wanted = None
         self._go.release()
         self._stands.acquire()
+
+    def stop(self) -> None:
+        """Let a solve that has not ended do so, with a KeyboardInterrupt from the product that it wants."""
+        self.stopped = True
+        self._go.release()
 
 
 def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
@@ -113,14 +119,11 @@ class Lockstep(Generic[Found]):
     ----------
     matrix : Matrix
     seats : int
-    at_once : int
-        Most tasks of a run.
     """
 
-    def __init__(self, matrix: Matrix, seats: int, at_once: int) -> None:
+    def __init__(self, matrix: Matrix, seats: int) -> None:
         self._matrix = matrix
         self.seats = [Seat(matrix) for _ in range(seats)]
-        self._pool = ThreadPoolExecutor(min(seats, at_once), "bmrm-fold")
 
     def run(self, tasks: Mapping[int, Callable[[], Found]]) -> dict[int, Found]:
         """Run tasks, each of which takes its products from the seat of its number; return what they return.
@@ -143,19 +146,17 @@ class Lockstep(Generic[Found]):
             finally:
                 seat.end()
 
-        running = [self._pool.submit(on, *pair) for pair in zip(seats, tasks.values(), strict=True)]
-        try:
-            while self._round(seats):
-                if any(f.done() and f.exception() is not None for f in running):
-                    break
-        finally:
-            # After a fault or an interrupt those that wait are stopped where they are.
-            for seat in seats:
-                seat.stopped = True
-            while any(not seat.done for seat in seats):
+        # The threads end with the run: whoever leaves some to the end of the process has it wait for them.
+        with ThreadPoolExecutor(len(tasks), "bmrm-fold") as pool:
+            running = [pool.submit(on, *pair) for pair in zip(seats, tasks.values(), strict=True)]
+            try:
+                while self._round(seats):
+                    if any(f.done() and f.exception() is not None for f in running):
+                        break
+            finally:
+                # After a fault or an interrupt those that wait are stopped where they are.
                 for seat in seats:
-                    if not seat.done:
-                        seat.turn()
+                    seat.stop()
         faults = [f.exception() for f in running]
         for fault in sorted(filter(None, faults), key=lambda e: isinstance(e, KeyboardInterrupt)):
             raise fault

@@ -35,7 +35,7 @@ class Counting:
 
 def together(seats=3):
     matrix = Counting(np.arange(12.0).reshape(4, 3))
-    return matrix, Lockstep(matrix, seats, seats)
+    return matrix, Lockstep(matrix, seats)
 
 
 def test_products_of_one_kind_are_done_together():
@@ -81,6 +81,24 @@ def test_a_fault_ends_all():
     assert steps.run({0: lambda: 7}) == {0: 7}
 
 
+def test_whoever_goes_on_after_a_stop_gets_no_product():
+    _, steps = together()
+    running, stopped = threading.active_count(), []
+
+    def task(k):
+        if k == 0:
+            raise ValueError("bad")
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                steps.seats[k].matvec(np.ones(3))
+            stopped.append(k)
+
+    with pytest.raises(ValueError, match="bad"):
+        steps.run({k: lambda k=k: task(k) for k in range(3)})
+    assert sorted(stopped) == [1] * 3 + [2] * 3
+    assert threading.active_count() == running
+
+
 def test_an_interrupt_ends_all():
     matrix, steps = together()
     running = threading.active_count()
@@ -91,7 +109,7 @@ def test_an_interrupt_ends_all():
     matrix.matmat = interrupt
     with pytest.raises(KeyboardInterrupt):
         steps.run({k: lambda k=k: steps.seats[k].matvec(np.ones(3)) for k in range(3)})
-    assert threading.active_count() <= running + 3
+    assert threading.active_count() == running
     assert steps.run({1: lambda: steps.seats[1].matvec(np.ones(3)).sum()}) == {1: 66.0}
 
 
