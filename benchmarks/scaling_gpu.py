@@ -41,16 +41,17 @@ NO_BINDING = {
 def exchange_seconds(shard: Any, repeats: int = 200) -> float:
     """Time what an iteration adds up over the ranks: a gradient on the devices, and six short sums."""
     from bmrm import losses
-    from bmrm.device_steps import DeviceSteps
+    from bmrm.device_steps import DeviceSteps, device_cuts
     from bmrm.distributed.device import shared_steps
 
     group = shard.group
     if group.size == 1:
         return 0.0
     m, d = shard.matrix.shape
-    steps = DeviceSteps.bind(
-        shard, shard.matrix, losses.get("hinge"), np.ones(m), 1.0 / m, None, None, False, 1
+    cuts = device_cuts(
+        shard, shard.matrix, losses.get("hinge"), np.ones(m), 1.0 / m, None, None, in_rows=False
     )
+    steps = DeviceSteps(cuts, ahead=True)
     alone = steps.problem
     w = alone.weights(np.zeros(d))
     z = alone.fresh_margins(w)

@@ -9,7 +9,7 @@ import statistics
 from pathlib import Path
 
 import report
-from pages import heading, load, table
+from pages import heading, load, table, verdicts
 from tabulate_ranks import gpus, ranks
 from tabulate_solves import gpu_solves
 
@@ -119,15 +119,6 @@ def gpu_sparse_rows(results: dict) -> list[list[str]]:
 def gpu_products() -> str:
     """Tell how the products on a GPU compare with the vendor's libraries and with a copy."""
     results = load("spmv_gpu")
-    figures = [
-        [
-            f["name"],
-            f"{f['value']:.3g}{f['unit']}",
-            f"{'<' if f['below'] else '>='} {f['bound']:g}{f['unit']}",
-            "yes" if f["passed"] else "no",
-        ]
-        for f in results["figures"]
-    ]
     against = ["bmrm us", "share", "times faster", "error"]
     dense = [
         [
@@ -155,7 +146,7 @@ def gpu_products() -> str:
     ]
     return (
         gpu_heading("Products on a GPU", results)
-        + table(["figure", "measured", "aim", "reached"], figures)
+        + verdicts(results["figures"])
         + "\nSparse products; cuSPARSE is the better of its two algorithms, preprocessed, with a stored "
         "transpose for X^T r. `at most` is what a product were that moved the bytes of its format and its "
         "vectors as fast as a copy and took no time to start: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pages import heading, load, table
+from pages import heading, load, table, verdicts
 
 WAYS = ("cpu", "gpu sparse", "gpu dense")
 
@@ -17,15 +17,6 @@ def gpu_solves() -> str:
 def thesis() -> str:
     """Tell how long each set of the thesis takes, and which figures hold."""
     results = load("thesis_ch5")
-    judged = [
-        [
-            figure["name"],
-            f"{figure['value']:.3g}",
-            f"{'<' if figure['below'] else '>='} {figure['bound']:g}",
-            "yes" if figure["passed"] else "no",
-        ]
-        for figure in results["figures"]
-    ]
     rows = [
         [
             row["set"],
@@ -62,7 +53,7 @@ def thesis() -> str:
         + table(["set", "a pass", *PARTS, "resident ms"], parts)
         + "\n![parts of a solve](pictures/thesis_parts.svg)\n"
         + "\n![parts of a product](pictures/thesis_bridge.svg)\n"
-        + table(["figure", "measured", "aim", "reached"], judged)
+        + verdicts(results["figures"])
     )
 
 

@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.bundle import Bundle
-from bmrm.dataset import Dataset
 from bmrm.device_arrays import Rows, importer, rows_of
-from bmrm.device_steps import DeviceCuts, DeviceSteps, Resident
-from bmrm.host_steps import Starts, search_on_slopes
+from bmrm.device_steps import DeviceCuts, Resident, SlopeSteps
+from bmrm.host_steps import Starts
 from bmrm.losses import CallableLoss
-from bmrm.objective import Design, Planes, Searched
-from bmrm.regularizers import Slopes
+from bmrm.objective import Planes
 
 Vector = NDArray[np.float64]
 
 
-class DeviceCallSteps(DeviceSteps):
+class DeviceCallSteps(SlopeSteps):
     """`bmrm.objective.Steps` on a GPU, with a user's function for the loss.
 
     Parameters
@@ -36,46 +33,13 @@ class DeviceCallSteps(DeviceSteps):
     """
 
     def __init__(self, cuts: DeviceCuts, loss: CallableLoss) -> None:
-        super().__init__(cuts, ahead=False)
+        super().__init__(cuts)
         from bmrm import _cuda
 
         self.loss, self.own = loss, _cuda.OwnLoss(self.problem)
         self._import = importer(loss.arrays)
         self._labels: Any = self._import(self.own.labels())
         self._everything = np.array([0, self.problem.matrix.shape[0]], np.int64)
-
-    @classmethod
-    def bind_call(
-        cls,
-        data: Dataset,
-        design: Design,
-        loss: CallableLoss,
-        labels: Vector,
-        scale: float,
-        constant: float | None,
-        known: Bundle | None,
-        in_rows: bool,
-    ) -> DeviceCallSteps:
-        """Put labels and weights beside their matrix, or take up where a bundle's solve left them."""
-        from bmrm import _cuda
-
-        number, parameter = _cuda.OWN_LOSS, 0.0
-        cuts = cls.cuts_of(data, design, number, parameter, labels, scale, constant, known, in_rows)
-        return cls(cuts, loss)
-
-    def search(
-        self,
-        z: Resident,
-        end: Resident,
-        w: Resident,
-        w_end: Resident,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Resident, Searched]:
-        """Minimise J along a line; return the direction too."""
-        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""

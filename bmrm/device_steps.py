@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
+from bmrm.device import backend
 from bmrm.gpu_memory import room_for_cuts
-from bmrm.host_steps import HostCuts
-from bmrm.losses import ScalarLoss
+from bmrm.host_steps import HostCuts, search_on_slopes
+from bmrm.losses import Loss, ScalarLoss
 from bmrm.objective import FARTHEST, LONGEST_STEP, REACH, Design, Planes, Searched
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.row_space import RowCuts
@@ -53,46 +54,6 @@ class DeviceSteps:
     def seconds(self) -> float:
         """Time of products so far, by the device's clock."""
         return self.problem.product_seconds
-
-    @classmethod
-    def bind(
-        cls,
-        data: Dataset,
-        design: Design,
-        loss: ScalarLoss,
-        labels: Vector,
-        scale: float,
-        constant: float | None,
-        known: Bundle | None,
-        in_rows: bool,
-        blocks: int,
-    ) -> DeviceSteps:
-        """Put a loss, labels and weights beside their matrix, or take up where a bundle's solve left them."""
-        number, parameter = loss.number, loss.parameter_value
-        cuts = cls.cuts_of(data, design, number, parameter, labels, scale, constant, known, in_rows)
-        return cls(cuts, blocks == 1)
-
-    @staticmethod
-    def cuts_of(
-        data: Dataset,
-        design: Design,
-        loss: int,
-        parameter: float,
-        labels: Vector,
-        scale: float,
-        constant: float | None,
-        known: Bundle | None,
-        in_rows: bool,
-    ) -> DeviceCuts:
-        """Return the cuts of a bundle, or an empty store of a new problem; ``loss`` is a formula's number."""
-        if known is not None:
-            store = known.store
-            assert isinstance(store, DeviceCuts)
-            return store
-        matrix = data.matrix
-        assert not isinstance(matrix, _cpu.Matrix)
-        problem = matrix.problem(loss, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
-        return DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem)
 
     def weights(self, w: Vector) -> Resident:
         """Take weights in."""
@@ -188,6 +149,33 @@ class DeviceSteps:
     ) -> Planes:
         sums, products = self.problem.cut(self.cuts.size, starts, z, dz, w, end, t)
         return Planes(None, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
+
+
+class SlopeSteps(DeviceSteps):
+    """`DeviceSteps` whose search asks for one slope of the risk at a time, as on the host.
+
+    Parameters
+    ----------
+    cuts : DeviceCuts
+        Of the problem to solve.
+    """
+
+    def __init__(self, cuts: DeviceCuts) -> None:
+        super().__init__(cuts, ahead=False)
+
+    def search(
+        self,
+        z: Resident,
+        end: Resident,
+        w: Resident,
+        w_end: Resident,
+        penalty: Slopes,
+        first: float,
+        accuracy: float,
+        content: float,
+    ) -> tuple[Resident, Searched]:
+        """Minimise J along a line; return the direction too."""
+        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
 
 
 class DeviceCuts:
@@ -293,3 +281,30 @@ class DeviceRowCuts(DeviceCuts):
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
         """Make the gradients of some cuts on the host."""
         return self.only(numbers).get()
+
+
+def device_cuts(
+    data: Dataset,
+    design: Design,
+    loss: Loss,
+    labels: Vector,
+    scale: float,
+    constant: float | None,
+    known: Bundle | None,
+    in_rows: bool,
+) -> DeviceCuts:
+    """Put labels and weights beside their matrix, or take up where a bundle's solve left them.
+
+    The problem has the loss's formula where the loss is compiled row by row; others evaluate themselves.
+    """
+    if known is not None:
+        store = known.store
+        assert isinstance(store, DeviceCuts)
+        return store
+    matrix = data.matrix
+    assert not isinstance(matrix, _cpu.Matrix)
+    number, parameter = (
+        (loss.number, loss.parameter_value) if isinstance(loss, ScalarLoss) else (backend().OWN_LOSS, 0.0)
+    )
+    problem = matrix.problem(number, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
+    return DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem)

@@ -7,75 +7,33 @@ host: eight at once would be eight sorts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.bundle import Bundle
-from bmrm.dataset import Dataset
 from bmrm.device import backend
-from bmrm.device_steps import DeviceCuts, DeviceSteps
-from bmrm.host_steps import search_on_slopes
+from bmrm.device_steps import DeviceCuts, Resident, SlopeSteps
 from bmrm.losses import JointLoss
-from bmrm.objective import Design, Planes, Searched
-from bmrm.regularizers import Slopes
+from bmrm.objective import Planes
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-if TYPE_CHECKING:
-    from bmrm import _cuda
 
-Resident: TypeAlias = "_cuda.Vector"
-
-
-class JointSteps(DeviceSteps):
+class JointSteps(SlopeSteps):
     """`bmrm.objective.Steps` of a joint risk on a GPU.
 
     Parameters
     ----------
     cuts : DeviceCuts
         Of the problem to solve.
-    joint : bmrm._cuda.Joint
-        The risk, on the rows of that problem.
+    loss : JointLoss
+    labels : ndarray of shape (m,)
+    weights : ndarray of shape (m,), or None
     """
 
-    def __init__(self, cuts: DeviceCuts, joint: _cuda.Joint) -> None:
-        super().__init__(cuts, ahead=False)
-        self.joint = joint
-
-    @classmethod
-    def of(
-        cls,
-        data: Dataset,
-        design: Design,
-        loss: JointLoss,
-        labels: Vector,
-        scale: float,
-        constant: float | None,
-        known: Bundle | None,
-        in_rows: bool,
-    ) -> JointSteps:
-        """Put labels and groups beside their matrix, with the cuts of a bundle that is there already."""
-        number, parameter = backend().OWN_LOSS, 0.0
-        cuts = cls.cuts_of(data, design, number, parameter, labels, scale, constant, known, in_rows)
-        parts = loss.joint_risk(labels, data.weights, 1).parts
-        return cls(cuts, backend().Joint(cuts.problem, **parts))
-
-    def search(
-        self,
-        z: Resident,
-        end: Resident,
-        w: Resident,
-        w_end: Resident,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Resident, Searched]:
-        """Minimise J along a line; return the direction too."""
-        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
+    def __init__(self, cuts: DeviceCuts, loss: JointLoss, labels: Vector, weights: Vector | None) -> None:
+        super().__init__(cuts)
+        self.joint = backend().Joint(cuts.problem, **loss.joint_risk(labels, weights, 1).parts)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""

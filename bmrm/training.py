@@ -12,7 +12,7 @@ from bmrm.bundle import Bundle, Store
 from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.device_call import DeviceCallSteps
-from bmrm.device_steps import DeviceCuts, DeviceSteps
+from bmrm.device_steps import DeviceCuts, DeviceSteps, device_cuts
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint, Problem
@@ -380,23 +380,19 @@ class LocalParts:
         scale = 1.0 / data.total_weight
         if at.on_device:
             assert isinstance(data, Dataset)
-            given = at.labels, scale, at.scaling, at.known, at.in_rows
-            device: DeviceSteps
+            store = device_cuts(data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
             if isinstance(loss, losses.CallableLoss):
-                device = DeviceCallSteps.bind_call(data, design, loss, *given)
-            elif isinstance(loss, losses.JointLoss):
-                device = JointSteps.of(data, design, loss, *given)
-            else:
-                assert isinstance(loss, losses.ScalarLoss)
-                device = DeviceSteps.bind(data, design, loss, *given, at.blocks)
-            return device, device.cuts
+                return DeviceCallSteps(store, loss), store
+            if isinstance(loss, losses.JointLoss):
+                return JointSteps(store, loss, at.labels, data.weights), store
+            return DeviceSteps(store, ahead=at.blocks == 1), store
         risk = loss.risk(at.labels, data.weights, scale, data.threads)
         if at.in_rows:
-            cuts = RowCuts(design, data.threads) if at.known is None else at.known.store
-            assert isinstance(cuts, RowCuts)
-            return RowSteps(design, risk, cuts), cuts
-        store = HostCuts(design.shape[1], data.threads) if at.known is None else at.known.store
-        return HostSteps(design, risk), store
+            rows = RowCuts(design, data.threads) if at.known is None else at.known.store
+            assert isinstance(rows, RowCuts)
+            return RowSteps(design, risk, rows), rows
+        cuts = HostCuts(design.shape[1], data.threads) if at.known is None else at.known.store
+        return HostSteps(design, risk), cuts
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""

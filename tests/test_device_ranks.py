@@ -7,27 +7,10 @@ cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without C
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
 
-PROBLEM = """
-import sys
-import numpy as np
-import scipy.sparse as sp
-from mpi4py import MPI
-
-import bmrm
-from bmrm.distributed import Group, Shard
+PROBLEM = (
+    mpi.PROBLEM.format(rows=900)
+    + """
 from bmrm.distributed.device import SharedCuts
-
-world = MPI.COMM_WORLD
-rank, size = world.Get_rank(), world.Get_size()
-rng = np.random.default_rng(3)
-m, d = 900, 61
-X = sp.random_array((m, d), density=0.15, format="csr", rng=rng)
-y = np.where(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(m) > 0, 2.0, 1.0)
-y[: m // 3] = 1.0  # the first of three ranks has one class alone
-s = rng.random(m)
-s[: m // 3] = 0.0  # and no weight
-bounds = [m * r * (r + 1) // (size * (size + 1)) for r in range(size + 1)]
-mine = slice(bounds[rank], bounds[rank + 1])
 
 def shard(weights=None, **keywords):
     weights = None if weights is None else weights[mine]
@@ -40,6 +23,7 @@ def solved(data, **keywords):
     assert len(set(told)) == 1, told
     return found
 """
+)
 
 AGREES = """
 cases = (

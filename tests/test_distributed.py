@@ -16,30 +16,7 @@ import bmrm
 from bmrm.distributed import Group, Shard, read_rows
 from bmrm.errors import DataError, ParameterError
 
-PROBLEM = """
-import sys
-import numpy as np
-import scipy.sparse as sp
-from mpi4py import MPI
-
-import bmrm
-from bmrm.distributed import Group, Shard
-from bmrm.losses import CallableLoss
-
-world = MPI.COMM_WORLD
-rank, size = world.Get_rank(), world.Get_size()
-rng = np.random.default_rng(3)
-m, d = 300, 61
-X = sp.random_array((m, d), density=0.15, format="csr", rng=rng)
-y = np.where(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(m) > 0, 2.0, 1.0)
-y[: m // 3] = 1.0  # the first of three ranks has one class alone
-s = rng.random(m)
-s[: m // 3] = 0.0  # and no weight
-# Ranks of different sizes.
-bounds = [m * r * (r + 1) // (size * (size + 1)) for r in range(size + 1)]
-first, last = bounds[rank], bounds[rank + 1]
-mine = slice(first, last)
-"""
+PROBLEM = mpi.PROBLEM.format(rows=300) + "from bmrm.losses import CallableLoss\n"
 
 AGREES = (
     PROBLEM

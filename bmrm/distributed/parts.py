@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle, Store
-from bmrm.device_steps import DeviceSteps
+from bmrm.device_steps import DeviceSteps, device_cuts
 from bmrm.distributed.cuts import SplitCuts
 from bmrm.distributed.group import Group
 from bmrm.distributed.joint import homed_risk
@@ -150,9 +150,8 @@ class ShardedParts:
         from bmrm.distributed.device import shared_steps
 
         data, scale = self.data, 1.0 / self.data.total_weight
-        steps = DeviceSteps.bind(
-            data, at.design, loss, at.labels, scale, at.scaling, at.known, in_rows=False, blocks=at.blocks
-        )
+        cuts = device_cuts(data, at.design, loss, at.labels, scale, at.scaling, at.known, in_rows=False)
+        steps = DeviceSteps(cuts, ahead=at.blocks == 1)
         if at.known is None and self.group.size > 1:
             steps = shared_steps(data.links(), steps)
         return steps, steps.cuts
