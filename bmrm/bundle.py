@@ -118,11 +118,18 @@ class Bundle:
         A number that the risk is nowhere below: a cut that costs nothing.
     threads : int, default 1
 
+    Attributes
+    ----------
+    merged : bool
+        Whether ``max_cuts`` has cost cuts that had mass.
+
     Raises
     ------
     ParameterError
         If ``max_cuts`` leaves a block fewer than 3 cuts: the new one, the aggregate, and one to merge.
     """
+
+    merged = False
 
     def __init__(
         self,
@@ -357,6 +364,7 @@ class Bundle:
         self._move_mass(j, i)
         self._idle[i], self._serial[i] = 0, self._number(1)[0]
         self._keep(np.delete(np.arange(n), j))
+        self.merged = True
 
     def _mass(self) -> Vector:
         """Mass of each cut, which says what can be dropped and what is cheap to merge."""

@@ -38,9 +38,8 @@ class Bracket(NamedTuple):
     @property
     def share_low(self) -> float:
         """Weight of the low end for which the two slopes average to zero."""
-        if self.slope_low == 0.0:
-            return 1.0
-        return self.slope_high / (self.slope_high - self.slope_low)
+        width = self.slope_high - self.slope_low
+        return self.slope_high / width if width > 0.0 and self.slope_high < float("inf") else 1.0
 
 
 def _outward(slope: float, limit: float) -> float:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bmrm.host_steps import HostSteps
 from bmrm.linesearch import bracket_minimum
 from bmrm.losses import Loss
-from bmrm.objective import Design, Iterate, Objective
+from bmrm.objective import LONGEST_STEP, Design, Iterate, Objective
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.separable import Face
 from bmrm.vectors import dot
@@ -126,7 +126,7 @@ def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vecto
         way = to - w
         image, budget = times(way), budget - 1
         size, q = dot(way, way), dot(way, image)
-        t = _content_step(reg.line(w, way), dot(slope, way), q)
+        t = _content_step(reg.line(w, way), dot(slope, way), q) if size > 0.0 else 0.0
         if t > 0.0:
             w, slope, bend = w + t * way, slope + t * image, q / size
         return t > 0.0
@@ -165,7 +165,8 @@ def _content_step(line: Slopes, p: float, q: float) -> float:
         return 0.0
     if line.end >= 1.0 and abs(slope(1.0)) <= -0.5 * first:
         return 1.0
-    return min(line.end, bracket_minimum(slope, 0.0, 1.0, 0.0, first).nearest)
+    # Where nothing bends, the quadratic has no minimum.
+    return min(line.end, LONGEST_STEP, bracket_minimum(slope, 0.0, 1.0, 0.0, first).nearest)
 
 
 def _conjugate_gradients(

@@ -16,7 +16,7 @@ from bmrm.io.model import Model
 from bmrm.losses import Loss, Structured
 
 Vector = NDArray[np.float64]
-Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision"]
+Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision", "max_cuts"]
 
 
 class Clock:
@@ -107,8 +107,9 @@ class Result:
         No w whatever has a smaller J.
     gap : float
         ``objective - lower_bound``: how far from optimal the model can be.
-    status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
-        Why the solve ended; "precision" when rounding hides what is left of the gap.
+    status : {"converged", "max_iter", "max_time", "interrupted", "precision", "max_cuts"}
+        Why the solve ended; "precision" when rounding hides what is left of the gap, "max_cuts" when so few
+        cuts get no further.
     n_iter : int
         Passes over the data, each a product with X and one with its transpose.
     history : list of dict

@@ -54,11 +54,16 @@ NO_FALL, RISING = 1e-12, 0.1
 """Newton's steps end where J falls by no more than this share, and the bound rises by no more than this share
 of the gap that is left."""
 
+MAGNIFIED = 16.0
+"""Most that rounding of margins may be magnified. A step t beyond the end of a line takes |1 - t| times what
+was there along: after a few steps of 100 the margins would be none of the weights'."""
+
 IMPOSSIBLE = 1e-6
 """A bound above the objective by more than this share of it is no rounding: the loss is not what it says."""
 
 STALL = 25
-"""Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap."""
+"""Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap; or
+``max_cuts`` is, where it has cost cuts that the model was made of."""
 
 USELESS, TRIES = 1e20, 30
 """A risk so many times the first objective is an overflow on its way: the cut is then moved closer to the
@@ -123,7 +128,7 @@ class BundleMethod:
         self.rounding = 0.0
         self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
-        self._evaluated, self._measured = True, False
+        self._evaluated, self._measured, self._magnified = True, False, 1.0
         self._gradient = np.empty(0)
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
@@ -219,9 +224,9 @@ class BundleMethod:
         self._lap("search")
         self._improve(line, self.step)
         fall = before - self.best.objective
-        stuck = fall < STUCK * min(self.gap, abs(before))
-        reach = 10.0 * max(self.shift, self.step) if stuck else REACH * self.step
-        self.shift = 0.0 if self.newton else min(FARTHEST, reach)
+        stuck = fall <= STUCK * min(self.gap, abs(before))
+        reach = 10.0 * max(self.shift, self.step) if stuck or self.step == 0.0 else REACH * self.step
+        self.shift = 0.0 if self.newton else min(FARTHEST, reach or FARTHEST)
         self._cut_on_line(line, self.step, self.shift)
         # The next Newton step needs the gradient at the best point, and that this one was of use.
         rising = self.bound - self._last_bound > RISING * self.gap
@@ -266,6 +271,9 @@ class BundleMethod:
         if found.objective < self.best.objective:
             self._note_progress(self.best.objective - found.objective)
             self.best, self._evaluated = found, False
+            self._magnified = abs(1.0 - t) * self._magnified + abs(t)
+            if self._magnified > MAGNIFIED:
+                self._evaluate_best()
 
     def _lap(self, part: str) -> None:
         """Charge the time since the last lap to ``part``, but to products what of it they took."""
@@ -277,6 +285,10 @@ class BundleMethod:
         found = self.objective.evaluate(w)
         self._lap("products")
         return found
+
+    def _evaluate_best(self) -> None:
+        self.best = self._evaluate(self.best.w)
+        self._evaluated, self._measured, self._magnified = True, False, 1.0
 
     def _trim(self, minimiser: Weights) -> None:
         """Give the best iterate the zeros of the model's minimiser, where that leaves the solve resolved.
@@ -292,7 +304,7 @@ class BundleMethod:
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""
         if not self._evaluated:
-            self.best, self._evaluated, self._measured = self._evaluate(self.best.w), True, False
+            self._evaluate_best()
         if self.settings.resolution and not self._measured:
             given = self._minimiser, self.settings.resolution, self._first_objective
             self.rounding, self._measured = rounding(self.objective, self.best, *given), True
@@ -331,7 +343,7 @@ class BundleMethod:
         elif late:
             self.status = "max_time"
         elif self.iteration - self._last_progress > STALL:
-            self.status = "precision"
+            self.status = "max_cuts" if self.bundle.merged else "precision"
         else:
             return False
         return True

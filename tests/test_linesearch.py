@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bmrm.linesearch import bracket_minimum
+from bmrm.linesearch import Bracket, bracket_minimum
 
 
 @settings(max_examples=200, deadline=None)
@@ -50,6 +50,23 @@ def test_overflow_far_out_is_uphill():
 
     found = bracket_minimum(slope, 0.0, 100.0, 1e-12)
     assert found.nearest == pytest.approx(2.5e-3, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "share"),
+    [
+        (-1.0, 3.0, 0.75),
+        (-0.0, 2.0, 1.0),
+        (-2.0, 0.0, 0.0),
+        (-np.inf, 1.0, 0.0),
+        (-1.0, np.inf, 1.0),
+        (-np.inf, np.inf, 1.0),
+        (1.0, 1.0, 1.0),
+    ],
+)
+def test_slopes_average_to_zero(low, high, share):
+    """Where slopes are infinite or no minimum was found, that of one end is taken."""
+    assert Bracket(0.0, low, 1.0, high).share_low == share
 
 
 def test_a_start_at_the_minimum_is_kept():

@@ -178,6 +178,48 @@ def test_ill_conditioned_data_keeps_an_honest_bound():
     assert result.gap <= 1e-6 * wanted
 
 
+@pytest.mark.parametrize("name", ["mrr", "pairwise", "lambda_ndcg"])
+def test_long_steps_do_not_part_margins_from_weights(name):
+    """A step of 100 magnifies the rounding of margins a hundred times, and the next one does so again."""
+    X = np.array([[-3.1221682], [22.73651757], [12.81341229], [7.13245449], [1.01407698]])
+    y, options = np.array([0.0, 1.0, 1.0, 1.0, 0.0]), {"reg": "l1", "lam": 8e-4, "positive": True}
+    coarse, fine = (
+        bmrm.solve(X, y, name, groups=np.zeros(5, int), tol=tol, **options) for tol in (1e-3, 1e-9)
+    )
+    assert coarse.status == fine.status == "converged"
+    assert coarse.lower_bound <= fine.objective * (1 + 1e-13)
+    assert max(row["step"] for row in fine.history) == 100.0
+
+
+@pytest.mark.parametrize("reg", ["l2", "elastic_net"])
+@pytest.mark.parametrize("seed", range(3))
+def test_an_optimum_of_zero_at_the_start(reg, seed):
+    """No step leads down from there: cuts have to be taken elsewhere all the same."""
+    X = np.random.default_rng(seed).normal(size=(200, 40))
+    result = bmrm.solve(X, None, "novelty", reg, lam=1e-5, tol=1e-9, tol_kind="abs")
+    assert result.status == "converged"
+    assert 0.0 <= result.objective < 1e-30
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_curvature_that_vanishes(seed):
+    """Rows far out leave the Huber loss straight, and rows with a margin the squared hinge flat."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2, 2500))
+    assert bmrm.solve(X, [0.98, -0.31], "huber", "l1", 4e-5, fit_intercept=True).status == "converged"
+    X, y = 20.0 * rng.normal(size=(5, 300)), np.array([1.0, -1.0, 1.0, 1.0, -1.0])
+    assert bmrm.solve(X, y, "squared_hinge", "elastic_net", 1.7e-4, tol=1e-6).status == "converged"
+
+
+def test_too_few_cuts_are_no_matter_of_precision():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 30))
+    y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1.0, -1.0)
+    result = bmrm.solve(X, y, "logistic", "l1", 1e-4, solver="bmrm", max_cuts=4)
+    assert result.status == "max_cuts"
+    assert result.gap > 1e-3
+
+
 def test_a_tolerance_beyond_rounding_ends_with_precision():
     X, y = problem(BY_NAME["hinge"], m=200)
     result = bmrm.solve(X, y, lam=1e-3, tol=1e-30, tol_kind="abs", max_iter=5000)

@@ -20,6 +20,7 @@ _STOPS = {
     "max_iter": "stopped at the iteration limit",
     "max_time": "stopped at the time limit",
     "precision": "stopped at the limit of precision: the tolerance cannot be resolved",
+    "max_cuts": "stopped where so few cuts get no further",
     "interrupted": "interrupted",
 }
 
