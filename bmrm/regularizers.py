@@ -36,6 +36,10 @@ RADIUS = 1e3
 """Weights without a penalty are certified to be the best ones within this distance of the prior mean."""
 
 
+LEAST_SLOPE = 1e-4
+"""Smallest square of a slope that the first weight of the proximal term is chosen for, as a share of what the
+penalty holds."""
+
 LEAST_MU = 1e-6
 """Smallest weight of the proximal term, as a share of the first one."""
 
@@ -334,16 +338,23 @@ class Penalised:
         return np.asarray(levelled / sums[planes.blocks])
 
     def _first_mu(self, planes: CutModel, best: float, bound: float) -> float:
-        """Return the mu at which the first step closes half the gap, were the plane all there is."""
-        a, _ = combination(planes, planes.alpha)
-        beyond = np.maximum(0.0, np.abs(a) - self.penalty.l1)[self._flat]
+        """Return the mu at which the first step closes half the gap, were the plane all there is.
+
+        A warm start may have a plane with hardly a slope that the penalty does not hold.
+        """
+        a, l1 = combination(planes, planes.alpha)[0][self._flat], self.penalty.l1[self._flat]
+        beyond = np.maximum(0.0, np.abs(a) - l1)
+        size = max(dot(beyond, beyond), LEAST_SLOPE * max(dot(a, a), dot(l1, l1)), 1e-300)
         gap = best - max(bound, planes.floor)
-        return max(dot(beyond, beyond), 1e-300) / (gap if 0.0 < gap < np.inf else max(abs(best), 1.0))
+        return size / (gap if 0.0 < gap < np.inf else max(abs(best), 1.0))
 
     def _adapt(self, fall: float) -> None:
-        """Let the model's minimiser be where the model promises about half of what the gap leaves."""
+        """Let the model's minimiser be where the model promises about half of what the gap leaves.
+
+        Where it promises no fall at all it was not found: mu is too small for that.
+        """
         if 0.0 < self._gap < np.inf:
-            change = min(4.0, max(0.25, 2.0 * fall / self._gap))
+            change = min(4.0, max(0.25, 2.0 * fall / self._gap)) if fall >= 0.0 else 4.0
             self._mu = max(self._least_mu, change * self._mu)
 
 

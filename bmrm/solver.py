@@ -65,6 +65,10 @@ STALL = 25
 """Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap; or
 ``max_cuts`` is, where it has cost cuts that the model was made of."""
 
+ROUNDED = 1e-9
+"""Share of the first objective above which a gap is hardly rounding. A kink in many features may then take as
+many passes without progress as there are cuts."""
+
 USELESS, TRIES = 1e20, 30
 """A risk so many times the first objective is an overflow on its way: the cut is then moved closer to the
 best iterate, ten times each try."""
@@ -342,11 +346,16 @@ class BundleMethod:
             self.status = "max_iter"
         elif late:
             self.status = "max_time"
-        elif self.iteration - self._last_progress > STALL:
+        elif self._stalled():
             self.status = "max_cuts" if self.bundle.merged else "precision"
         else:
             return False
         return True
+
+    def _stalled(self) -> bool:
+        """Whether nothing has moved for so long that nothing will."""
+        hidden = self.gap <= ROUNDED * self._first_objective
+        return self.iteration - self._last_progress > (STALL if hidden else max(STALL, len(self.bundle)))
 
     def _agreed(self, stop: bool, late: bool) -> tuple[bool, bool]:
         """Whether to stop, and whether time is up: what only this process knows, where there are others."""

@@ -211,6 +211,18 @@ def test_curvature_that_vanishes(seed):
     assert bmrm.solve(X, y, "squared_hinge", "elastic_net", 1.7e-4, tol=1e-6).status == "converged"
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_kinks_in_many_features_are_no_matter_of_precision(seed):
+    """Many passes move neither objective nor bound; and a warm start has hardly a slope to begin with."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 60))
+    y = np.sign(X @ rng.normal(size=60) + rng.normal(size=500))
+    first = bmrm.solve(X, y, "hinge", "l1", 1e-4)
+    results = [bmrm.solve(X, y, "hinge", "l1", 1e-4, tol=1e-6, warm_start=start) for start in (None, first)]
+    assert [result.status for result in results] == ["converged"] * 2
+    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-6)
+
+
 def test_too_few_cuts_are_no_matter_of_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 30))
