@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -80,6 +79,8 @@ class Seat:
     def begin(self) -> None:
         """Wait for the first turn."""
         self._go.acquire()
+        if self.stopped:
+            raise KeyboardInterrupt
 
     def end(self) -> None:
         """Give the turn back for good."""
@@ -112,6 +113,20 @@ def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
         matrix.matvec(vector, out)
 
 
+def _stop(seats: Sequence[Seat]) -> None:
+    """Stop all, however often Ctrl-C is pressed meanwhile."""
+    pressed: KeyboardInterrupt | None = None
+    while True:
+        try:
+            for seat in seats:
+                seat.stop()
+            break
+        except KeyboardInterrupt as fault:
+            pressed = fault
+    if pressed is not None:
+        raise pressed
+
+
 class Lockstep(Generic[Found]):
     """Runs tasks in step, each on a seat of its own.
 
@@ -139,28 +154,37 @@ class Lockstep(Generic[Found]):
         for seat in seats:
             seat.sit_down()
 
-        def on(seat: Seat, task: Callable[[], Found]) -> Found:
-            seat.begin()
+        found: dict[int, Found] = {}
+        faults: dict[int, BaseException] = {}
+
+        def on(seat: Seat, number: int) -> None:
             try:
-                return task()
+                seat.begin()
+                found[number] = tasks[number]()
+            except BaseException as fault:
+                faults[number] = fault
             finally:
                 seat.end()
 
-        # The threads end with the run: whoever leaves some to the end of the process has it wait for them.
-        with ThreadPoolExecutor(len(tasks), "bmrm-fold") as pool:
-            running = [pool.submit(on, *pair) for pair in zip(seats, tasks.values(), strict=True)]
-            try:
-                while self._round(seats):
-                    if any(f.done() and f.exception() is not None for f in running):
-                        break
-            finally:
-                # After a fault or an interrupt those that wait are stopped where they are.
-                for seat in seats:
-                    seat.stop()
-        faults = [f.exception() for f in running]
-        for fault in sorted(filter(None, faults), key=lambda e: isinstance(e, KeyboardInterrupt)):
+        # Threads that the end of the process does not wait for, should one be left where it stands.
+        threads = [
+            threading.Thread(target=on, args=pair, name="bmrm-fold", daemon=True)
+            for pair in zip(seats, tasks, strict=True)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            while self._round(seats) and not faults:
+                pass
+        finally:
+            # After a fault or an interrupt those that wait are stopped where they are.
+            _stop(seats)
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+        for fault in sorted(faults.values(), key=lambda e: isinstance(e, KeyboardInterrupt)):
             raise fault
-        return {number: f.result() for number, f in zip(tasks, running, strict=True)}
+        return {number: found[number] for number in tasks}
 
     def _round(self, seats: Sequence[Seat]) -> bool:
         """Let each solve go on to its next product, and do these; False once all are done."""

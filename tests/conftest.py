@@ -1,9 +1,7 @@
 """Fixtures shared by the suite."""
 
-import atexit
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,19 +29,3 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def ctrl_c() -> None:
     """A shell that starts the suite in the background has it ignore Ctrl-C, which tests are about."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Have this process end before MPI and PETSc, once imported, take their leave.
-
-    A run has been seen that hung once all its tests had passed, in a process that dozens of libraries share.
-    How programs end is tested on processes of their own, each with a limit of time.
-    """
-
-    def leave() -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(int(session.exitstatus))
-
-    if "mpi4py" in sys.modules or "petsc4py" in sys.modules:
-        atexit.register(leave)

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from commands import start, write_svmlight
+from commands import start, start_python, write_svmlight
 
 import bmrm.crossval
 from bmrm.io.model import Model
@@ -80,16 +80,39 @@ def test_signal_while_predicting(folder):
 
 @pytest.mark.parametrize("inside", ["solver", "between"])
 def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypatch):
-    solve = bmrm.crossval.solve
+    solve, pressed = bmrm.crossval.solve, []
+
+    def press(_=None):
+        if not pressed:  # once: who presses again later ends the tests
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
 
     def interrupted(*words, **keywords):
         if inside == "between":
-            signal.raise_signal(signal.SIGINT)
-        keywords["callback"] = lambda _: signal.raise_signal(signal.SIGINT)
+            press()
+        keywords["callback"] = press
         return solve(*words, **keywords)
 
     monkeypatch.setattr("bmrm.crossval.solve", interrupted)
     assert bmrm_train("-v", "3", data) == (130, "", "bmrm-train: interrupted, nothing written\n")
+
+
+def test_many_signals_in_a_cross_validation(data, folder):
+    """No thread of a fold is left waiting, which the end of the process would then wait for."""
+    code = (
+        "import signal, sys, bmrm.crossval\n"
+        "from bmrm.cli.train import main\n"
+        "solve = bmrm.crossval.solve\n"
+        "def press(*words, **keywords):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return solve(*words, **keywords, callback=lambda _: signal.raise_signal(signal.SIGINT))\n"
+        "bmrm.crossval.solve = press\n"
+        "sys.exit(main(['-v', '8', sys.argv[1]]))\n"
+    )
+    for _ in range(5):
+        process = start_python(code, data, cwd=folder)
+        process.communicate(timeout=60)
+        assert process.returncode != 0
 
 
 def start_waiting(command, *words, cwd):
