@@ -12,12 +12,12 @@ from bmrm.bundle import MOST_CUTS
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
+from bmrm.cuts_per_pass import BLOCKS
 from bmrm.gpu_memory import plan_memory, room_for_cuts
 from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.losses import LOSSES
 from bmrm.resident import gpu_type, number_of, wants_gpu
-from bmrm.training import BLOCKS
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions

@@ -145,7 +145,7 @@ def problem(options: TrainOptions, dataset: Dataset, blocks: int) -> Problem:
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
-    from bmrm.training import parts_of
+    from bmrm.parts import parts_of
 
     loss = make_loss(options)
     parts = parts_of(dataset)

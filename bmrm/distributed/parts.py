@@ -45,13 +45,13 @@ from bmrm.regularizers import L2, Regularizer
 from bmrm.solver import BundleMethod
 
 if TYPE_CHECKING:
-    from bmrm.training import Placement
+    from bmrm.parts import Placement
 
 Vector = NDArray[np.float64]
 
 
 class ShardedParts:
-    """What a solve on a shard is put together from; see `bmrm.training.Parts`."""
+    """What a solve on a shard is put together from; see `bmrm.parts.Parts`."""
 
     def __init__(self, data: Shard) -> None:
         self.data, self.group = data, data.group

@@ -1,0 +1,197 @@
+"""The pieces that a solve is put together from, and where they live: on a GPU, here, or on several ranks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import losses, regularizers, row_space
+from bmrm.bundle import Bundle, Store
+from bmrm.dataset import Dataset
+from bmrm.device_call import DeviceCallSteps
+from bmrm.device_steps import DeviceSteps, device_cuts
+from bmrm.host_steps import HostCuts, HostSteps
+from bmrm.io.checkpoint import Checkpoint
+from bmrm.joint_steps import JointSteps
+from bmrm.labels import encode
+from bmrm.losses import Loss
+from bmrm.newton import newton_begins
+from bmrm.objective import Design, Margins, Objective, Steps
+from bmrm.regularizers import Regularizer
+from bmrm.row_space import RowCuts, RowSteps
+from bmrm.solver import BundleMethod
+from bmrm.structured import Examples
+
+Vector = NDArray[np.float64]
+
+
+class Placement(NamedTuple):
+    """What decides where a solve keeps its weights, margins and cuts.
+
+    Attributes
+    ----------
+    design : Design
+    loss : Loss
+    labels : ndarray of shape (m,)
+    columns : int
+        Entries of margins that belong to a row.
+    scaling : float or None
+        Value of the constant feature, where there is one.
+    known : Bundle or None
+        Cuts to go on with.
+    narrow : bool
+        Newton steps from the first pass on.
+    blocks : int
+        Cuts a pass.
+    on_device : bool
+        With the matrix on its GPU.
+    in_rows : bool
+        As combinations of rows, see `bmrm.row_space`.
+    """
+
+    design: Any
+    loss: Loss
+    labels: Vector
+    columns: int
+    scaling: float | None
+    known: Bundle | None
+    narrow: bool
+    blocks: int
+    on_device: bool
+    in_rows: bool
+
+
+def on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
+    """Tell whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
+    if not hasattr(data.matrix, "problem") or not isinstance(reg, regularizers.L2):
+        return False
+    alone = isinstance(data, Dataset) and data.group is None
+    if isinstance(loss, losses.CallableLoss):
+        return loss.arrays != "numpy" and alone
+    return isinstance(loss, losses.ScalarLoss) or (isinstance(loss, losses.JointLoss) and alone)
+
+
+def in_rows(
+    data: Dataset | Examples, design: Design, reg: Regularizer, *, blocks: int, newton_from: float
+) -> bool:
+    """Tell whether weights and cuts are kept as combinations of rows: where that may be, and pays."""
+    return (
+        isinstance(data, Dataset)
+        and data.group is None
+        and isinstance(reg, regularizers.L2)
+        and blocks == 1
+        and newton_from == 0.0
+        and row_space.pays(design)
+    )
+
+
+class Parts(Protocol):
+    """What a solve is put together from."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process is the one that prints."""
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels; see `bmrm.labels.encode`."""
+
+    def floor(self, loss: Loss, labels: Vector) -> float:
+        """Return a number that no risk on all rows is below."""
+
+    def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
+        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+
+    def spread(self, design: Design) -> Design:
+        """Make the design of all rows from that of the rows here."""
+
+    def newton_from(self, design: Any, loss: Loss, reg: Regularizer) -> float:
+        """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
+
+    def place(self, at: Placement) -> tuple[Steps, Store]:
+        """Choose where weights, margins and cuts live."""
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle."""
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+
+
+class LocalParts:
+    """The pieces where all rows are in this process."""
+
+    speaks = True
+
+    def __init__(self, data: Dataset | Examples) -> None:
+        self.data = data
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels; see `bmrm.labels.encode`."""
+        return encode(self.data.y, self.data.shape[0], loss)
+
+    def floor(self, loss: Loss, labels: Vector) -> float:
+        """Return a number that no risk on these labels is below."""
+        return loss.floor(labels, self.data.weights)
+
+    def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
+        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+        if loss.task != "ordinal":
+            return None
+        here = margins if isinstance(margins, np.ndarray) else margins.get()
+        return loss.thresholds(here, labels, self.data.weights)
+
+    def spread(self, design: Design) -> Design:
+        """Leave the design as it is."""
+        return design
+
+    def newton_from(self, design: Design, loss: Loss, reg: Regularizer) -> float:
+        """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
+        return newton_begins(design, loss, reg)
+
+    def place(self, at: Placement) -> tuple[Steps, Store]:
+        """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
+        data, design, loss = self.data, at.design, at.loss
+        scale = 1.0 / data.total_weight
+        if at.on_device:
+            assert isinstance(data, Dataset)
+            store = device_cuts(data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
+            if isinstance(loss, losses.CallableLoss):
+                return DeviceCallSteps(store, loss), store
+            if isinstance(loss, losses.JointLoss):
+                return JointSteps(store, loss, at.labels, data.weights), store
+            return DeviceSteps(store, ahead=at.blocks == 1), store
+        risk = loss.risk(at.labels, data.weights, scale, data.threads)
+        if at.in_rows:
+            rows = RowCuts(design, data.threads) if at.known is None else at.known.store
+            assert isinstance(rows, RowCuts)
+            return RowSteps(design, risk, rows), rows
+        cuts = HostCuts(design.shape[1], data.threads) if at.known is None else at.known.store
+        return HostSteps(design, risk), cuts
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+        return Objective(*arguments, **keywords)
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle."""
+        bundle.restore(checkpoint.cuts(0, bundle.n_features))
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+        return BundleMethod(*arguments, **keywords)
+
+
+def parts_of(data: Dataset | Examples) -> Parts:
+    """Return the pieces of a solve on the data, in one process or on several ranks."""
+    if isinstance(data, Examples) or data.group is None:
+        return LocalParts(data)
+    from bmrm.distributed.parts import ShardedParts
+    from bmrm.distributed.shard import Shard
+
+    assert isinstance(data, Shard)
+    return ShardedParts(data)
