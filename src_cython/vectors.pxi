@@ -1,4 +1,4 @@
-"""Vectors on the host as products take and give them, the same for every backend."""
+"""Arrays on the host as products take and give them, the same for every backend."""
 
 cdef _input(value, tuple shape, str name):
     """`value` as an aligned C-contiguous float64 array of that shape, copied only where it is not."""
@@ -25,6 +25,19 @@ cdef _output(out, tuple shape):
     if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
         raise ParameterError("out: expected a writeable, aligned, C-contiguous array")
     return out
+
+
+cdef _integers(value, str name, bint narrow):
+    """`value` as a one-dimensional int64 array, or int32 when it is that and `narrow` allows it."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise DataError(f"{name}: found {array.ndim} dimensions, expected 1")
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataError(f"{name}: found dtype {array.dtype}, expected integers")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{name}: found {array.max()}, more than int64 holds")
+    dtype = np.int32 if narrow and array.dtype == np.int32 else np.int64
+    return np.require(array, dtype=dtype, requirements=("C", "A"))
 
 
 cdef inline void* _address(array) except? NULL:

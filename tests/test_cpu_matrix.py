@@ -512,7 +512,7 @@ print(instruction_set(), *(x.hex() for x in np.concatenate(out).tolist()))
 def test_docstrings_run():
     import doctest
 
-    names = [name for name in vars(Matrix) if not name.startswith("_")]
+    names = [name for name in dir(Matrix) if not name.startswith("_")]
     documented = [Matrix, gram, combine, instruction_set, *(getattr(Matrix, name) for name in names)]
     runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
     examples = 0

@@ -18,10 +18,7 @@ cdef int _choice(value, dict names, str argument) except -1:
 
 cdef tuple _shape(shape):
     """`shape` as two ints, within what the kernels' 32-bit row and column numbers hold."""
-    try:
-        m, d = (int(n) for n in shape)
-    except (TypeError, ValueError):
-        raise ParameterError(f"shape: found {shape!r}, expected two integers") from None
+    m, d = _two_numbers(shape)
     if not (0 <= m < 2**31 and 0 <= d < 2**31):
         raise ParameterError(f"shape: found {(m, d)}, expected sizes from 0 to 2**31 - 1 on a GPU")
     return m, d

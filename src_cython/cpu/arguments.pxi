@@ -1,0 +1,33 @@
+"""Arguments of the matrix in main memory, checked."""
+
+cdef int _threads(threads) except -1:
+    """Number of threads asked for, OpenMP's default for None."""
+    if threads is None:
+        return omp_get_max_threads()
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or not 1 <= threads <= 4096:
+        raise ParameterError(f"threads: found {threads!r}, expected an integer from 1 to 4096 or None")
+    return threads
+
+
+cdef TransposePolicy _policy(transpose) noexcept:
+    """The C++ name of an argument `transpose`."""
+    if transpose is None:
+        return TransposePolicy.automatic
+    return TransposePolicy.always if transpose else TransposePolicy.never
+
+
+cdef _values(value, str name):
+    """`value` as float32 when it is that, else as float64; complex and text are refused."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name}: found dtype {array.dtype}, expected real numbers")
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    return np.require(array, dtype=dtype, requirements=("C", "A"))
+
+
+cdef tuple _shape(shape):
+    """`shape` as two ints, m >= 0 and 0 <= d <= 2**32."""
+    m, d = _two_numbers(shape)
+    if not (0 <= m < 2**62 and 0 <= d <= 2**32):
+        raise ParameterError(f"shape: found {(m, d)}, expected m >= 0 and d from 0 to 2**32")
+    return m, d

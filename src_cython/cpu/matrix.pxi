@@ -1,0 +1,303 @@
+"""The matrix in main memory: put there, its products, what is known of it."""
+
+cdef class Matrix(_Products):
+    """A sparse or dense matrix X (m, d) kept in main memory for products with X and X^T.
+
+    Column indices are copied into the smallest unsigned type that holds ``d - 1``; row pointers and
+    values are shared with the caller's arrays where these are contiguous and aligned (int64; float32 or
+    float64), and must then not change. Values that are all 1 are dropped. Sums are accumulated in
+    float64 in an order that depends on the matrix and the call alone: results are the same bit
+    for bit from run to run and for any number of threads.
+
+    Parameters
+    ----------
+    indptr : array_like of int64, shape (m + 1,)
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+    indices : array_like of int32 or int64, shape (nnz,)
+        Column of each entry.
+    data : array_like, shape (nnz,), or None
+        Value of each entry: float32 or float64 (other real dtypes are converted to float64); None for ones.
+    shape : tuple of int
+        (m, d); d at most 2**32.
+    threads : int, optional
+        Threads that a product may use; small products use fewer. Default: OpenMP's, that is the cores
+        that this process may run on, or ``OMP_NUM_THREADS``.
+    transpose : bool or None, default None
+        How X^T r is computed: True from a copy of X^T, which is built when first needed; False
+        by adding up rows of X, which needs no further memory; None by whichever of the two suits the shape.
+        In every case a vector r of which most entries are zero is taken by the rows of X.
+
+    Raises
+    ------
+    DataError
+        If the arrays do not describe a matrix of this shape.
+    ParameterError
+        If `shape` or `threads` is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = Matrix([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3))
+    >>> X.matvec(np.array([1.0, 1.0, 10.0]))
+    array([21.,  3.])
+    >>> X.rmatvec(np.array([1.0, 2.0]))
+    array([1., 6., 2.])
+    """
+
+    cdef unique_ptr[CMatrix] impl
+    cdef object _owners, _dtype
+    cdef int _n_threads
+
+    def __init__(self, indptr, indices, data, shape, *, threads=None, transpose=None):
+        cdef int n_threads = _threads(threads)
+        m, d = _shape(shape)
+        ptr = _integers(indptr, "indptr", False)
+        idx = _integers(indices, "indices", True)
+        if ptr.shape[0] != m + 1:
+            raise DataError(f"indptr: found {ptr.shape[0]} entries, expected {m + 1} for {m} rows")
+        val = None if data is None else _values(data, "data")
+        if val is not None and val.shape != idx.shape:
+            raise DataError(f"data: found shape {val.shape}, expected {idx.shape} as indices")
+        cdef TransposePolicy policy = _policy(transpose)
+        cdef const int64_t* p = <const int64_t*>_address(ptr)
+        cdef const void* i = _address(idx)
+        cdef const void* v = NULL if val is None else _address(val)
+        cdef int idx_bytes = idx.itemsize, value_bytes = 0 if val is None else val.itemsize
+        cdef int64_t rows = m, columns = d, nnz = idx.shape[0]
+        try:
+            with nogil:
+                self.impl = make_sparse(
+                    p, i, idx_bytes, v, value_bytes, rows, columns, nnz, n_threads, policy)
+        except RuntimeError as error:
+            raise DataError(str(error)) from None
+        ones = self.impl.get().ones()
+        self._owners = (ptr, None if ones else val)
+        self._dtype = None if ones else val.dtype
+        self._m, self._d, self._nnz, self._n_threads = m, d, idx.shape[0], n_threads
+
+    @staticmethod
+    def from_dense(array, *, threads=None):
+        """Dense matrix, shared with the caller where it is C-contiguous float32 or float64.
+
+        Parameters
+        ----------
+        array : array_like, shape (m, d)
+            Values by rows; other dtypes and layouts are copied.
+        threads : int, optional
+            As for `Matrix`.
+
+        Returns
+        -------
+        Matrix
+
+        Raises
+        ------
+        DataError
+            If `array` is not two-dimensional or not real.
+        ParameterError
+            If `threads` is out of range.
+
+        Examples
+        --------
+        >>> Matrix.from_dense([[1.0, 2.0], [3.0, 4.0]]).rmatvec([1.0, 1.0])
+        array([4., 6.])
+        """
+        values = _values(array, "array")
+        if values.ndim != 2:
+            raise DataError(f"array: found {values.ndim} dimensions, expected 2")
+        cdef Matrix self = Matrix.__new__(Matrix)
+        self._n_threads = _threads(threads)
+        self._m, self._d, self._nnz = values.shape[0], values.shape[1], values.size
+        self._owners, self._dtype = values, values.dtype
+        self.impl = make_dense(_address(values), values.itemsize, self._m, self._d, self._n_threads)
+        return self
+
+    @staticmethod
+    def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
+        """Bytes that a sparse matrix takes at most, the shared arrays of the caller included.
+
+        Parameters
+        ----------
+        m, d, nnz : int
+            Rows, columns, stored entries.
+        value_bytes : {0, 4, 8}
+            Bytes of a value, 0 for implicit ones.
+        transpose : bool or None, default None
+            As for `Matrix`: count X^T, do not, or do where the shape gets one by itself.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ParameterError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=False)
+        58328
+        >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=True)
+        120576
+        """
+        m, d = _shape((m, d))
+        _check_stored(nnz, value_bytes)
+        return predict_sparse_bytes(m, d, nnz, value_bytes, _policy(transpose))
+
+    cdef CMatrix* _get(self) except NULL:
+        if self.impl.get() == NULL:
+            raise ParameterError("Matrix: not initialised")
+        return self.impl.get()
+
+    cdef int _of_vector(self, bint transposed, x, out) except -1:
+        if transposed:
+            return self._of_blocks(x, np.array([0, self._m]), out)
+        cdef CMatrix* X = self._get()
+        cdef const double* source = <const double*>_address(x)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.matvec(source, target)
+        return 0
+
+    cdef int _of_columns(self, bint transposed, x, out) except -1:
+        cdef CMatrix* X = self._get()
+        cdef int64_t K = x.shape[1]
+        cdef const double* source = <const double*>_address(x)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            if transposed:
+                X.rmatmat(source, K, target)
+            else:
+                X.matmat(source, K, target)
+        return 0
+
+    cdef int _of_blocks(self, r, starts, out) except -1:
+        cdef CMatrix* X = self._get()
+        cdef int64_t blocks = starts.shape[0] - 1
+        cdef const double* source = <const double*>_address(r)
+        cdef const int64_t* cuts = <const int64_t*>_address(starts)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.rmatvec_blocks(source, cuts, blocks, target)
+        return 0
+
+    def rmatmat_blocks(self, R, starts, out=None):
+        """Products of X^T and the columns of R over consecutive blocks of rows.
+
+        Parameters
+        ----------
+        R : ndarray of float64, shape (m, K)
+            Other dtypes and layouts are copied.
+        starts : array_like of int64, shape (P + 1,)
+            Block p is the rows ``starts[p]`` to ``starts[p + 1] - 1``; ascending within 0 and m.
+        out : ndarray of float64, shape (P, d, K), optional
+            Where to write, C-contiguous; a new array by default.
+
+        Returns
+        -------
+        ndarray of float64, shape (P, d, K)
+            ``out[p]`` is ``X[starts[p]:starts[p+1]].T @ R[starts[p]:starts[p+1]]``.
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs, `starts` does not ascend or `out` cannot be written in place.
+
+        Examples
+        --------
+        >>> Matrix.from_dense([[1.0], [2.0]]).rmatmat_blocks([[1.0, 3.0], [1.0, 4.0]], [0, 1, 2]).tolist()
+        [[[1.0, 3.0]], [[2.0, 8.0]]]
+        """
+        cdef CMatrix* X = self._get()
+        R = _columns(R, self._m, "R")
+        starts = _starts(starts, self._m)
+        cdef int64_t K = R.shape[1], blocks = starts.shape[0] - 1
+        out = _output(out, (blocks, self._d, K))
+        if blocks == 0:
+            return out
+        cdef const double* source = <const double*>_address(R)
+        cdef const int64_t* cuts = <const int64_t*>_address(starts)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.rmatmat_blocks(source, K, cuts, blocks, target)
+        return out
+
+    def weighted_gram(self, s, out=None):
+        """Product ``X^T diag(s) X``, the Hessian of a risk whose rows have the second derivatives s.
+
+        Parameters
+        ----------
+        s : ndarray of float64, shape (m,)
+            Other dtypes and layouts are copied. Rows with 0 are left out.
+        out : ndarray of float64, shape (d, d), optional
+            Where to write, C-contiguous; a new array by default.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, d)
+            Symmetric bit for bit.
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs or `out` cannot be written in place.
+
+        Examples
+        --------
+        >>> Matrix([0, 2, 3], [0, 1, 1], [1.0, 2.0, 3.0], (2, 2)).weighted_gram([1.0, 10.0])
+        array([[ 1.,  2.],
+               [ 2., 94.]])
+        """
+        cdef CMatrix* X = self._get()
+        s = _input(s, (self._m,), "s")
+        out = _output(out, (self._d, self._d))
+        cdef const double* source = <const double*>_address(s)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.weighted_gram(source, target)
+        return out
+
+    @property
+    def weighted_gram_work(self):
+        """What `weighted_gram` costs, in scalar multiply-adds."""
+        return self._get().weighted_gram_work()
+
+    def build_transpose(self):
+        """Build X^T now rather than at the first product that reads it; no effect when dense.
+
+        Examples
+        --------
+        >>> X = Matrix([0, 1], [1], None, (1, 2))
+        >>> X.build_transpose()
+        >>> X.has_transpose
+        True
+        """
+        cdef CMatrix* X = self._get()
+        with nogil:
+            X.build_transpose()
+
+    @property
+    def dtype(self):
+        """Data type of the values, None for implicit ones."""
+        return self._dtype
+
+    @property
+    def threads(self):
+        """Threads that a product may use."""
+        return self._n_threads
+
+    @property
+    def nbytes(self):
+        """Bytes held now, with the caller's arrays that are shared, and X^T where it has been built."""
+        return self._get().bytes()
+
+    @property
+    def index_bytes(self):
+        """Bytes of a column index: 1, 2 or 4; 0 when dense."""
+        return self._get().index_bytes()
+
+    @property
+    def has_transpose(self):
+        """Whether X^T has been built."""
+        return self._get().has_transpose()

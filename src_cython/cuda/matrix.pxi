@@ -1,0 +1,329 @@
+"""The matrix on a GPU, put there: its arguments, what goes up, and in which blocks of rows."""
+
+TUNINGS = {"predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL}
+cdef int64_t CHUNK = 1 << 24  # nonzeros that go up at a time; what has to be converted is copied chunk by chunk
+
+
+cdef class Matrix(_Described):
+    """A sparse or dense matrix X (m, d) kept on a GPU for products with X and X^T.
+
+    X and X^T are each stored in the format that suits it, found by statistics, prediction and trial. Vectors
+    on the host are float64; on the device they and the sums are of the type of the values. Products are
+    the same bit for bit from run to run on one device. A matrix may be used from several threads.
+
+    Parameters
+    ----------
+    indptr : array_like of int64, shape (m + 1,)
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+    indices : array_like of int32 or int64, shape (nnz,)
+        Column of each entry.
+    data : array_like, shape (nnz,), or None
+        Value of each entry: float32 or float64 (other real dtypes are converted to float64); None for ones.
+    shape : tuple of int
+        (m, d), each from 1 to 2**31 - 1.
+    threads : int, optional
+        CPU threads for the upload, and for what the caller does on the host; products need none. Default: the
+        cores that this process may run on.
+    transpose : bool or None, default None
+        False keeps X alone: `rmatvec` and its kin are then errors.
+    dtype : {float32, float64}, optional
+        Type of values, vectors and sums on the device; default that of `data`, float32 for ones.
+    device : int, default 0
+    plan : Plan, str or pair of them, optional
+        Kernels to use for X and for X^T, in place of the choice.
+    tune : {"best", "predict", "all"}, default "best"
+        Time the candidates that are predicted to be the best, none, or all of them.
+    coding : bool, default True
+        Look for values that are all 1 and for those with at most 256 distinct ones, which are then kept
+        as one byte each; no result depends on it.
+    memory_limit : int, optional
+        Most bytes of device memory to take, with what is kept beside the matrix; default: what is free.
+    spare : int, default 0
+        Bytes of those to leave to what is kept beside the matrix: vectors and cuts.
+    finite : bool, default False
+        Refuse values that are not finite; the device looks.
+
+    Notes
+    -----
+    A matrix that can be prepared only in parts is kept in blocks of rows. Those that find no room stay in pinned
+    host memory, and each product copies what it reads of them to the device, a block ahead of the kernels. X^T r
+    is added up over the blocks in their order, in float64, so that a product's bits depend on the blocks, and by
+    them on the limit, but not on what lies where. `report` tells of them.
+
+    `indptr`, `indices`, `data` and the array of `from_dense` may also be arrays on the device with
+    ``__cuda_array_interface__``; the work that fills them must be complete. Arrays on the host go up in parts,
+    so that one mapped from a file is never in memory as a whole.
+
+    Raises
+    ------
+    DataError
+        If the arrays do not describe a matrix of this shape, or a value is not `finite`.
+    ParameterError
+        If an argument is out of range.
+    DeviceMemoryError
+        If blocks of the matrix do not fit, or there is not enough pinned host memory for them.
+    BmrmError
+        If there is no such device, or it fails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = Matrix([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3))
+    >>> X.matvec(np.array([1.0, 1.0, 10.0]))
+    array([21.,  3.])
+    >>> X.rmatvec(np.array([1.0, 2.0]))
+    array([1., 6., 2.])
+    """
+
+    def __init__(
+        self,
+        indptr,
+        indices,
+        data,
+        shape,
+        *,
+        threads=None,
+        transpose=None,
+        dtype=None,
+        device=0,
+        plan=None,
+        tune="best",
+        coding=True,
+        memory_limit=None,
+        spare=0,
+        finite=False,
+    ):
+        if self.handle != NULL:
+            raise ParameterError("Matrix: initialised before")
+        self._n_threads = _threads(threads)
+        self._device = _device(device)
+        self._m, self._d = _shape(shape)
+        self._transpose = transpose is None or bool(transpose)
+        cdef bb_options options = self._options(plan, tune, coding)
+        options.finite = bool(finite)
+        idx = _vector(indices, "indices")
+        idx_type = _stored_type(idx, None, (np.int32, np.int64), "indices", "integers", "iu")
+        ptr = _row_pointers(indptr, self._device, self._m, idx.shape[0])
+        val = None if data is None else _vector(data, "data")
+        dtype = _float_type(dtype)
+        if val is None:
+            self._dtype = np.dtype(np.float32) if dtype is None else dtype
+        else:
+            if val.shape != idx.shape:
+                raise DataError(f"data: found shape {val.shape}, expected {idx.shape} as indices")
+            self._dtype = _stored_type(
+                val, dtype, (np.float32, np.float64), "data", "real numbers", "fiub")
+        self._dtype = np.dtype(self._dtype)
+        self._nnz = idx.shape[0]
+        cdef int64_t limit = _memory_limit(memory_limit)
+        cdef int64_t room = self._room(limit, spare)
+        cdef bint ones = val is None
+        cdef int32_t value_bytes = 0 if ones else self._dtype.itemsize
+        starts = sparse_blocks(
+            ptr, room,
+            lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
+        if starts.shape[0] > 2 and options.tuning == BB_TUNE_BEST:
+            # What every product copies should be short, however fast the kernel is.
+            if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
+                options.tuning = BB_TUNE_BUS
+        try:
+            self._create(options, limit, room)
+            for first, last in itertools.pairwise(starts.tolist()):
+                self._open(last - first, ptr[last] - ptr[first], ones)
+                self._append_all(ptr, idx, idx_type, val, first, last)
+            self._finish()
+        except BaseException:
+            self._destroy()
+            raise
+
+    @staticmethod
+    def from_dense(array, *, threads=None, dtype=None, device=0, memory_limit=None, spare=0,
+                   finite=False):
+        """Dense matrix, row by row on the device; both products read the one copy.
+
+        Parameters
+        ----------
+        array : array_like, shape (m, d)
+            Values by rows; dtypes other than float32 and float64, and other layouts, are converted first.
+        threads, dtype, device, memory_limit, spare, finite
+            As for `Matrix`.
+
+        Returns
+        -------
+        Matrix
+
+        Raises
+        ------
+        DataError
+            If `array` is not two-dimensional, not real or not finite.
+        ParameterError
+            If an argument is out of range.
+        DeviceMemoryError
+            If the matrix does not fit.
+        BmrmError
+            If there is no such device, or it fails.
+
+        Examples
+        --------
+        >>> Matrix.from_dense([[1.0, 2.0], [3.0, 4.0]]).rmatvec([1.0, 1.0])
+        array([4., 6.])
+        """
+        values = _array(array, "array")
+        if values.ndim != 2:
+            raise DataError(f"array: found {values.ndim} dimensions, expected 2")
+        dtype = _stored_type(
+            values, _float_type(dtype), (np.float32, np.float64), "array", "real numbers", "fiub")
+        if not isinstance(values, _DeviceArray):
+            values = np.require(values, dtype=dtype, requirements=("C", "A"))
+        cdef Matrix self = Matrix.__new__(Matrix)
+        self._n_threads = _threads(threads)
+        self._device = _device(device)
+        self._m, self._d = _shape(values.shape)
+        self._nnz, self._dense, self._transpose = self._m * self._d, True, True
+        self._dtype = np.dtype(dtype)
+        cdef int64_t limit = _memory_limit(memory_limit)
+        cdef int64_t room = self._room(limit, spare)
+        cdef bb_options options
+        memset(&options, 0, sizeof(options))
+        options.transpose, options.finite = True, bool(finite)
+        starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room)
+        self._create(options, limit, room)
+        for first, last in itertools.pairwise(starts.tolist()):
+            self._open_dense(last - first, values, first * self._d)
+        self._finish()
+        return self
+
+    cdef bb_options _options(self, plan, tune, coding) except *:
+        cdef bb_options options
+        memset(&options, 0, sizeof(options))
+        options.tuning = _choice(tune, TUNINGS, "tune")
+        options.transpose, options.coding = self._transpose, bool(coding)
+        if plan is not None:
+            both = plan if isinstance(plan, (tuple, list)) and not isinstance(plan, Plan) else (plan, plan)
+            if len(both) != 2:
+                raise ParameterError(f"plan: found {len(both)} plans, expected one for X and one for X^T")
+            options.forced = 1
+            options.plan[0], options.plan[1] = _plan_from(both[0]), _plan_from(both[1])
+        options.constants = _constants_from(constants(self._device))
+        return options
+
+    cdef int64_t _room(self, int64_t limit, spare) except -1:
+        """Bytes of device memory that X may take."""
+        cdef int64_t besides = _integer(spare, "spare", 0, 2**62), room = 0
+        cdef bb_status status
+        with nogil:
+            status = bb_room(self._device, limit, besides, &room)
+        check(status)
+        return room
+
+    cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
+        cdef bb_type kind = BB_FLOAT32 if self._dtype == np.float32 else BB_FLOAT64
+        cdef bb_options copy = options
+        cdef int32_t threads = self._n_threads
+        cdef bb_status status
+        with nogil:
+            status = bb_create(
+                self._device, self._m, self._d, kind, &copy, limit, room, threads, &self.handle)
+        return check(status, DataError)
+
+    cdef int _open(self, int64_t rows, int64_t nnz, int32_t ones) except -1:
+        """Begin a block of rows; the one before is prepared."""
+        cdef bb_status status
+        with nogil:
+            status = bb_open(self.handle, rows, nnz, ones)
+        return check(status, DataError)
+
+    cdef int _open_dense(self, int64_t rows, values, int64_t start) except -1:
+        cdef const void* source = _part(values, start)
+        cdef bb_status status
+        with nogil:
+            status = bb_open_dense(self.handle, rows, source)
+        return check(status, DataError)
+
+    cdef int _append_all(self, ptr, idx, idx_type, val, int64_t start, int64_t last) except -1:
+        """Send up the rows of a block, at most `CHUNK` nonzeros at a time unless a single row has more."""
+        cdef const int64_t* offsets = <const int64_t*>_address(ptr)
+        cdef const void* i
+        cdef const void* v = NULL
+        cdef int64_t stop, rows
+        cdef int32_t index_bytes = np.dtype(idx_type).itemsize
+        cdef bb_status status
+        while start < last:
+            stop = np.searchsorted(ptr, offsets[start] + CHUNK, side="right") - 1
+            stop = min(max(stop, start + 1), last)
+            idx_part, at = _slice(idx, offsets[start], offsets[stop], idx_type)
+            i = _part(idx_part, at)
+            if val is not None:
+                val_part, at = _slice(val, offsets[start], offsets[stop], self._dtype)
+                v = _part(val_part, at)
+            rows = stop - start
+            with nogil:
+                status = bb_append(self.handle, rows, offsets + start, i, index_bytes, v)
+            check(status, DataError)
+            start = stop
+        return 0
+
+    cdef int _finish(self) except -1:
+        cdef bb_status status
+        with nogil:
+            status = bb_finish(self.handle)
+        return check(status, DataError)
+
+    @staticmethod
+    def predict_format(m, d, nnz, value_bytes):
+        """Bytes that the formats of a sparse matrix and its transpose come to where indices take two bytes.
+
+        That is what a matrix too large for the device is kept in, there and in pinned host memory.
+
+        Parameters
+        ----------
+        m, d, nnz, value_bytes : int
+            As for `predict_bytes`.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> Matrix.predict_format(1000, 200, 10_000, 4)
+        137100
+        """
+        m, d = _shape((m, d))
+        return bb_format_bytes(m, d, nnz, value_bytes, True)
+
+    @staticmethod
+    def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
+        """Bytes of device memory that a sparse matrix takes at most, with what its preparation needs.
+
+        Parameters
+        ----------
+        m, d, nnz : int
+            Rows, columns, stored entries.
+        value_bytes : {0, 4, 8}
+            Bytes of a value, 0 for implicit ones.
+        transpose : bool or None, default None
+            As for `Matrix`.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ParameterError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> one, two = (Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=t) for t in (False, True))
+        >>> 80_000 < one < two
+        True
+        """
+        m, d = _shape((m, d))
+        _check_stored(nnz, value_bytes)
+        return bb_predict_bytes(m, d, nnz, value_bytes, transpose is None or bool(transpose))
+
+    def problem(self, loss, parameter, labels, weights, scale, constant, in_rows):
+        """Return a `Problem` on this matrix; the arguments are its."""
+        return Problem(self, loss, parameter, labels, weights, scale, constant, in_rows)

@@ -1,0 +1,267 @@
+"""Products of a matrix on a GPU, with vectors on the host and on the device."""
+
+OPERATORS = {"normal": BB_NORMAL, "transposed": BB_TRANSPOSED}
+cdef int MOST_COLUMNS = 32  # of one product with several columns
+
+
+cdef class _OnDevice(_Products):
+    """A matrix on a device, which `Matrix` puts there."""
+
+    cdef bb_matrix* handle
+    cdef object _dtype, __weakref__
+    cdef bb_times _times
+
+    cdef void _destroy(self) noexcept:
+        cdef bb_matrix* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_destroy(handle)
+
+    def __dealloc__(self):
+        self._destroy()
+
+    cdef bb_matrix* _get(self) except NULL:
+        if self.handle == NULL:
+            raise ParameterError("Matrix: not initialised")
+        return self.handle
+
+    # --- of vectors on the host
+
+    cdef int _apply(self, bb_operator op, x, out, int32_t columns) except -1:
+        cdef bb_matrix* X = self._get()
+        cdef const double* source = <const double*>_address(x)
+        cdef double* target = <double*>_address(out)
+        cdef bb_times times
+        cdef bb_status status
+        with nogil:
+            status = bb_apply_host(X, op, source, target, columns, &times)
+        check(status)
+        self._times = times
+        return 0
+
+    cdef int _of_vector(self, bint transposed, x, out) except -1:
+        return self._apply(BB_TRANSPOSED if transposed else BB_NORMAL, x, out, 1)
+
+    cdef int _of_columns(self, bint transposed, x, out) except -1:
+        cdef bb_operator op = BB_TRANSPOSED if transposed else BB_NORMAL
+        count = x.shape[1]
+        if 0 < count <= MOST_COLUMNS:
+            return self._apply(op, x, out, count)
+        for start in range(0, count, MOST_COLUMNS):
+            part = np.ascontiguousarray(x[:, start : start + MOST_COLUMNS])
+            product = np.empty((out.shape[0], part.shape[1]))
+            self._apply(op, part, product, part.shape[1])
+            out[:, start : start + MOST_COLUMNS] = product
+        return 0
+
+    cdef int _of_blocks(self, r, starts, out) except -1:
+        cdef bb_matrix* X = self._get()
+        cdef int32_t blocks = starts.shape[0] - 1
+        cdef const double* source = <const double*>_address(r)
+        cdef const int64_t* cuts = <const int64_t*>_address(starts)
+        cdef double* target = <double*>_address(out)
+        cdef bb_times times
+        cdef bb_status status
+        with nogil:
+            status = bb_apply_blocks_host(X, source, cuts, blocks, target, &times)
+        check(status)
+        self._times = times
+        return 0
+
+    @property
+    def weighted_gram_work(self):
+        """Infinite: no kernel makes X^T diag(s) X, so that the solver takes no Newton steps with a GPU."""
+        return float("inf")
+
+    def weighted_gram(self, s, out=None):
+        """Raise; `weighted_gram_work` says never to ask."""
+        raise NotImplementedError("there is no weighted_gram on a GPU")
+
+    def build_transpose(self):
+        """Do nothing: X^T is built with the matrix."""
+
+    @property
+    def last_times(self):
+        """Milliseconds of the last product of vectors on the host, by part.
+
+        Parts are ``convert_in``, ``upload``, ``product``, ``download`` and ``convert_out``.
+        """
+        return {
+            "convert_in": self._times.convert_in,
+            "upload": self._times.upload,
+            "product": self._times.product,
+            "download": self._times.download,
+            "convert_out": self._times.convert_out,
+        }
+
+    # --- of vectors on the device
+
+    def apply(self, op, x, y, columns=1):
+        """Product of vectors on the device, queued on the stream of the matrix.
+
+        Parameters
+        ----------
+        op : {"normal", "transposed"}
+            ``y = X x`` or ``y = X^T x``.
+        x, y : objects with ``__cuda_array_interface__``
+            C-contiguous, of the type `vector_dtype`; shape (d,) and (m,), or (d, K) and (m, K), for "normal".
+        columns : int, default 1
+            K, at most 32.
+
+        Raises
+        ------
+        ParameterError
+            If an array does not fit.
+        BmrmError
+            If the device fails, now or in earlier work.
+        """
+        cdef bb_matrix* X = self._get()
+        cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
+        cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MOST_COLUMNS)
+        sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
+        cdef const void* source = _device_memory(x, "x", self._dtype, sizes[0] * K, False)
+        cdef void* target = _device_memory(y, "y", self._dtype, sizes[1] * K, True)
+        cdef bb_status status
+        with nogil:
+            status = bb_apply(X, which, source, target, K)
+        check(status)
+
+    def apply_wide(self, op, x, y):
+        """Product of float64 vectors on the device, queued on the stream of the matrix.
+
+        A matrix of float32 converts them on the device; nothing crosses the bus.
+
+        Parameters
+        ----------
+        op : {"normal", "transposed"}
+            ``y = X x`` or ``y = X^T x``.
+        x, y : objects with ``__cuda_array_interface__``
+            C-contiguous, float64; shape (d,) and (m,) for "normal".
+
+        Raises
+        ------
+        ParameterError
+            If an array does not fit.
+        BmrmError
+            If the device fails, now or in earlier work.
+        """
+        cdef bb_matrix* X = self._get()
+        cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
+        sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
+        cdef const double* source = <const double*>_device_memory(x, "x", np.float64, sizes[0], False)
+        cdef double* target = <double*>_device_memory(y, "y", np.float64, sizes[1], True)
+        cdef bb_status status
+        with nogil:
+            status = bb_apply_wide(X, which, source, target)
+        check(status)
+
+    def fused(self, loss, w, labels, margins, gradient, risk, *, weights=None, parameter=0.0, scale=1.0):
+        """Margins, risk and gradient in one read of X, queued on the stream of the matrix.
+
+        ``margins = X w``, ``risk = scale sum_i s_i loss(margins_i, y_i)`` and its gradient in w.
+
+        Parameters
+        ----------
+        loss : int
+            Position in ``bmrm._losses.names()``.
+        w : object with ``__cuda_array_interface__``, shape (d,)
+        labels : object with ``__cuda_array_interface__``, float64, shape (m,)
+        margins, gradient : objects with ``__cuda_array_interface__``, shapes (m,) and (d,)
+            Where to write. These and `w` are of the type `vector_dtype`.
+        risk : object with ``__cuda_array_interface__``, float64, one element
+            Where to write.
+        weights : object with ``__cuda_array_interface__``, float64, shape (m,), optional
+        parameter : float, default 0.0
+            The loss's parameter.
+        scale : float, default 1.0
+
+        Raises
+        ------
+        ParameterError
+            If an array does not fit or the matrix cannot do it (`can_fuse`).
+        BmrmError
+            If the device fails, now or in earlier work.
+        """
+        cdef bb_matrix* X = self._get()
+        cdef int32_t number = <int32_t>_integer(loss, "loss", 0, 2**31 - 1)
+        cdef double of_loss = parameter, factor = scale
+        cdef const void* p_w = _device_memory(w, "w", self._dtype, self._d, False)
+        cdef const double* p_y = <const double*>_device_memory(labels, "labels", np.float64, self._m, False)
+        cdef const double* p_s = NULL
+        if weights is not None:
+            p_s = <const double*>_device_memory(weights, "weights", np.float64, self._m, False)
+        cdef void* p_z = _device_memory(margins, "margins", self._dtype, self._m, True)
+        cdef void* p_g = _device_memory(gradient, "gradient", self._dtype, self._d, True)
+        cdef double* p_risk = <double*>_device_memory(risk, "risk", np.float64, 1, True)
+        cdef bb_status status
+        with nogil:
+            status = bb_fused(X, number, of_loss, factor, p_w, p_y, p_s, p_z, p_g, p_risk)
+        check(status)
+
+    @property
+    def can_fuse(self):
+        """Whether `fused` works: X is dense, or narrow enough to be kept for it."""
+        cdef bb_matrix* X = self._get()
+        cdef int32_t yes = 0
+        cdef bb_status status
+        with nogil:
+            status = bb_can_fuse(X, &yes)
+        check(status)
+        return bool(yes)
+
+    def synchronize(self):
+        """Wait until all work that is queued on the stream of the matrix is done."""
+        cdef bb_matrix* X = self._get()
+        cdef bb_status status
+        with nogil:
+            status = bb_synchronize(X)
+        check(status)
+
+    @property
+    def stream(self):
+        """Stream on which the matrix works, as the number of its ``cudaStream_t``."""
+        cdef bb_matrix* X = self._get()
+        cdef void* found = NULL
+        check(bb_get_stream(X, &found))
+        return <size_t>found
+
+    def use_stream(self, stream):
+        """Work on a stream of the caller's from now on, to share it or to capture it in a graph.
+
+        Parameters
+        ----------
+        stream : int
+            A ``cudaStream_t``, which must outlive the matrix or its next `use_stream`.
+        """
+        cdef bb_matrix* X = self._get()
+        cdef void* given = <void*><size_t>stream
+        cdef bb_status status
+        with nogil:
+            status = bb_set_stream(X, given)
+        check(status)
+
+    def time(self, op, columns=1, repeats=20):
+        """Seconds of a product of vectors on the device, without what a call costs.
+
+        Parameters
+        ----------
+        op : {"normal", "transposed"}
+        columns : int, default 1
+        repeats : int, default 20
+            Products between the two events; they are replayed as one graph.
+
+        Returns
+        -------
+        float
+        """
+        cdef bb_matrix* X = self._get()
+        cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
+        cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MOST_COLUMNS)
+        cdef int32_t count = <int32_t>_integer(repeats, "repeats", 1, 1_000_000)
+        cdef double seconds = 0.0
+        cdef bb_status status
+        with nogil:
+            status = bb_time(X, which, K, count, &seconds)
+        check(status)
+        return seconds

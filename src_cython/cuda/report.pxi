@@ -1,0 +1,150 @@
+"""What is known of a matrix on a GPU, and how its kernels were chosen."""
+
+cdef int MOST_CANDIDATES = 256
+
+
+cdef class _Described(_OnDevice):
+    """A matrix on a device that tells of itself."""
+
+    cdef object _n_threads
+    cdef int32_t _device
+    cdef bint _dense, _transpose
+
+    @property
+    def dtype(self):
+        """Data type of the values, None for implicit ones."""
+        return None if self.coding == "ones" else self._dtype
+
+    @property
+    def vector_dtype(self):
+        """Data type of vectors and sums on the device."""
+        return self._dtype
+
+    @property
+    def threads(self):
+        """CPU threads for what the caller does on the host."""
+        return self._n_threads
+
+    @property
+    def device(self):
+        """Number of the device."""
+        return self._device
+
+    cdef bb_info _info(self) except *:
+        cdef bb_matrix* X = self._get()
+        cdef bb_info info
+        check(bb_get_info(X, &info))
+        return info
+
+    @property
+    def nbytes(self):
+        """Bytes of device memory held, with those of the problems on it."""
+        return self._info().device_bytes
+
+    @property
+    def host_bytes(self):
+        """Bytes of pinned host memory from which blocks of rows stream."""
+        return self._info().host_bytes
+
+    @property
+    def bytes_left(self):
+        """Bytes of device memory that problems on it may still take: of `memory_limit`, or what is free."""
+        return self._info().left_bytes
+
+    @property
+    def coding(self):
+        """How values are kept: "plain", "ones" or "dictionary"; "plain" where blocks of rows differ."""
+        return CODINGS[self._info().coding]
+
+    @property
+    def index_bytes(self):
+        """Bytes of a column index of X as it is stored: 1, 2 or 4; 0 when dense."""
+        if self._dense:
+            return 0
+        cdef bb_candidate chosen
+        self._candidates(BB_NORMAL, &chosen)
+        if chosen.plan.kernel in (BB_SUBWARP, BB_SPLIT):
+            return 4
+        cdef Cut cut = cut_of(chosen.plan, self._d)
+        return cut.index_bytes if cut.shared else 4
+
+    @property
+    def has_transpose(self):
+        """Whether X^T is there; a dense matrix needs none."""
+        return self._transpose and not self._dense
+
+    cdef _candidates(self, bb_operator op, bb_candidate* chosen):
+        """List of the candidates of an operator, and the position of the one that is used."""
+        cdef bb_matrix* X = self._get()
+        cdef bb_candidate found[256]
+        cdef int32_t count = 0, position = 0
+        check(bb_get_candidates(X, op, found, MOST_CANDIDATES, &count, &position))
+        if chosen != NULL:
+            chosen[0] = found[position]
+        listed = [
+            {
+                "plan": _plan_to(found[k].plan)._asdict(),
+                "predicted": found[k].predicted,
+                "measured": found[k].measured,
+                "bytes": found[k].bytes,
+            }
+            for k in range(min(count, MOST_CANDIDATES))
+        ]
+        return listed, position
+
+    cdef dict _operator_report(self, bb_operator op):
+        cdef bb_stats stats
+        check(bb_get_stats(self._get(), op, &stats))
+        listed, position = self._candidates(op, NULL)
+        return {"statistics": _stats_to(&stats), "candidates": listed, "chosen": position}
+
+    cdef list _blocks(self, int32_t count):
+        """Dictionaries of the blocks of rows."""
+        cdef vector[bb_block] found
+        found.resize(count)
+        check(bb_get_blocks(self._get(), found.data(), count))
+        return [_block_to(&found[k], self._transpose) for k in range(count)]
+
+    def report(self):
+        """What is known of the matrix, and how its kernels were chosen.
+
+        Returns
+        -------
+        dict
+            ``shape``, ``nnz``, ``dtype`` (of the vectors), ``coding``, ``bytes`` (of device memory), ``peak_bytes``
+            (most that were held at a time), ``host_bytes`` (pinned), ``prepare_seconds``, ``device`` (as
+            `device_info` gives it), ``constants``, ``blocks``, and for ``normal`` and ``transposed`` (None where X^T is
+            not kept) ``statistics``, ``candidates`` and ``chosen``, the position of the one in use. A candidate has
+            its ``plan``, ``predicted`` and ``measured`` seconds (0: not timed) and ``bytes`` that a product reads of
+            its format (0: not built). Of several blocks of rows these are the first's, whose plans the others follow
+            where they suit; each of ``blocks`` has ``first`` (row), ``rows``, ``nnz``, ``bytes`` of its formats,
+            ``copied`` (by product, what each copies of it from host memory; 0 where it stays on the device), and
+            the plans ``normal`` and ``transposed``.
+        """
+        cdef bb_info info = self._info()
+        return {
+            "shape": self.shape,
+            "nnz": self._nnz,
+            "dtype": self._dtype.name,
+            "coding": CODINGS[info.coding],
+            "bytes": info.device_bytes,
+            "peak_bytes": info.peak_bytes,
+            "host_bytes": info.host_bytes,
+            "prepare_seconds": info.prepare_seconds,
+            "device": device_info(self._device),
+            "constants": constants(self._device),
+            "blocks": self._blocks(info.blocks),
+            "normal": self._operator_report(BB_NORMAL),
+            "transposed": self._operator_report(BB_TRANSPOSED) if self._transpose else None,
+        }
+
+    def explain(self):
+        """Return the report as text: statistics, candidates with prediction and time, and the pick.
+
+        Returns
+        -------
+        str
+        """
+        from bmrm.explain import explain
+
+        return explain(self.report())
