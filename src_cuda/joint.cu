@@ -9,7 +9,7 @@
 #include "kernels/lists.cuh"
 #include "kernels/ordinal.cuh"
 #include "kernels/pairs.cuh"
-#include "problem.h"
+#include "problem_parts.h"
 
 using namespace bmrm;
 

@@ -9,7 +9,7 @@
 #include "handle.h"
 #include "kernels/own_loss.cuh"
 #include "own_loss.h"
-#include "problem.h"
+#include "problem_parts.h"
 
 using namespace bmrm;
 

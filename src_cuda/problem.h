@@ -1,17 +1,161 @@
-// What a loss that the caller evaluates (own_loss.cu) and joint risks (joint.cu) use of a problem
-// (training.cu).
+// A problem: what a solve keeps on the device beside its matrix.  problem.cu makes it, points.cu has its
+// points and their margins, line_risk.cu the risk along lines, cuts.cu its cutting planes.
 #pragma once
-#include "kernels/risk.cuh"
-#include "matrix.h"
+#include <algorithm>
+#include <vector>
 
-struct ProblemParts {
-    bb_matrix* matrix;
-    bmrm::RiskRows risk;
-    int blocks;  // of a pass over the rows
-    double *partial, *sums;
-    uint32_t* ticket;
-    void* derivatives[2];
-    bmrm::Mailbox* mailbox;
+#include "collective.h"
+#include "handle.h"
+#include "kernels/cuts.cuh"
+#include "problem_parts.h"
+#include "training.h"
+
+namespace bmrm {
+
+constexpr int64_t kMostBlocks = 1024;  // of rows
+
+// The kernels of a loss.
+struct RiskKernels {
+    const void *slope, *value, *derivatives, *search, *points, *end;
 };
 
-ProblemParts parts_of(bb_problem& problem);
+// Where one cut is taken, and its number.
+struct CutPlace {
+    int64_t size = -1;
+    const void *z, *dz, *w, *end;
+    double t;
+    bool operator==(const CutPlace& other) const {
+        return size == other.size && z == other.z && dz == other.dz && w == other.w && end == other.end &&
+               t == other.t;
+    }
+};
+
+}  // namespace bmrm
+
+struct bb_problem {
+    bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant,
+               bool in_rows);
+    ~bb_problem();
+
+    int64_t bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
+    cudaStream_t stream() const { return memory.stream; }
+    int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? length * 8 : rows * bytes(); }
+    bool in_rows() const { return space.half != 0; }
+
+    // In the smallest type that loses nothing: a pass over the rows is bound by the bytes that it reads.
+    bmrm::RowNumbers upload(const double* numbers, bmrm::Array<unsigned char>& to);
+    // In the type of the margins where that holds them, to be lent with these.
+    bmrm::RowNumbers upload_to_lend(const double* numbers, bmrm::Array<unsigned char>& to);
+    template <class N>
+    bmrm::RowNumbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
+
+    void launch(const void* kernel, int count, void** arguments, bool together = false);
+
+    void* take(bb_vector kind);
+    void give(bb_vector kind, void* vector);
+
+    // --- points and margins (points.cu)
+
+    // z = [X, constant] weights
+    template <class T, class W>
+    void product(const T* weights, const W* constant_weight, T* z);
+    void margins(const double* w, void* z);
+
+    // Makes the weights of a point in the space of rows, in the matrix's type, and leaves them in `rounded`.
+    template <class T>
+    T* assemble(const double* point);
+    // Puts a point into the space of rows: the start, of which others are multiples.
+    template <class T>
+    void begin(const double* source, double* point);
+    // The products of a point in the space of rows, from its weights and margins.
+    template <class T>
+    void finish(const T* weights, const T* z, double* point, bmrm::Letter letter);
+
+    // --- the risk (line_risk.cu)
+
+    double risk_at(const void* z, const void* dz, double t, double b, void* moved);
+    void take_derivatives(const void* z, const void* dz, double t, double b, int which, const int64_t* starts,
+                          int count, bmrm::Letter letter);
+    // The search, where each pass waits for the rows of other ranks; all of them take the same decisions.
+    bb_search_answer search_over_ranks(const void* z, void* end, void* moved, const void* w,
+                                       const void* w_end, const bb_search_request& request);
+
+    // --- cutting planes (cuts.cu)
+
+    template <class T>
+    T* cut(int64_t number) {
+        return reinterpret_cast<T*>(cuts.data()) + number * stride;
+    }
+    // Queues the gradients of the derivatives as cuts number `size` and on, and a letter with their products.
+    void queue_cut(int64_t size, const int64_t* starts, int count, const void* w, const void* end,
+                   bmrm::Step step, const double* block_sums, bmrm::Mailbox& box);
+    // From the first derivatives, into the cuts number `size` and on.
+    template <class T>
+    void gradients(int64_t size, const int64_t* starts, int count, const double* block_sums);
+
+    // --- times and answers
+
+    // Queues a product between two events.
+    template <class Launch>
+    void timed(bb_operator op, Launch&& launch) {
+        collect(op);
+        BB_CHECK(cudaEventRecord(events_[2 * op], stream()));
+        launch();
+        BB_CHECK(cudaEventRecord(events_[2 * op + 1], stream()));
+        pending_[op] = true;
+    }
+
+    // The numbers of the last letter.  Products that were queued before it are over by then.
+    const double* answer() { return answer(mailbox); }
+    const double* answer(bmrm::Mailbox& box) {
+        const double* values = box.wait(stream());
+        collect(BB_NORMAL);
+        collect(BB_TRANSPOSED);
+        return values;
+    }
+    // The first numbers of the last letter, summed over the ranks.
+    void numbers(double* out, int64_t count) {
+        std::copy_n(answer(), count, out);
+        ranks.total(out, count);
+    }
+
+    bb_matrix* matrix;
+    bmrm::Memory& memory;
+    const bb_type type;
+    const int64_t rows, cols, width;  // width: columns and the constant
+    const bmrm::Space space;
+    const int64_t length, stride;  // numbers of a cut or of weights, and from cut to cut
+    const double constant;
+    bmrm::RiskRows risk = {};
+    bmrm::RiskKernels kernels = {};
+    int blocks = 1, mix_blocks = 1;
+    bmrm::Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
+    bmrm::Array<double> partial, sums, dots;
+    bmrm::Array<double> ahead_sums;  // risk, sum of derivatives and step of the cut made ahead
+    bmrm::Array<double> start;  // the point where the solve started, and its margins, in the space of rows
+    bmrm::Array<unsigned char> start_margins;
+    bmrm::Array<uint32_t> ticket;
+    const void* rounded_of = nullptr;  // the weights that `rounded` holds
+    int64_t capacity = 0;
+    double product_seconds = 0;
+    bmrm::Mailbox mailbox, ahead_mailbox;
+    bmrm::CutPlace ahead = {};  // of the cut that a search has made ahead; none where size is negative
+    bmrm::Collective ranks;
+
+  private:
+    void collect(bb_operator op);
+
+    cudaEvent_t events_[4] = {};
+    bool pending_[2] = {};
+    std::vector<bmrm::Array<unsigned char>> owned_;
+    std::vector<void*> idle_[2];
+};
+
+namespace bmrm {
+
+template <class Body>
+bb_status on(bb_problem* problem, Body&& body) noexcept {
+    return on_matrix(problem ? problem->matrix : nullptr, [&] { body(*problem); });
+}
+
+}  // namespace bmrm

@@ -192,6 +192,12 @@ __global__ void __launch_bounds__(kRowThreads)
     if (threadIdx.x == 0) *out = T(constant * *total);
 }
 
+// share of the first, the rest of the second
+template <class T>
+__global__ void mix(T* first, const T* second, double share, int64_t n) {
+    BB_FOR (i, n) first[i] = T(share * double(first[i]) + (1.0 - share) * double(second[i]));
+}
+
 template <class T>
 __global__ void round_weights(const double* w, int64_t n, T* out) {
     BB_FOR (i, n) out[i] = T(w[i]);

@@ -1,0 +1,180 @@
+// A problem made: its labels and weights uploaded, its buffers, the kernels of its loss.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "problem.h"
+
+using namespace bmrm;
+
+namespace {
+
+template <class T>
+RiskKernels kernels_of(int32_t loss) {
+    int number = 0;
+#define BMRM_KERNELS(name, Loss)                                              \
+    if (loss == number++)                                                     \
+        return {reinterpret_cast<const void*>(&slope_of_line<T, Loss>),       \
+                reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>), \
+                reinterpret_cast<const void*>(&risk_of_line<T, Loss, true>),  \
+                reinterpret_cast<const void*>(&search_line<T, Loss>),         \
+                reinterpret_cast<const void*>(&slopes_at_points<T, Loss>),    \
+                reinterpret_cast<const void*>(&end_search<T, Loss>)};
+    BMRM_LOSSES(BMRM_KERNELS)
+#undef BMRM_KERNELS
+    throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
+}
+
+template <class N>
+bool fits(const double* numbers, int64_t count) {
+    return std::all_of(numbers, numbers + count, [](double x) {
+        return x >= double(std::numeric_limits<N>::lowest()) && x <= double(std::numeric_limits<N>::max()) &&
+               double(N(x)) == x;
+    });
+}
+
+}  // namespace
+
+bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant,
+                       bool in_rows)
+    : matrix(matrix),
+      memory(matrix->memory),
+      type(matrix->type),
+      rows(matrix->rows()),
+      cols(matrix->cols()),
+      width(cols + (constant != 0)),
+      space(in_rows ? Space{(rows + 4) / 4 * 4, (rows + 4) / 4 * 4} : Space{width, 0}),
+      length(space.span + space.half),
+      stride((length + 3) / 4 * 4),
+      constant(constant) {
+    risk.begin = 0;
+    risk.end = rows;
+    risk.scale = scale;
+    risk.parameter.value = parameter;
+    int resident = kRowBlocks;
+    if (loss != BB_OWN_LOSS) {
+        by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss); });
+        BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernels.search, kRowThreads, 0));
+    }
+    const int64_t most = int64_t(matrix->device.multiprocessors) * std::clamp(resident, 1, kRowBlocks);
+    // A thread has some rows, so that few blocks have to wait for one another where rows are few.
+    blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
+    const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
+    partial = Array<double>(memory, std::max(blocks * (2 * kPoints + kTotals), int(4 * columns_at_once)));
+    mix_blocks = int(std::clamp<int64_t>((space.span + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
+    sums = Array<double>(memory, 2 * kMostBlocks);
+    ahead_sums = Array<double>(memory, 3);
+    ticket = Array<uint32_t>(memory, 1);
+    ticket.fill_bytes(0);
+    for (Array<unsigned char>& r : derivatives) r = Array<unsigned char>(memory, rows * bytes());
+    rounded = Array<unsigned char>(memory, width * bytes());
+    mailbox.reserve(1024, stream());
+    ahead_mailbox.reserve(1024, stream());
+    for (cudaEvent_t& event : events_) BB_CHECK(cudaEventCreate(&event));
+}
+
+bb_problem::~bb_problem() {
+    for (cudaEvent_t event : events_)
+        if (event) cudaEventDestroy(event);
+}
+
+template <class N>
+RowNumbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to) {
+    const std::vector<N> shorter(numbers, numbers + rows);
+    const int64_t bytes = rows * int64_t(sizeof(N));
+    to = Array<unsigned char>(memory, bytes);
+    to.from_host(reinterpret_cast<const unsigned char*>(shorter.data()), bytes);
+    BB_CHECK(cudaStreamSynchronize(stream()));
+    return {to.data(), int32_t(sizeof(N))};
+}
+
+RowNumbers bb_problem::upload(const double* numbers, Array<unsigned char>& to) {
+    if (fits<int8_t>(numbers, rows)) return upload_as<int8_t>(numbers, to);
+    return fits<float>(numbers, rows) ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
+}
+
+RowNumbers bb_problem::upload_to_lend(const double* numbers, Array<unsigned char>& to) {
+    const bool narrow = type == BB_FLOAT32 && fits<float>(numbers, rows);
+    return narrow ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
+}
+
+void bb_problem::launch(const void* kernel, int count, void** arguments, bool together) {
+    BB_CHECK(together ? cudaLaunchCooperativeKernel(kernel, dim3(unsigned(count)), dim3(kRowThreads),
+                                                    arguments, 0, stream())
+                      : cudaLaunchKernel(kernel, dim3(unsigned(count)), dim3(kRowThreads), arguments, 0,
+                                         stream()));
+}
+
+void* bb_problem::take(bb_vector kind) {
+    std::vector<void*>& idle = idle_[kind];
+    if (idle.empty()) {
+        owned_.emplace_back(memory, vector_bytes(kind));
+        return owned_.back().data();
+    }
+    void* out = idle.back();
+    idle.pop_back();
+    return out;
+}
+
+void bb_problem::give(bb_vector kind, void* vector) {
+    if (rounded_of == vector) rounded_of = nullptr;
+    idle_[kind].push_back(vector);
+}
+
+void bb_problem::collect(bb_operator op) {
+    float milliseconds = 0;
+    if (!pending_[op] || cudaEventQuery(events_[2 * op + 1]) != cudaSuccess) return;
+    BB_CHECK(cudaEventElapsedTime(&milliseconds, events_[2 * op], events_[2 * op + 1]));
+    product_seconds += 1e-3 * double(milliseconds);
+    pending_[op] = false;
+}
+
+ProblemParts parts_of(bb_problem& p) {
+    return {p.matrix,
+            p.risk,
+            p.blocks,
+            p.partial.data(),
+            p.sums.data(),
+            p.ticket.data(),
+            {p.derivatives[0].data(), p.derivatives[1].data()},
+            &p.mailbox};
+}
+
+extern "C" {
+
+bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
+                            const double* labels, const double* weights, double constant, int32_t in_rows,
+                            bb_problem** out) {
+    return on_matrix(matrix, [&] {
+        auto made = std::make_unique<bb_problem>(matrix, loss, parameter, scale, constant, in_rows != 0);
+        made->risk.labels = loss == BB_OWN_LOSS ? made->upload_to_lend(labels, made->labels)
+                                                : made->upload(labels, made->labels);
+        if (weights) made->risk.weights = made->upload(weights, made->weights);
+        *out = made.release();
+    });
+}
+
+void bb_problem_destroy(bb_problem* problem) {
+    if (problem)
+        on(problem, [&](bb_problem& p) {
+            BB_CHECK(cudaStreamSynchronize(p.stream()));
+            delete problem;
+        });
+}
+
+bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* nccl) {
+    return on(problem, [&](bb_problem& p) { p.ranks = Collective(*ranks, nccl); });
+}
+
+double bb_problem_product_seconds(bb_problem* problem) { return problem->product_seconds; }
+
+bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out) {
+    return on(problem, [&](bb_problem& p) { *out = p.take(kind); });
+}
+
+void bb_vector_give(bb_problem* problem, bb_vector kind, void* vector) {
+    on(problem, [&](bb_problem& p) { p.give(kind, vector); });
+}
+
+}  // extern "C"
