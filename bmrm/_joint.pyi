@@ -3,17 +3,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_F64 = NDArray[np.float64]
+_I64 = NDArray[np.int64]
+
 class JointRisk:
     def __init__(
         self,
         kind: str,
-        rows: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        level: NDArray[np.int64],
-        weight: NDArray[np.float64],
-        value: NDArray[np.float64],
-        anchor: NDArray[np.float64],
-        share: NDArray[np.float64],
+        rows: _I64,
+        starts: _I64,
+        level: _I64,
+        weight: _F64,
+        value: _F64,
+        anchor: _F64,
+        share: _F64,
         *,
         k: int = 1,
         beta: float = 1.0,
@@ -21,12 +24,5 @@ class JointRisk:
     ) -> None: ...
     @property
     def parts(self) -> dict[str, Any]: ...
-    def evaluate(
-        self,
-        z: NDArray[np.float64],
-        dz: NDArray[np.float64],
-        t: float,
-        b: float,
-        r: NDArray[np.float64],
-    ) -> NDArray[np.float64]: ...
-    def thresholds(self, z: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def evaluate(self, z: _F64, dz: _F64, t: float, b: float, r: _F64) -> _F64: ...
+    def thresholds(self, z: _F64) -> _F64: ...

@@ -1,56 +1,26 @@
 import numpy as np
 from numpy.typing import NDArray
 
+_F64 = NDArray[np.float64]
+_I64 = NDArray[np.int64]
+
 def names() -> tuple[str, ...]: ...
 def smooth(loss: int) -> bool: ...
 
 class Risk:
     def __init__(
-        self,
-        loss: int,
-        parameter: float,
-        y: NDArray[np.float64],
-        s: NDArray[np.float64] | None,
-        scale: float,
-        threads: int,
+        self, loss: int, parameter: float, y: _F64, s: _F64 | None, scale: float, threads: int
     ) -> None: ...
-    def slope(
-        self, z: NDArray[np.float64], dz: NDArray[np.float64], t: float, b: float
-    ) -> tuple[float, float]: ...
-    def cut(
-        self,
-        z: NDArray[np.float64],
-        dz: NDArray[np.float64],
-        t: float,
-        b: float,
-        starts: NDArray[np.int64],
-        r: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-    def curvature(self, z: NDArray[np.float64], b: float, r: NDArray[np.float64]) -> float: ...
+    def slope(self, z: _F64, dz: _F64, t: float, b: float) -> tuple[float, float]: ...
+    def cut(self, z: _F64, dz: _F64, t: float, b: float, starts: _I64, r: _F64) -> tuple[_F64, _F64]: ...
+    def curvature(self, z: _F64, b: float, r: _F64) -> float: ...
 
 CLASS_LOSSES: tuple[str, ...]
 
 class ClassRisk:
     def __init__(
-        self,
-        loss: str,
-        y: NDArray[np.float64],
-        K: int,
-        costs: NDArray[np.float64] | None,
-        s: NDArray[np.float64] | None,
-        scale: float,
-        threads: int,
+        self, loss: str, y: _F64, K: int, costs: _F64 | None, s: _F64 | None, scale: float, threads: int
     ) -> None: ...
-    def slope(
-        self, z: NDArray[np.float64], dz: NDArray[np.float64], t: float, b: float
-    ) -> tuple[float, float]: ...
-    def cut(
-        self,
-        z: NDArray[np.float64],
-        dz: NDArray[np.float64],
-        t: float,
-        b: float,
-        starts: NDArray[np.int64],
-        r: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-    def curvature(self, z: NDArray[np.float64], b: float, r: NDArray[np.float64]) -> float: ...
+    def slope(self, z: _F64, dz: _F64, t: float, b: float) -> tuple[float, float]: ...
+    def cut(self, z: _F64, dz: _F64, t: float, b: float, starts: _I64, r: _F64) -> tuple[_F64, _F64]: ...
+    def curvature(self, z: _F64, b: float, r: _F64) -> float: ...

@@ -77,6 +77,14 @@ def smooth(int loss) -> bool:
     return loss_is_smooth[loss]
 
 
+cdef int64_t number_of_blocks(const int64_t[::1] starts, const double[::1] z, double[::1] r) except -1:
+    """Number of the blocks of margins that a cut is taken of, with derivatives for each margin."""
+    cdef int64_t blocks = starts.shape[0] - 1
+    if r.shape[0] != z.shape[0] or blocks < 1 or starts[0] != 0 or starts[blocks] != z.shape[0]:
+        raise ValueError("derivatives, blocks and margins disagree in length")
+    return blocks
+
+
 cdef class Risk:
     """Sums of one loss over the rows of one problem, on lines of margins."""
 
@@ -127,9 +135,7 @@ cdef class Risk:
     ):
         """Fill ``r`` with the derivatives at ``z + t dz + b``; return risk and sum of ``r`` a block."""
         cdef Rows rows = self.rows(z, dz, t, b)
-        cdef int64_t blocks = starts.shape[0] - 1
-        if r.shape[0] != z.shape[0] or blocks < 1 or starts[0] != 0 or starts[blocks] != z.shape[0]:
-            raise ValueError("derivatives, blocks and margins disagree in length")
+        cdef int64_t blocks = number_of_blocks(starts, z, r)
         rows.r = &r[0]
         sums = np.empty((blocks, 2))
         cdef double[:, ::1] view = sums
@@ -239,9 +245,7 @@ cdef class ClassRisk:
     ):
         """Fill ``r`` with the derivatives at ``z + t dz``; return the risk, and zeros, by block."""
         cdef ClassRows rows = self.rows(z, dz, t)
-        cdef int64_t blocks = starts.shape[0] - 1, p
-        if r.shape[0] != z.shape[0] or blocks < 1 or starts[0] != 0 or starts[blocks] != z.shape[0]:
-            raise ValueError("derivatives, blocks and margins disagree in length")
+        cdef int64_t blocks = number_of_blocks(starts, z, r), p
         rows.r = &r[0]
         sums, firsts = np.empty((blocks, 2)), np.empty(blocks + 1, np.int64)
         cdef double[:, ::1] view = sums

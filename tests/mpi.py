@@ -59,6 +59,12 @@ def run(ranks: int, *words: object, **keywords) -> subprocess.CompletedProcess[s
     return finish(process)
 
 
+def succeed(ranks: int, *words: object, **keywords) -> None:
+    """Run Python on so many ranks, and expect that it finds no fault."""
+    done = run(ranks, *words, **keywords)
+    assert done.returncode == 0, done.stderr
+
+
 def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
     """Wait for a job, not for ever."""
     try:

@@ -98,8 +98,7 @@ else:
 
 
 def test_several_classes_on_ranks_that_lack_some(tmp_path):
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + CLASSES))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + CLASSES))
 
 
 JOINT = """
@@ -138,8 +137,7 @@ for targets, keywords, weights in cases[:: 2 if size == 3 else 1]:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_margins_of_joint_losses_meet_at_their_homes(tmp_path, ranks):
-    done = mpi.run(ranks, mpi.script(tmp_path, PROBLEM + JOINT))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + JOINT))
 
 
 HOMES = """
@@ -167,8 +165,7 @@ for numbers in (None, rng.integers(0, 6, rows) if rank else np.zeros(rows, np.in
 
 
 def test_homes_take_whole_groups_and_give_back(tmp_path):
-    done = mpi.run(3, mpi.script(tmp_path, PROBLEM + HOMES))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(3, mpi.script(tmp_path, PROBLEM + HOMES))
 
 
 PENALTIES = """
@@ -200,8 +197,7 @@ for keywords in cases[:: 3 if size == 3 else 1]:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_penalty(tmp_path, ranks):
-    done = mpi.run(ranks, mpi.script(tmp_path, PROBLEM + PENALTIES))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + PENALTIES))
 
 
 def test_structured_losses_are_for_one_process():
@@ -224,8 +220,7 @@ assert few.status == "converged" and len(few.bundle) <= 16
 path = bmrm.path(shard, lams=[1e-1, 1e-2], tol=1e-4)
 assert [result.status for result in path] == ["converged"] * 2
 """
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 
 
 def test_limits_and_callbacks_end_all_ranks_together(tmp_path):
@@ -240,8 +235,7 @@ counts = world.allgather((late.status, late.n_iter, asked.status, asked.n_iter))
 assert len(set(counts)) == 1, counts
 assert counts[0][0::2] == ("max_time", "interrupted") and counts[0][3] == 7, counts
 """
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 
 
 def test_ctrl_c_on_one_rank_ends_all_with_the_best_iterate(tmp_path):
@@ -254,8 +248,7 @@ result = bmrm.solve(X[mine], y[mine], lam=1e-6, tol=1e-12, comm=world, callback=
 assert (result.status, result.n_iter) == ("interrupted", 5), (result.status, result.n_iter)
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 
 
 @pytest.mark.parametrize(
@@ -284,8 +277,7 @@ except DataError as error:
 else:
     raise SystemExit("no error")
 """
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 
 
 def test_a_rank_that_fails_alone_ends_the_job(tmp_path):
@@ -312,8 +304,7 @@ except FloatingPointError:
     world.Barrier()
     sys.exit(0)
 """
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 
 
 def test_ranks_of_different_kinds_are_refused(tmp_path):
@@ -339,8 +330,7 @@ except bmrm.errors.BmrmError as error:
     sys.exit(0)
 sys.exit("no error")
 """
-    done = mpi.run(2, mpi.script(tmp_path, code))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, code))
 
 
 SUMS = """
@@ -394,8 +384,7 @@ for dtype in (np.float32, np.float64):
 @pytest.mark.parametrize(("ranks", "words"), [(1, []), (3, []), (3, ["apart"])])
 def test_sums_are_made_in_the_order_of_the_ranks(tmp_path, ranks, words):
     """Also those that grow past the memory that there was before."""
-    done = mpi.run(ranks, mpi.script(tmp_path, SUMS), *words)
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(ranks, mpi.script(tmp_path, SUMS), *words)
 
 
 LINKS = """
@@ -457,8 +446,7 @@ with pytest.raises(DeviceMemoryError, match="too many"):  # on the rank that has
 
 def test_ranks_agree_on_how_their_gpus_are_linked(tmp_path):
     """With a driver that is none: what there is to decide needs no GPU."""
-    done = mpi.run(2, mpi.script(tmp_path, LINKS))
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, LINKS))
 
 
 READ = """
@@ -498,23 +486,20 @@ def write_rows(path, rows, rng, *, lowest=1, longest=12):
 @pytest.mark.parametrize("lowest", [0, 1])
 def test_ranks_read_a_text_in_parts(tmp_path, ranks, lowest):
     path = write_rows(tmp_path / "whole.svm", 50, np.random.default_rng(2), lowest=lowest)
-    done = mpi.run(ranks, mpi.script(tmp_path, READ), path, path)
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(ranks, mpi.script(tmp_path, READ), path, path)
 
 
 def test_an_index_zero_on_one_rank_shifts_those_of_all(tmp_path):
     path = tmp_path / "whole.svm"
     path.write_text("1 1:1 2:1\n" * 20 + "0 0:5 3:1\n")
-    done = mpi.run(2, mpi.script(tmp_path, READ), path, path)
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(2, mpi.script(tmp_path, READ), path, path)
 
 
 def test_ranks_read_a_set_of_files(tmp_path):
     rng = np.random.default_rng(4)
     files = [write_rows(tmp_path / f"part-{k}.svm", n, rng) for k, n in enumerate((1, 40, 3, 9))]
     (tmp_path / "part-4.svm").write_text("")
-    done = mpi.run(3, mpi.script(tmp_path, READ), tmp_path / "part-*.svm", *files)
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(3, mpi.script(tmp_path, READ), tmp_path / "part-*.svm", *files)
 
 
 def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
@@ -548,8 +533,7 @@ def test_what_cannot_be_cut_is_read_whole(tmp_path, name):
         sp.save_npz(path, X)
         with np.load(path) as parts:
             np.savez(path, **parts, y=y)
-    done = mpi.run(3, mpi.script(tmp_path, READ), path, text)
-    assert done.returncode == 0, done.stderr
+    mpi.succeed(3, mpi.script(tmp_path, READ), path, text)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,16 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(11)
 
 
+def check_products(A, X, rng, error):
+    """Hold both products of a PETSc matrix against those of X."""
+    w, r = rng.standard_normal(D), rng.standard_normal(M)
+    gradient, margins = A.createVecs()
+    A.mult(vec(w), margins)
+    A.multTranspose(vec(r), gradient)
+    np.testing.assert_allclose(margins.getArray(), X @ w, rtol=error, atol=error)
+    np.testing.assert_allclose(gradient.getArray(), X.T @ r, rtol=error, atol=error)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "form", [lambda X: X, Csr.from_scipy, lambda X: X.toarray()], ids=["scipy", "csr", "dense"]
@@ -49,13 +59,7 @@ def rng() -> np.random.Generator:
 def test_products_agree_with_scipy(rng, form, dtype):
     X = sparse(dtype)
     exact = X.astype(np.float64)
-    A = resident_mat(form(X))
-    w, r = rng.standard_normal(D), rng.standard_normal(M)
-    gradient, margins = A.createVecs()
-    A.mult(vec(w), margins)
-    A.multTranspose(vec(r), gradient)
-    np.testing.assert_allclose(margins.getArray(), exact @ w, rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(gradient.getArray(), exact.T @ r, rtol=1e-13, atol=1e-13)
+    check_products(resident_mat(form(X)), exact, rng, 1e-13)
 
 
 def test_sums_of_products_agree_with_scipy(rng):
@@ -123,12 +127,7 @@ def test_products_on_a_gpu_agree_with_scipy(rng):
     X = sparse()
     A = resident_mat(X, device="cuda")
     assert isinstance(A.getPythonContext().matrix, cuda.Matrix)
-    w, r = rng.standard_normal(D), rng.standard_normal(M)
-    gradient, margins = A.createVecs()
-    A.mult(vec(w), margins)
-    A.multTranspose(vec(r), gradient)
-    np.testing.assert_allclose(margins.getArray(), X @ w, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(gradient.getArray(), X.T @ r, rtol=1e-12, atol=1e-12)
+    check_products(A, X, rng, 1e-12)
 
 
 def lsqr(A: "PETSc.Mat", b: "PETSc.Vec", x: "PETSc.Vec") -> None:

@@ -61,8 +61,12 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
 
 def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
     """Return what a `Dataset` takes besides X and y."""
+    weights = numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
+    return {"sample_weight": weights, **_besides_weights(options, data)}
+
+
+def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
     return {
-        "sample_weight": numbers(options.sample_weight, data.X.shape[0], "weight", "rows"),
         "class_weight": options.class_weight,
         "groups": data.qid,
         "device": options.device,
@@ -93,13 +97,9 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             data.X,
             data.y,
             comm=group,
-            sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
-            class_weight=options.class_weight,
-            groups=data.qid,
-            device=options.device,
-            threads=options.threads,
-            gpu_mem=options.gpu_mem,
             tol=options.tol,
+            sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
+            **_besides_weights(options, data),
         )
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset

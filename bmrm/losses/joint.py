@@ -15,15 +15,28 @@ from numpy.typing import NDArray
 
 from bmrm._joint import JointRisk
 from bmrm.errors import ParameterError
-from bmrm.losses.base import NamedLoss, RowRisk, Vector
+from bmrm.losses.base import About, NamedLoss, RowRisk, Vector
 from bmrm.vectors import dot
 
 Indices = NDArray[np.int64]
 
-LINE_SEARCH = "exact, from subgradients"
 GATHERED = "all margins on one rank, 32 bytes a row and pass"
 BY_GROUP = "margins of groups that are on several, 32 bytes a row and pass"
 """What several ranks exchange; `bmrm.distributed.joint` has the way."""
+
+
+def together(
+    formula: str,
+    reference: str,
+    complexity: str = "O(m log m)",
+    *,
+    weights: bool = True,
+    distributed: str = GATHERED,
+) -> About:
+    """Tell of a loss of margins taken together: what most of them have in common."""
+    return About(
+        formula, reference, complexity, "exact, from subgradients", weights, distributed, "all of a pass"
+    )
 
 
 class Members(NamedTuple):

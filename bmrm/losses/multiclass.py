@@ -22,6 +22,11 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import SUMS, About, NamedLoss, RowRisk, Vector
 
 
+def by_class(formula: str, reference: str) -> About:
+    """Tell of a loss of several margins a row: what all of them have in common."""
+    return About(formula, reference, "O(m K)", "exact, on stored margins", True, SUMS, "products")
+
+
 class ClassLoss(NamedLoss):
     """A loss in the K margins of a row; subclasses name it and what is to be known of it."""
 
@@ -74,14 +79,9 @@ class Multiclass(ClassLoss):
     """
 
     name, task = "multiclass", "multiclass"
-    about = About(
-        formula="max_c (u_c + cost(y, c)) - u_y",
-        reference="Crammer, Singer, JMLR 2 (2001) 265; costs: Tsochantaridis et al., JMLR 6 (2005) 1453",
-        complexity="O(m K)",
-        line_search="exact, on stored margins",
-        weights=True,
-        distributed=SUMS,
-        gpu="products",
+    about = by_class(
+        "max_c (u_c + cost(y, c)) - u_y",
+        "Crammer, Singer, JMLR 2 (2001) 265; costs: Tsochantaridis et al., JMLR 6 (2005) 1453",
     )
 
     def __init__(self, costs: Any = None, **params: Any) -> None:
@@ -111,14 +111,9 @@ class Softmax(ClassLoss):
     """``log sum_c exp(u_c) - u_y``: multinomial logistic regression."""
 
     name, task = "softmax", "multiclass"
-    about = About(
-        formula="log(sum_c exp(u_c)) - u_y",
-        reference="Krishnapuram, Carin, Figueiredo, Hartemink, IEEE PAMI 27 (2005) 957",
-        complexity="O(m K)",
-        line_search="exact, on stored margins",
-        weights=True,
-        distributed=SUMS,
-        gpu="products",
+    about = by_class(
+        "log(sum_c exp(u_c)) - u_y",
+        "Krishnapuram, Carin, Figueiredo, Hartemink, IEEE PAMI 27 (2005) 957",
     )
 
     @staticmethod
@@ -142,14 +137,9 @@ class Multilabel(ClassLoss):
     """
 
     name, task = "multilabel", "multilabel"
-    about = About(
-        formula="sum_c max(0, 1 - y_c u_c)",
-        reference="Tsoumakas, Katakis, Int. J. Data Warehousing and Mining 3 (2007) 1: binary relevance",
-        complexity="O(m K)",
-        line_search="exact, on stored margins",
-        weights=True,
-        distributed=SUMS,
-        gpu="products",
+    about = by_class(
+        "sum_c max(0, 1 - y_c u_c)",
+        "Tsoumakas, Katakis, Int. J. Data Warehousing and Mining 3 (2007) 1: binary relevance",
     )
 
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
@@ -166,14 +156,9 @@ class MultilabelRanking(ClassLoss):
     """
 
     name, task = "multilabel_ranking", "label_ranking"
-    about = About(
-        formula="max(0, 1 + max_{c not in Y} u_c - min_{c in Y} u_c)",
-        reference="Elisseeff, Weston, NIPS 14 (2001) 681; Teo et al., JMLR 11 (2010) 311",
-        complexity="O(m K)",
-        line_search="exact, on stored margins",
-        weights=True,
-        distributed=SUMS,
-        gpu="products",
+    about = by_class(
+        "max(0, 1 + max_{c not in Y} u_c - min_{c in Y} u_c)",
+        "Elisseeff, Weston, NIPS 14 (2001) 681; Teo et al., JMLR 11 (2010) 311",
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import GATHERED, LINE_SEARCH, JointLoss, Members, bind, members
+from bmrm.losses.joint import JointLoss, Members, bind, members, together
 
 _JOACHIMS = "Joachims, ICML 2005, 377"
 _DIFFERENCES = "it depends on differences of margins alone"
@@ -50,15 +50,7 @@ class RocArea(JointLoss):
 
     name, task = "roc_area", "binary"
     no_intercept = _DIFFERENCES
-    about = About(
-        "mean over pairs y_i > y_j of max(0, 1 - (u_i - u_j))",
-        _JOACHIMS,
-        "O(m log m)",
-        LINE_SEARCH,
-        True,
-        GATHERED,
-        "all of a pass",
-    )
+    about = together("mean over pairs y_i > y_j of max(0, 1 - (u_i - u_j))", _JOACHIMS)
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
         """Bind the loss to labels and weights."""
@@ -95,7 +87,7 @@ class _ContingencyLoss(JointLoss):
 
 def _about(measure: str, labellings: str) -> About:
     formula = f"max over labellings y'{labellings} of 1 - {measure} - sum_(y'_i != y_i) y_i u_i / m"
-    return About(formula, _JOACHIMS, "O(m log m)", LINE_SEARCH, False, GATHERED, "all of a pass")
+    return together(formula, _JOACHIMS, weights=False)
 
 
 class FBeta(_ContingencyLoss):

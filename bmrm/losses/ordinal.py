@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm._joint import JointRisk
-from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import GATHERED, LINE_SEARCH, JointLoss, bind, members
+from bmrm.losses.base import Vector
+from bmrm.losses.joint import JointLoss, bind, members, together
 
 
 class Ordinal(JointLoss):
@@ -33,15 +33,11 @@ class Ordinal(JointLoss):
 
     name, task = "ordinal", "ordinal"
     no_intercept = "its thresholds take the place of one"
-    about = About(
+    about = together(
         "min over theta of the mean over rows of sum_k max(0, 1 - y_ik (u_i - theta_k)), "
         "y_ik = 1 if y_i > k else -1",
         "Chu, Keerthi, Neural Comp. 19 (2007) 792",
         "O(m log m + m classes)",
-        LINE_SEARCH,
-        True,
-        GATHERED,
-        "all of a pass",
     )
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:

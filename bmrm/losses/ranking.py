@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import BY_GROUP, LINE_SEARCH, Indices, JointLoss, Members, bind, levels_within, members
+from bmrm.losses.joint import BY_GROUP, Indices, JointLoss, Members, bind, levels_within, members, together
 
 LARGEST_RELEVANCE = 50.0
 """Gains are 2^y - 1, and their sums must be good to the last."""
@@ -95,7 +95,7 @@ class RankingLoss(JointLoss):
 
 
 def _about(formula: str, reference: str, complexity: str = "O(m log m)") -> About:
-    return About(formula, reference, complexity, LINE_SEARCH, True, BY_GROUP, "all of a pass")
+    return together(formula, reference, complexity, distributed=BY_GROUP)
 
 
 class Pairwise(RankingLoss):

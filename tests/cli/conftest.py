@@ -22,26 +22,26 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def bmrm_train(capfd):
-    """Run ``bmrm-train`` with the words of its command line."""
+def caller(main, capfd):
+    """Make a function that runs a command with the words of its command line."""
 
     def call(*words) -> Outcome:
-        code = train.main([str(word) for word in words])
+        code = main([str(word) for word in words])
         return Outcome(code, *capfd.readouterr())
 
     return call
+
+
+@pytest.fixture
+def bmrm_train(capfd):
+    """Run ``bmrm-train`` with the words of its command line."""
+    return caller(train.main, capfd)
 
 
 @pytest.fixture
 def bmrm_predict(capfd):
     """Run ``bmrm-predict`` with the words of its command line."""
-
-    def call(*words) -> Outcome:
-        code = predict.main([str(word) for word in words])
-        return Outcome(code, *capfd.readouterr())
-
-    return call
+    return caller(predict.main, capfd)
 
 
 @pytest.fixture

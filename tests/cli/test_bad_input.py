@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -269,28 +270,27 @@ def test_warm_start_wider_than_the_data(data, folder, bmrm_train):
     assert bmrm_train("--warm-start", "wide", "--n-features", 9, data, "new").code == 0
 
 
-@pytest.mark.parametrize("case", ["missing", "directory", "empty", "junk"])
-def test_bad_data_for_what_trains_nothing(case, folder, bmrm_train):
+@pytest.fixture(params=["missing", "directory", "empty", "junk"])
+def no_data(request, folder) -> Path:
+    """A path where there is no data set."""
     path = folder / "data"
-    if case == "directory":
+    if request.param == "directory":
         path.mkdir()
-    elif case != "missing":
-        path.write_text("" if case == "empty" else GOOD + "junk\n")
+    elif request.param != "missing":
+        path.write_text("" if request.param == "empty" else GOOD + "junk\n")
+    return path
+
+
+def test_bad_data_for_what_trains_nothing(no_data, folder, bmrm_train):
     before = listing(folder)
-    check(bmrm_train("--dry-run", path), BAD_DATA, "data")
-    check(bmrm_train("-v", "2", path), BAD_DATA, "data")
+    check(bmrm_train("--dry-run", no_data), BAD_DATA, "data")
+    check(bmrm_train("-v", "2", no_data), BAD_DATA, "data")
     assert listing(folder) == before
 
 
-@pytest.mark.parametrize("case", ["missing", "directory", "empty", "junk"])
-def test_bad_data_to_predict(case, model, folder, bmrm_predict):
-    path = folder / "data"
-    if case == "directory":
-        path.mkdir()
-    elif case != "missing":
-        path.write_text("" if case == "empty" else GOOD + "junk\n")
+def test_bad_data_to_predict(no_data, model, folder, bmrm_predict):
     before = listing(folder)
-    check(bmrm_predict(path, model, "out"), BAD_DATA, "data")
+    check(bmrm_predict(no_data, model, "out"), BAD_DATA, "data")
     assert listing(folder) == before
 
 
