@@ -17,8 +17,8 @@ def blocks_of(
     d = design.shape[1]
     several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
-        # Sixteen cuts halve the passes at best, and cost a millisecond of QP each pass, and some 16 cuts x
-        # 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
+        # Sixteen cuts halve the passes at best, and cost half a millisecond of QP each pass, and some 16 cuts
+        # x 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
         # that.  On a GPU no pass does.
         cheap = design.nnz > max(1000 * d, 4_000_000) and rows >= 64 * BLOCKS
         return BLOCKS if cheap and several_pay and not profile else 1

@@ -92,7 +92,7 @@ class PenalisedQuadraticSolver {
         for (size_t a = 0; a < k; ++a) {
             const size_t j = face_[a];
             const double* row = q_.H + j * q_.n;
-            for (size_t b = 0; b <= a; ++b) matrix_[a * k + b] = row[face_[b]];
+            for (size_t b = 0; b < k; ++b) matrix_[a * k + b] = row[face_[b]];
             matrix_[a * k + a] += ridge * trace / double(k);
             step_[a] = -(q_.slope[j] + std::copysign(q_.l1[j], q_.w[j] - q_.prior[j]));
         }

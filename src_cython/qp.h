@@ -10,12 +10,17 @@
 //
 // Method: a primal active set (Nocedal, Wright, Numerical Optimization, 2nd ed., alg. 16.3).  The face is
 // the set of cuts that hold mass.  Its maximiser is one solve with a factor that follows each change; a cut
-// that would go negative leaves; when the face is solved, the best cut of every group that still has a gap
-// enters.  Kiwiel (IMA J. Numer. Anal. 6 (1986) 137) does so for one simplex.
+// that would go negative leaves; when the face is solved, cuts above it enter.  Kiwiel (IMA J. Numer. Anal. 6
+// (1986) 137) does so for one simplex.
+//
+// A round values all cuts, with one product of G, and lets the best in, a few at a time; each is valued again
+// just before, since those that entered may have taken what it had to gain.  Most of a round's cuts then
+// stay.
 //
 // From one call to the next few cuts change, so the factor is kept with the names of its cuts: a call costs
 // s^2 flops for the s cuts of the face, where to factor them again would cost s^3 / 6.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -47,8 +52,11 @@ struct QpResult {
 
 // What is kept of a face between calls.
 struct KeptFace {
+    struct Place {
+        int64_t serial, index;
+    };
     FaceFactor factor{0};
-    std::vector<int64_t> serial;  // of the factor's cuts, in its order
+    std::vector<Place> places;  // of the factor's cuts, in its order
     int64_t groups = 0;
     double lam = 0.0, rho = 0.0, scale = 0.0;  // scale: mean curvature of the cuts when rho was chosen
 };
@@ -59,6 +67,7 @@ class QpSolver {
         : q_(problem),
           kept_(kept),
           factor_(kept.factor),
+          inside_(size_t(problem.n), 0),
           top_(size_t(problem.groups)),
           mean_(top_.size()),
           inverse_lam_(1.0 / problem.lam) {}
@@ -66,30 +75,25 @@ class QpSolver {
     // Until gap <= max(abs_tol, rel_tol (best - dual)): `best` is the caller's upper bound, so that the
     // inner accuracy follows the outer gap.
     QpResult run(const double best, const double rel_tol, const double abs_tol, const int64_t max_changes) {
-        update_gradient();
         start_face();
         double best_dual = -std::numeric_limits<double>::infinity(), best_gap = -best_dual;
         int stagnant = 0;
         while (changes_ < max_changes) {
             measure();
-            const double wanted = std::fmax(abs_tol, rel_tol * (best - dual_));
+            const double wanted = std::max(abs_tol, rel_tol * (best - dual_));
             if (!(gap_ > wanted)) break;
             // The dual is second order in the distance to the optimum: near it the gap still falls where the
             // dual cannot rise any more for rounding.
             stagnant = dual_ > best_dual || gap_ < 0.5 * best_gap ? 0 : stagnant + 1;
             if (stagnant > most_stagnant) break;
-            best_dual = std::fmax(best_dual, dual_);
-            best_gap = std::fmin(best_gap, gap_);
-            // Cuts that enter together can block each other; alone, the best one always gains.  Without any,
-            // the face is solved once more: its own spread of cut values is part of the gap.
+            best_dual = std::max(best_dual, dual_);
+            best_gap = std::min(best_gap, gap_);
             if (stagnant > 0 && carried_) build_face();
-            enter(wanted, stagnant > 0);
-            solve_face();
-            update_gradient();
+            improve(wanted, stagnant > 0, max_changes);
         }
         measure();
-        kept_.serial.resize(face_.size());
-        for (size_t k = 0; k < face_.size(); ++k) kept_.serial[k] = q_.serial[face_[k]];
+        kept_.places.clear();
+        for (const int64_t i : face_) kept_.places.push_back({q_.serial[i], i});
         kept_.groups = q_.groups;
         kept_.lam = q_.lam;
         return {dual_, gap_, changes_};
@@ -97,64 +101,75 @@ class QpSolver {
 
   private:
     static constexpr int most_stagnant = 10;
-    // Cuts whose gain is below this share of the best one's wait: many that enter together leave again.
-    static constexpr double worth_entering = 0.5;
+    // Cuts whose gain is below this share of the best one's wait for the next round.
+    static constexpr double worth_entering = 0.3;
+    // Cuts that enter between one solve of the face and the next.
+    static constexpr int together = 3;
     // Pivots below this share of a cut's own curvature are rounding.
     static constexpr double dependent = 1e-10;
 
-    // H of the face's system, see face_factor.h.
-    double curvature(const int64_t i, const int64_t j) const {
-        return q_.gram[i * q_.stride + j] * inverse_lam_ + (q_.group[i] == q_.group[j] ? rho_ : 0.0);
+    // The value of each cut where the held ones have their weights.
+    void update_gradient() {
+        std::copy_n(q_.offset, q_.n, q_.gradient);
+        subtract_rows(face_.size(), face_.data(), weight_.data(), inverse_lam_, size_t(q_.n), q_.gram,
+                      size_t(q_.stride), q_.gradient);
     }
 
-    void update_gradient() {
-        for (int64_t i = 0; i < q_.n; ++i) q_.gradient[i] = q_.offset[i];
-        for (int64_t j = 0; j < q_.n; ++j)
-            if (q_.alpha[j] != 0.0)
-                axpy(size_t(q_.n), -q_.alpha[j] / q_.lam, q_.gram + j * q_.stride, q_.gradient);
+    // That of one of them.
+    double value(const int64_t i) const {
+        return q_.offset[i] -
+               inverse_lam_ * dot_at(face_.size(), face_.data(), q_.gram + i * q_.stride, weight_.data());
     }
 
     // Best and mean cut value of each group: their summed difference is the gap.
     void measure() {
         top_.assign(top_.size(), -std::numeric_limits<double>::infinity());
         mean_.assign(mean_.size(), 0.0);
-        dual_ = gap_ = 0.0;
         for (int64_t i = 0; i < q_.n; ++i) {
             if (q_.group[i] < 0) continue;
-            const size_t p = size_t(q_.group[i]);
-            if (q_.gradient[i] > top_[p]) top_[p] = q_.gradient[i];
-            mean_[p] += q_.alpha[i] * q_.gradient[i];
+            double& top = top_[size_t(q_.group[i])];
+            if (q_.gradient[i] > top) top = q_.gradient[i];
+        }
+        dual_ = gap_ = 0.0;
+        for (size_t k = 0; k < face_.size(); ++k) {
+            const int64_t i = face_[k];
+            mean_[size_t(q_.group[i])] += weight_[k] * q_.gradient[i];
             // alpha'G alpha / lam = sum alpha (b - g), hence D = sum alpha (b + g) / 2.
-            dual_ += 0.5 * q_.alpha[i] * (q_.offset[i] + q_.gradient[i]);
+            dual_ += 0.5 * weight_[k] * (q_.offset[i] + q_.gradient[i]);
         }
         for (size_t p = 0; p < top_.size(); ++p) gap_ += top_[p] - mean_[p];
     }
 
+    // Bring the face that was kept up to date, or make a new one.
     void start_face() {
-        inside_.assign(size_t(q_.n), 0);
-        const double scale = mean_curvature(), drift = scale / kept_.scale;
+        for (int64_t i = 0; i < q_.n; ++i)
+            if (q_.alpha[i] > 0.0) hold(i, q_.alpha[i]);
+        update_gradient();
+        double scale = 0.0;
+        for (const int64_t i : face_) scale += q_.gram[i * q_.stride + i] * inverse_lam_;
+        scale /= double(face_.size());
+        const double drift = scale / kept_.scale;
         carried_ = kept_.lam == q_.lam && kept_.groups == q_.groups && drift > 0.25 && drift < 4.0;
         kept_.lam = 0.0;  // of no use to anybody until it is whole again
         kept_.scale = carried_ ? kept_.scale : scale;
         if (!carried_) return build_face();
         rho_ = kept_.rho;
-        // The names of the factor's cuts come in much the same order as the cuts do.
-        int64_t i = 0;
-        for (size_t k = 0; k < kept_.serial.size();) {
-            int64_t looked = 0;
-            while (looked < q_.n && q_.serial[i] != kept_.serial[k]) {
-                i = i + 1 < q_.n ? i + 1 : 0;
-                ++looked;
-            }
+        face_.clear();
+        weight_.clear();
+        inside_.assign(size_t(q_.n), 0);
+        // Cuts keep their places, or move down into those of others.
+        size_t k = 0;
+        for (const KeptFace::Place& was : kept_.places) {
+            int64_t i = std::min(was.index, q_.n - 1), looked = 0;
+            for (; looked < q_.n && q_.serial[i] != was.serial; ++looked) i = i > 0 ? i - 1 : q_.n - 1;
             if (looked < q_.n && q_.alpha[i] > 0.0) {
-                face_.push_back(i);
-                inside_[size_t(i)] = 1;
+                hold(i, q_.alpha[i]);
                 ++k;
             } else {
                 factor_.remove(k);
-                kept_.serial.erase(kept_.serial.begin() + int64_t(k));
             }
         }
+        set_slopes();
         include_mass();
     }
 
@@ -162,21 +177,16 @@ class QpSolver {
         carried_ = false;
         rho_ = kept_.rho = typical_curvature();
         factor_ = FaceFactor(size_t(q_.groups));
+        store_weights();
         face_.clear();
+        weight_.clear();
         inside_.assign(size_t(q_.n), 0);
         include_mass();
     }
 
     void include_mass() {
         for (int64_t i = 0; i < q_.n; ++i)
-            if (q_.alpha[i] > 0.0 && !inside_[size_t(i)]) include(i);
-    }
-
-    double mean_curvature() const {
-        double sum = 0.0;
-        for (int64_t i = 0; i < q_.n; ++i)
-            if (q_.group[i] >= 0) sum += q_.gram[i * q_.stride + i];
-        return sum / (q_.lam * double(q_.n));
+            if (q_.alpha[i] > 0.0 && !inside_[size_t(i)]) include(i, q_.gradient[i], q_.alpha[i]);
     }
 
     // The scale of the cuts' own curvature, which may span many orders.
@@ -194,126 +204,148 @@ class QpSolver {
         return positive > 0 ? std::exp(logs / double(positive)) : 1.0;
     }
 
-    // Let a cut into the face.  One that depends on the cuts inside has no curvature against them: mass moves
-    // along the dependence, up the slope, until a cut has none left and leaves.
-    void include(const int64_t i) {
-        for (;;) {
-            column_.resize(face_.size());
-            for (size_t k = 0; k < face_.size(); ++k) column_[k] = curvature(i, face_[k]);
-            const double own = curvature(i, i), pivot = factor_.prepare(column_, own);
-            if (pivot > dependent * own) {
-                factor_.append(pivot, size_t(q_.group[i]));
-                face_.push_back(i);
-                inside_[size_t(i)] = 1;
-                return;
-            }
-            factor_.combination(delta_);
-            double slope = q_.gradient[i];
-            for (size_t k = 0; k < face_.size(); ++k) slope -= delta_[k] * q_.gradient[face_[k]];
-            const double sign = slope < 0.0 ? -1.0 : 1.0;
-            double step = sign < 0.0 ? q_.alpha[i] : std::numeric_limits<double>::infinity();
-            size_t blocking = face_.size();
-            for (size_t k = 0; k < face_.size(); ++k) {
-                const double loss = sign * delta_[k];
-                if (loss > 0.0 && q_.alpha[face_[k]] < step * loss) {
-                    step = q_.alpha[face_[k]] / loss;
-                    blocking = k;
-                }
-            }
-            // Below this the little curvature that there is outweighs the slope.
-            const bool gains = sign * slope > 0.5 * std::fmax(pivot, 0.0) * step;
-            if (q_.alpha[i] == 0.0 && !gains) return;
-            q_.alpha[i] = std::fmax(0.0, q_.alpha[i] + sign * step);
-            for (size_t k = 0; k < face_.size(); ++k) {
-                double& a = q_.alpha[face_[k]];
-                a = std::fmax(0.0, a - sign * step * delta_[k]);
-            }
-            if (blocking == face_.size()) {
-                q_.alpha[i] = 0.0;
-                return;
-            }
-            drop(blocking);
-        }
+    void hold(const int64_t i, const double weight) {
+        face_.push_back(i);
+        weight_.push_back(weight);
+        inside_[size_t(i)] = 1;
     }
 
     void drop(const size_t k) {
         q_.alpha[face_[k]] = 0.0;
         inside_[size_t(face_[k])] = 0;
         face_.erase(face_.begin() + int64_t(k));
+        weight_.erase(weight_.begin() + int64_t(k));
         factor_.remove(k);
         ++changes_;
     }
 
-    void enter(const double wanted, const bool only_best) {
-        best_.assign(top_.size(), -1);
-        for (int64_t i = 0; i < q_.n; ++i) {
-            if (q_.group[i] < 0) continue;
-            int64_t& b = best_[size_t(q_.group[i])];
-            if (!inside_[size_t(i)] && (b < 0 || q_.gradient[i] > q_.gradient[b])) b = i;
-        }
-        int64_t worst = -1;
-        double worst_gain = 0.0;
-        for (size_t p = 0; p < best_.size(); ++p) {
-            if (best_[p] < 0) continue;
-            const double gain = q_.gradient[best_[p]] - mean_[p];
-            if (gain > worst_gain) {
-                worst_gain = gain;
-                worst = best_[p];
-            }
-        }
-        const double least = std::fmax(0.5 * wanted / double(top_.size()), worth_entering * worst_gain);
-        for (size_t p = 0; p < best_.size(); ++p) {
-            if (best_[p] < 0) continue;
-            const double gain = q_.gradient[best_[p]] - mean_[p];
-            if (only_best ? best_[p] != worst : !(gain >= least)) continue;
-            include(best_[p]);
-            ++changes_;
-        }
+    void store_weights() {
+        for (size_t k = 0; k < face_.size(); ++k) q_.alpha[face_[k]] = weight_[k];
     }
 
-    // Move to the maximiser of the face, dropping cuts that reach zero on the way.  A step t of delta takes
-    // the slopes g of the face to (1 - t) g + t nu: no product with G until the face is solved.
-    void solve_face() {
-        slope_.resize(face_.size());
-        for (size_t k = 0; k < face_.size(); ++k) slope_[k] = q_.gradient[face_[k]];
-        for (;;) {
-            factor_.solve(slope_, delta_, multiplier_);
-            double step = 1.0;
+    void set_slopes() {
+        column_.resize(face_.size());
+        gather(face_.size(), face_.data(), 1.0, q_.gradient, column_.data());
+        factor_.set_slopes(column_);
+    }
+
+    // Let a cut, its value and its weight, into the face; return whether the face is another.  A cut that
+    // depends on those inside has no curvature against them: mass moves along the dependence, up the slope,
+    // until a cut has none left and leaves.
+    bool include(const int64_t i, const double value, double weight) {
+        const double* row = q_.gram + i * q_.stride;
+        const double own = row[i] * inverse_lam_ + rho_;
+        for (bool changed = false;; changed = true) {
+            column_.resize(face_.size());
+            gather(face_.size(), face_.data(), inverse_lam_, row, column_.data());
+            for (size_t k = 0; k < face_.size(); ++k)
+                if (q_.group[face_[k]] == q_.group[i]) column_[k] += rho_;
+            const double pivot = factor_.prepare(column_, own);
+            if (pivot > dependent * own) {
+                factor_.append(pivot, size_t(q_.group[i]), value);
+                hold(i, weight);
+                return true;
+            }
+            factor_.combination(delta_);
+            const double slope = factor_.slope_beside(value);
+            const double sign = slope < 0.0 ? -1.0 : 1.0;
+            double step = sign < 0.0 ? weight : std::numeric_limits<double>::infinity();
             size_t blocking = face_.size();
             for (size_t k = 0; k < face_.size(); ++k) {
-                if (delta_[k] >= 0.0) continue;
-                const double ratio = -q_.alpha[face_[k]] / delta_[k];
-                if (ratio < step) {
-                    step = ratio;
+                const double loss = sign * delta_[k];
+                if (loss > 0.0 && weight_[k] < step * loss) {
+                    step = weight_[k] / loss;
                     blocking = k;
                 }
             }
-            for (size_t k = 0; k < face_.size(); ++k) {
-                double& a = q_.alpha[face_[k]];
-                a = std::fmax(0.0, a + step * delta_[k]);
-                slope_[k] += step * (multiplier_[size_t(q_.group[face_[k]])] - slope_[k]);
+            // Below this the little curvature that there is outweighs the slope.
+            const bool gains = sign * slope > 0.5 * std::max(pivot, 0.0) * step;
+            if (weight == 0.0 && !gains) return changed;
+            weight = std::max(0.0, weight + sign * step);
+            step_inside(face_.size(), -sign * step, delta_.data(), weight_.data());
+            if (blocking == face_.size()) {
+                q_.alpha[i] = 0.0;
+                return true;
             }
-            if (blocking == face_.size()) break;
-            slope_.erase(slope_.begin() + int64_t(blocking));
             drop(blocking);
         }
+    }
+
+    // One round: the maximiser of the face, with the cuts let in that are worth it, one after the other.
+    void improve(const double wanted, const bool only_best, const int64_t max_changes) {
+        double most = 0.0;
+        for (size_t p = 0; p < top_.size(); ++p) most = std::max(most, top_[p] - mean_[p]);
+        const double least = std::max(0.5 * wanted / double(top_.size()), worth_entering * most);
+        candidates_.clear();
+        for (int64_t i = 0; i < q_.n; ++i) {
+            if (q_.group[i] < 0 || inside_[size_t(i)]) continue;
+            const double gain = q_.gradient[i] - mean_[size_t(q_.group[i])];
+            if (gain >= least) candidates_.push_back({gain, i});
+        }
+        std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+            return a.gain > b.gain || (a.gain == b.gain && a.cut < b.cut);
+        });
+        // Cuts that enter together can block each other; alone, the best one always gains.  Without any,
+        // the face is solved once more: its own spread of cut values is part of the gap.
+        if (only_best && candidates_.size() > 1) candidates_.resize(1);
+        multiplier_ = mean_;
+        // Values are those of now, against the face as it was solved last.
+        bool solved = false;
+        int entered = 0;
+        for (const Candidate& candidate : candidates_) {
+            if (changes_ >= max_changes) break;
+            const int64_t i = candidate.cut;
+            const double now = solved || entered ? value(i) : q_.gradient[i];
+            if (now - multiplier_[size_t(q_.group[i])] < least) continue;
+            ++changes_;
+            if (!include(i, now, 0.0) || ++entered < together) continue;
+            solve_face();
+            solved = true;
+            entered = 0;
+        }
+        if (!solved || entered > 0) solve_face();
         renormalise();
+        store_weights();
+        update_gradient();
+        set_slopes();
+    }
+
+    // Move to the maximiser of the face, dropping cuts that reach zero on the way.
+    void solve_face() {
+        for (;;) {
+            if (!factor_.solve(delta_, multiplier_)) break;
+            double step;
+            column_.resize(face_.size());
+            const size_t blocking =
+                blocking_entry(face_.size(), weight_.data(), delta_.data(), column_.data(), step);
+            step_inside(face_.size(), step, delta_.data(), weight_.data());
+            factor_.step(step);
+            if (blocking == face_.size()) break;
+            drop(blocking);
+        }
     }
 
     // Rounding must not leave the simplices: the bound is only valid on them.
     void renormalise() {
         mean_.assign(mean_.size(), 0.0);
-        for (const int64_t i : face_) mean_[size_t(q_.group[i])] += q_.alpha[i];
-        for (const int64_t i : face_) q_.alpha[i] /= mean_[size_t(q_.group[i])];
+        for (size_t k = 0; k < face_.size(); ++k) mean_[size_t(q_.group[face_[k]])] += weight_[k];
+        for (size_t k = 0; k < face_.size(); ++k) weight_[k] /= mean_[size_t(q_.group[face_[k]])];
     }
+
+    struct Candidate {
+        double gain;
+        int64_t cut;
+    };
 
     QpProblem& q_;
     KeptFace& kept_;
     FaceFactor& factor_;
-    bool carried_ = false;  // the factor is from an earlier call
-    std::vector<int64_t> face_, best_;
+    bool carried_ = false;       // the factor is from an earlier call
+    std::vector<int64_t> face_;  // in the factor's order
     std::vector<char> inside_;
-    std::vector<double> top_, mean_, slope_, delta_, multiplier_, column_;
+    std::vector<Candidate> candidates_;
+    std::vector<double> weight_;  // alpha of the face
+    std::vector<double> top_, mean_, delta_, multiplier_, column_;
     double inverse_lam_, rho_ = 0.0, dual_ = 0.0, gap_ = 0.0;
     int64_t changes_ = 0;
 };

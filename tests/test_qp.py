@@ -176,3 +176,88 @@ def test_a_kept_face_changes_no_answer(groups, d, events, seed):
         assert dual <= wanted + room + 1e-9 * (1.0 + abs(wanted))
         assert wanted <= dual + gap + 1e-9 * (1.0 + abs(wanted))
         assert gap <= 1e-6 * (1.0 + abs(wanted))
+
+
+def check_bounds(A, b, group, lam, alpha, dual, gap):
+    """Feasible, and between D(alpha) and the model's value there: the two ends of a certificate."""
+    assert np.all(alpha >= 0.0)
+    np.testing.assert_allclose(np.bincount(group, alpha), 1.0, rtol=1e-12)
+    w = -A.T @ alpha / lam
+    size = 1.0 + abs(dual) + np.abs(b).max() + lam * (w @ w)
+    assert dual == pytest.approx(b @ alpha - 0.5 * lam * w @ w, abs=1e-9 * size)
+    tops = [(A @ w + b)[group == p].max() for p in range(int(group.max()) + 1)]
+    assert 0.5 * lam * w @ w + sum(tops) - dual == pytest.approx(gap, abs=1e-8 * size)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    groups=st.sampled_from([1, 3, 16]),
+    cuts=st.integers(1, 20),
+    d=st.integers(1, 30),
+    spread=st.integers(0, 6),
+    twins=st.sampled_from([0.0, 1e-12, 1e-7, 1e-3]),
+    lam=st.sampled_from([1.0, 1e-2]),
+)
+def test_twins_and_scales_against_interior_point(seed, groups, cuts, d, spread, twins, lam):
+    rng = np.random.default_rng(seed)
+    n, doubled = groups * cuts, groups * cuts // 2
+    A, b = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-spread, 1, size=d), rng.normal(size=n)
+    group = np.resize(np.arange(groups, dtype=np.int32), n)
+    A = np.vstack([A, A[:doubled] + twins * rng.normal(size=(doubled, d))])
+    b, group = np.append(b, b[:doubled] - twins), np.append(group, group[:doubled])
+    alpha, _, (dual, gap, _) = run(A, b, group, lam, best=0.0, abs_tol=1e-9)
+    check_bounds(A, b, group, lam, alpha, dual, gap)
+    wanted = oracle(A, b, group, lam)
+    size = 1.0 + abs(wanted) + np.abs(b).max()
+    assert dual <= wanted + 1e-6 * size
+    assert wanted <= dual + gap + 1e-6 * size
+    assert gap <= 1e-4 * size
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    groups=st.sampled_from([1, 4, 16]),
+    passes=st.integers(2, 25),
+    share=st.sampled_from([0.5, 0.1, 1e-3]),
+)
+def test_a_bundle_that_grows_and_forgets(seed, groups, passes, share):
+    """Cuts of a convex piecewise linear risk, pass by pass, with a kept face; at times idle ones go."""
+    rng = np.random.default_rng(seed)
+    d, lam = 8, 1e-2
+    X, side = rng.normal(size=(groups, 40, d)), rng.choice([-1.0, 1.0], size=(groups, 40))
+    w, face, made = np.zeros(d), _qp.Face(), 0
+    A, b = np.empty((0, d)), np.empty(0)
+    group, serial, alpha = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
+    best = np.inf
+    for k in range(passes):
+        margins = side * (X @ w)
+        missed = (margins < 1.0) * side / side.size
+        best = min(best, 0.5 * lam * w @ w + np.maximum(0.0, 1.0 - margins).sum() / side.size)
+        A = np.vstack([A, -np.einsum("pi,pij->pj", missed, X)])
+        b = np.append(b, (margins < 1.0).sum(axis=1) / side.size)
+        group = np.append(group, np.arange(groups, dtype=np.int32))
+        serial, made = np.append(serial, made + np.arange(groups)), made + groups
+        alpha = np.append(alpha, np.full(groups, 1.0 if k == 0 else 0.0))
+        alpha, _, (dual, gap, _) = run(
+            A, b, group, lam, alpha=alpha, serial=serial, face=face, best=best, rel_tol=share, abs_tol=1e-13
+        )  # fmt: skip
+        check_bounds(A, b, group, lam, alpha, dual, gap)
+        assert gap <= max(1e-12, share * (best - dual))
+        assert dual <= best + 1e-12
+        w = -A.T @ alpha / lam
+        if k % 6 == 5:
+            kept = (alpha > 0.0) | (np.arange(len(b)) >= len(b) - groups)
+            A, b, group, serial, alpha = A[kept], b[kept], group[kept], serial[kept], alpha[kept]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 24, 33])
+def test_cholesky_reads_one_triangle(n):
+    rng = np.random.default_rng(n)
+    A, x = rng.normal(size=(n, n)), rng.normal(size=n)
+    M = A @ A.T + n * np.eye(n)
+    found = M @ x
+    upper = np.triu(M) + np.tril(rng.normal(size=(n, n)), -1)
+    assert _qp.cholesky_solve(upper, found)
+    np.testing.assert_allclose(found, x, rtol=1e-10, atol=1e-11)
