@@ -29,4 +29,5 @@ def solve(
     rel_tol: float,
     abs_tol: float,
     max_changes: int,
+    origin: NDArray[np.float64] | None = None,
 ) -> tuple[float, float, int]: ...

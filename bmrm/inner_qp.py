@@ -116,11 +116,13 @@ def maximise(
     abs_tol: float,
     serials: NDArray[np.int64] | None = None,
     face: _qp.Face | None = None,
+    origin: Vector | None = None,
 ) -> None:
     """Solve the QP of a Gram matrix, from ``alpha`` to ``alpha``.
 
     Its gap ends at the larger of ``abs_tol`` and ``rel_tol`` of ``best`` minus its value; a cut of block -1
-    takes no part. A ``face`` remembers what an earlier call left, by the cuts' ``serials``.
+    takes no part. A ``face`` remembers what an earlier call left, by the cuts' ``serials``. Offsets with an
+    ``origin`` are the values of the cuts where alpha is that.
     """
     _qp.solve(
         gram,
@@ -136,6 +138,7 @@ def maximise(
         rel_tol=rel_tol,
         abs_tol=abs_tol,
         max_changes=MAX_CHANGES,
+        origin=origin,
     )
 
 
@@ -187,11 +190,13 @@ def piecewise(
         target = alpha.copy()
         scaled = cuts[:, moving] / np.sqrt(curvature[moving])
         gram = _cpu.gram(scaled, scaled, threads=planes.threads)
-        pull = heights + dot_rows(gram, alpha)
-        maximise(gram, pull, planes.blocks, planes.groups, 1.0, target, np.inf, 0.0, 0.1 * wanted)
+        # A change from alpha: A' alpha itself may be far smaller than what it is made of.
+        maximise(
+            gram, heights, planes.blocks, planes.groups, 1.0, target, np.inf, 0.0, 0.1 * wanted, origin=alpha
+        )
         change = target - alpha
         da, rise = combination(planes, change)
-        if rise + dot(da, w) <= _tiny(best):
+        if not rise + dot(da, w) > 0.0:
             break
         t = _search(penalty, w, a, da, rise, mu, centre)
         if t == 0.0:

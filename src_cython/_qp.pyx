@@ -11,6 +11,7 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
         int64_t stride
         const double* gram
         const double* offset
+        const double* origin
         const int32_t* group
         const int64_t* serial
         double lam
@@ -82,22 +83,29 @@ def solve(
     double rel_tol,
     double abs_tol,
     int64_t max_changes,
+    const double[::1] origin=None,
 ):
     """Improve ``alpha`` in place, fill ``gradient``; return (dual, gap, changes).
 
-    ``serial`` names the cuts: one that `face` met before is the same as then, with the same products.
+    ``serial`` names the cuts: one that `face` met before is the same as then, with the same products. With an
+    ``origin`` the ``offset`` of a cut is its value where alpha is that, and ``dual`` is what it rises from there.
     """
     cdef int64_t n = offset.shape[0]
     if gram.shape[0] < n or gram.shape[1] < n or group.shape[0] != n or serial.shape[0] != n:
         raise ValueError("gram, offset, group and serial disagree in size")
     if n == 0 or alpha.shape[0] != n or gradient.shape[0] != n:
         raise ValueError("alpha and gradient need one entry a cut, and there must be a cut")
+    if origin is not None and origin.shape[0] != n:
+        raise ValueError("origin needs one entry a cut")
     cdef QpProblem q
     q.n = n
     q.groups = groups
     q.stride = gram.shape[1]
     q.gram = &gram[0, 0]
     q.offset = &offset[0]
+    q.origin = NULL
+    if origin is not None:
+        q.origin = &origin[0]
     q.group = &group[0]
     q.serial = &serial[0]
     q.lam = lam

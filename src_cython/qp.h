@@ -36,12 +36,13 @@ struct QpProblem {
     int64_t groups;         // simplices
     int64_t stride;         // leading dimension of gram
     const double* gram;     // n rows of stride doubles
-    const double* offset;   // b
+    const double* offset;   // b, or the value of each cut at alpha = origin
+    const double* origin;   // or null: near the optimum the change from there rounds less than the whole
     const int32_t* group;   // group of each cut, 0 <= group < groups; or -1: it takes no part, its alpha is 0
     const int64_t* serial;  // a name for each cut, which no other ever has while a face is kept
     double lam;
     double* alpha;     // in: a feasible start; out: the answer
-    double* gradient;  // out: b - G alpha / lam, the value of each cut at the minimiser
+    double* gradient;  // out: b - G (alpha - origin) / lam, the value of each cut at the minimiser
 };
 
 struct QpResult {
@@ -70,7 +71,11 @@ class QpSolver {
           inside_(size_t(problem.n), 0),
           top_(size_t(problem.groups)),
           mean_(top_.size()),
-          inverse_lam_(1.0 / problem.lam) {}
+          inverse_lam_(1.0 / problem.lam) {
+        if (q_.origin)
+            for (int64_t i = 0; i < q_.n; ++i)
+                if (q_.origin[i] != 0.0) support_.push_back(i);
+    }
 
     // Until gap <= max(abs_tol, rel_tol (best - dual)): `best` is the caller's upper bound, so that the
     // inner accuracy follows the outer gap.
@@ -110,15 +115,33 @@ class QpSolver {
 
     // The value of each cut where the held ones have their weights.
     void update_gradient() {
+        find_changes();
         std::copy_n(q_.offset, q_.n, q_.gradient);
-        subtract_rows(face_.size(), face_.data(), weight_.data(), inverse_lam_, size_t(q_.n), q_.gram,
+        subtract_rows(cuts().size(), cuts().data(), changes().data(), inverse_lam_, size_t(q_.n), q_.gram,
                       size_t(q_.stride), q_.gradient);
     }
 
     // That of one of them.
-    double value(const int64_t i) const {
+    double value(const int64_t i) {
+        find_changes();
         return q_.offset[i] -
-               inverse_lam_ * dot_at(face_.size(), face_.data(), q_.gram + i * q_.stride, weight_.data());
+               inverse_lam_ * dot_at(cuts().size(), cuts().data(), q_.gram + i * q_.stride, changes().data());
+    }
+
+    // The cuts whose weights are not those of the origin, and by how much; without one, the face.
+    const std::vector<int64_t>& cuts() const { return q_.origin ? changed_ : face_; }
+    const std::vector<double>& changes() const { return q_.origin ? change_ : weight_; }
+
+    void find_changes() {
+        if (!q_.origin) return;
+        changed_ = face_;
+        change_ = weight_;
+        for (size_t k = 0; k < face_.size(); ++k) change_[k] -= q_.origin[face_[k]];
+        for (const int64_t i : support_) {
+            if (inside_[size_t(i)]) continue;
+            changed_.push_back(i);
+            change_.push_back(-q_.origin[i]);
+        }
     }
 
     // Best and mean cut value of each group: their summed difference is the gap.
@@ -134,9 +157,11 @@ class QpSolver {
         for (size_t k = 0; k < face_.size(); ++k) {
             const int64_t i = face_[k];
             mean_[size_t(q_.group[i])] += weight_[k] * q_.gradient[i];
-            // alpha'G alpha / lam = sum alpha (b - g), hence D = sum alpha (b + g) / 2.
-            dual_ += 0.5 * weight_[k] * (q_.offset[i] + q_.gradient[i]);
         }
+        // alpha'G alpha / lam = sum alpha (b - g), hence D = sum alpha (b + g) / 2; from an origin, D less
+        // the value that it has there.
+        for (size_t k = 0; k < cuts().size(); ++k)
+            dual_ += 0.5 * changes()[k] * (q_.offset[cuts()[k]] + q_.gradient[cuts()[k]]);
         for (size_t p = 0; p < top_.size(); ++p) gap_ += top_[p] - mean_[p];
     }
 
@@ -345,6 +370,9 @@ class QpSolver {
     std::vector<char> inside_;
     std::vector<Candidate> candidates_;
     std::vector<double> weight_;  // alpha of the face
+    std::vector<int64_t> support_,
+        changed_;  // the cuts with a weight at the origin, and those with another now
+    std::vector<double> change_;
     std::vector<double> top_, mean_, delta_, multiplier_, column_;
     double inverse_lam_, rho_ = 0.0, dual_ = 0.0, gap_ = 0.0;
     int64_t changes_ = 0;

@@ -78,7 +78,9 @@ def test_values_derivatives_and_slopes_are_those_of_the_formula(name, m, K, weig
     slope = risk.slope(Z.ravel(), D.ravel(), t, 0.0)[0]
     assert slope == pytest.approx(r @ D.ravel(), rel=1e-9, abs=1e-12)
     ahead, behind = (full @ formula(name, Z + (t + h) * D, y, costs) for h in (step, -step))
-    assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-5)
+    # Between the differences to either side, as the function is convex: a kink may be near.
+    slack = 1e-5 + 1e-7 * abs(slope)
+    assert (rows.sum() - behind) / step - slack <= slope <= (ahead - rows.sum()) / step + slack
     # A subgradient at this point bounds the risk at any other.
     other = 3 * rng.normal(size=(m, K))
     bound = rows.sum() + r @ (other - Z - t * D).ravel()

@@ -100,6 +100,31 @@ def test_repeated_cuts_do_not_stall():
     assert dual == pytest.approx(oracle(A, b, group, 1e-2), rel=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_change_from_an_origin_is_the_same_problem(seed):
+    """Offsets are then values where alpha is the origin."""
+    rng = np.random.default_rng(seed)
+    n, groups = 40, 3
+    A, b, group = rng.normal(size=(n, 6)), rng.normal(size=n), np.arange(n, dtype=np.int32) % groups
+    alpha = np.where(rng.random(n) < 0.4, rng.random(n), 0.0) + (np.arange(n) < groups)
+    alpha /= np.bincount(group, alpha, groups)[group]
+    gram, plain, moved = A @ A.T, alpha.copy(), alpha.copy()
+    options = {"best": np.inf, "rel_tol": 0.0, "abs_tol": 1e-10, "max_changes": 1000}
+    serial = np.arange(n)
+
+    def solve(offset, start, **more):
+        values = np.empty(n)
+        return _qp.solve(
+            gram, offset, group, serial, groups, 0.5, start, values, _qp.Face(), **options, **more
+        )
+
+    dual, gap, _ = solve(b, plain)
+    rise, other_gap, _ = solve(b - gram @ alpha / 0.5, moved, origin=alpha)
+    assert max(gap, other_gap) <= 1e-10
+    assert b @ alpha - alpha @ gram @ alpha + rise == pytest.approx(dual, abs=1e-9)
+    assert rise > 0.01
+
+
 def test_warm_start_is_used():
     A, b, group = random_problem(np.random.default_rng(5), 80, 20, 4)
     alpha, _, (dual, _, cold) = run(A, b, group, 1e-2)

@@ -223,6 +223,18 @@ def test_kinks_in_many_features_are_no_matter_of_precision(seed):
     assert results[0].objective == pytest.approx(results[1].objective, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_scale_leaves_a_small_gap_under_the_elastic_net(seed):
+    """The gap of the model is far larger than what is left to gain of its dual, which is second order."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((200, 2500), density=0.02, format="csr", rng=rng, data_sampler=rng.standard_normal)
+    u = X @ rng.normal(size=2500)
+    result = bmrm.solve(
+        20.0 * X, u / np.abs(u).max(), "absolute", "elastic_net", 1e-5, tol=1e-5, positive=True
+    )
+    assert result.status == "converged"
+
+
 def test_too_few_cuts_are_no_matter_of_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 30))
