@@ -32,7 +32,7 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
 
 
 cdef extern from "dense.h" namespace "bmrm" nogil:
-    bint c_cholesky_solve "bmrm::cholesky_solve"(size_t n, double* M, double* x)
+    bint c_cholesky_solve "bmrm::cholesky_solve"(size_t n, double* M, double* x) except +
 
 
 cdef extern from "penalised_quadratic.h" namespace "bmrm" nogil:
