@@ -4,8 +4,8 @@ The matrix is uploaded once and never split: a fold is held out by giving its ro
 risk of the others exactly what it would be without them.
 
 Where X is narrow and the penalty plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
-of all folds and all lam share their cuts (``folds.py``).  Elsewhere, for losses of several margins a row, and
-where a solve ends in a few Newton steps, each fold has cuts of its own that serve all lam: with many features
+of all folds and all lam share their cuts, and the Hessians of their Newton steps (``folds.py``).  Elsewhere,
+and for losses of several margins a row, each fold has cuts of its own that serve all lam: with many features
 the folds' solutions lie far apart, a cut near one says little of another, and the entries of its Gram matrix
 cost more than the pass that it might save.  There the folds are solved in step, so that their products are
 products with several columns (``lockstep.py``).
@@ -27,16 +27,26 @@ import numpy.typing as npt
 from bmrm import losses, metrics
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.errors import DataError, ParameterError
-from bmrm.folds import FoldBundle, Folds, FoldSteps, Remembering, RowsByFold, by_fold, deal, fold_objective
+from bmrm.folds import (
+    FoldBundle,
+    FoldObjective,
+    Folds,
+    Known,
+    Parts,
+    Remembering,
+    RowsByFold,
+    by_fold,
+    deal,
+)
 from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.lockstep import Lockstep
 from bmrm.losses import Loss
-from bmrm.newton import newton_pays
-from bmrm.objective import Iterate, Objective
+from bmrm.newton import newton_begins
+from bmrm.objective import Design
 from bmrm.regularizers import L2
 from bmrm.result import Result
-from bmrm.solver import BundleMethod, Settings
+from bmrm.solver import UNKNOWN, BundleMethod, Settings
 from bmrm.training import result_of, solve
 
 if TYPE_CHECKING:
@@ -286,7 +296,7 @@ class FoldProblem:
             and self.loss.by_rows
         )
         cheap = sharing_pays(self.folds.number, d, self.data.nnz)
-        return plain and cheap and not free_intercept and not newton_pays(self.data.matrix, self.loss)
+        return plain and cheap and not free_intercept
 
 
 def sharing_pays(folds: int, features: int, stored: int) -> bool:
@@ -396,11 +406,15 @@ class _Shared:
         )  # fmt: skip
         rows = data.matrix if folds.is_sorted else RowsByFold(data.matrix, folds)
         scaling = given["intercept_scaling"] if given["fit_intercept"] else None
-        self._design = rows if scaling is None else WithConstant(cast("Matrix", rows), scaling)
-        self._bundle = FoldBundle(self._design.shape[1], folds.number, given["max_cuts"], data.threads)
+        design = cast("Design", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
+        self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
-        self._last: dict[int, Iterate] = {}
-        self._latest: tuple[Iterate | None, Iterate] | None = None
+        whole = problem.loss.risk(self._labels, self._weights, 1.0 / float(self._weights.sum()), data.threads)
+        self._parts = Parts(design, whole, folds.starts)
+        self._newton_from = newton_begins(design, problem.loss, L2(1.0))
+        self._objectives: dict[int, FoldObjective] = {}
+        self._last: dict[int, Known] = {}
+        self._latest: tuple[Known | None, Known] | None = None
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():
@@ -408,44 +422,50 @@ class _Shared:
 
     def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
         problem, folds = self._problem, self._problem.folds
-        objective, steps, scale = fold_objective(
-            self._design,
-            problem.loss,
-            L2(lam),
-            self._labels,
-            self._weights,
-            folds.starts,
-            fold,
-            threads=problem.data.threads,
-        )
-        self._bundle.hold_out(fold, scale)
-        settings = replace(self._settings, max_time=max_time)
-        run = BundleMethod(objective, self._bundle, settings, self._start(fold, objective, steps))
+        if fold not in self._objectives:
+            self._objectives[fold] = FoldObjective(
+                self._parts, problem.loss, self._labels, self._weights, fold, threads=problem.data.threads
+            )
+        objective = self._objectives[fold]
+        objective.begin(lam)
+        self._bundle.hold_out(fold, objective.scale)
+        settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
+        run = BundleMethod(objective, self._bundle, settings, start.w, newton_from=self._newton_from)
+        run.slopes = start.slopes
         run.minimise()
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
-        self._latest = self._last.get(fold), run.certified()
-        self._last[fold] = self._latest[1]
+        known = objective.known(run.certified().w)
+        assert known is not None
+        found = known._replace(slopes=run.slopes)
+        self._latest = self._last.get(fold), found
+        self._last[fold] = found
         margins = np.empty(len(self._labels))
-        margins[folds.order] = self._last[fold].margins
+        margins[folds.order] = found.margins
         return result, margins
 
-    def _start(self, fold: int, objective: Objective, steps: FoldSteps) -> Vector:
+    def _start(self, fold: int, objective: FoldObjective) -> Known:
         """Return the best of a few points whose margins are known, so that it takes no product.
 
         They are the fold's last answer, that of the fold solved last, and the former moved as the latter has
         moved since its answer before: the folds' answers go much the same way from lam to lam.
         """
         if self._latest is None:
-            return np.zeros(self._design.shape[1])
+            rows, columns = self._parts.design.shape
+            return self._parts.at(np.zeros(columns), np.zeros(rows), UNKNOWN)
         own, (before, now) = self._last.get(fold), self._latest
         known = [now]
         if own is not None:
             known.append(own)
             if before is not None:
-                w = own.w + (now.w - before.w)
-                known.append(own._replace(w=w, margins=own.margins + (now.margins - before.margins)))
-        steps.know(known)
-        best: Vector = min(known, key=lambda point: objective.evaluate(point.w).objective).w
-        return best
+                known.append(self._moved(own, before, now))
+        return min(known, key=objective.value)
+
+    def _moved(self, point: Known, before: Known, now: Known) -> Known:
+        """Move a point as another one moved; its gradients move nearly as those of the other."""
+        slopes = UNKNOWN
+        if all(len(p.slopes) for p in (point, before, now)):
+            slopes = point.slopes + (now.slopes - before.slopes)
+        margins = point.margins + (now.margins - before.margins)
+        return self._parts.at(point.w + (now.w - before.w), margins, slopes)

@@ -10,6 +10,9 @@ made for, takes a cut of each Q_g, that of the fold held out included; one bundl
 for all folds and all lam, and a solve weighs them by c_f and leaves those of its own fold out.  Its lower
 bound is exact: a sum of lower bounds of the parts of its own risk.
 
+The Hessian of J_f is a sum of those of the Q_g just so, and where it was taken hardly matters, for it only
+proposes a point.  So Newton's steps of all folds, and of lam after lam, go by the same few Hessians.
+
 The rows of a fold need not be neighbours in X: vectors over rows are kept sorted by fold, and `RowsByFold`
 translates at the two products.
 """
@@ -17,7 +20,7 @@ translates at the two products.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,12 +32,17 @@ from bmrm.bundle import Bundle
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.inner_qp import maximise
 from bmrm.losses import Loss
+from bmrm.losses.base import RowRisk
 from bmrm.objective import Cut, Design, Iterate, Objective
-from bmrm.regularizers import Regularizer
+from bmrm.regularizers import L2, Regularizer
 from bmrm.resident import Matrix
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
+
+CHANGED = 0.2
+"""Change of the second derivatives, as a share of their sum, up to which the Hessian is that of an earlier
+point."""
 
 
 class Folds(NamedTuple):
@@ -182,66 +190,146 @@ class Remembering:
         return found
 
 
-class FoldSteps(HostSteps):
-    """Steps that know the margins of some points, so that to evaluate J there takes no product."""
+class Known(NamedTuple):
+    """A point, and what a pass there told of every fold.
 
-    _known: tuple[Iterate, ...] = ()
+    Attributes
+    ----------
+    w : ndarray of shape (n_features,)
+    margins : ndarray of shape (n_samples,)
+        Sorted by fold.
+    parts : ndarray of shape (folds,)
+        Q_g there.
+    slopes : ndarray of shape (folds, n_features)
+        The gradients of Q_g, where they are known, or nearly so; else without rows.
+    """
 
-    def know(self, points: Iterable[Iterate]) -> None:
-        """Keep the margins of points."""
-        self._known = tuple(points)
-
-    def margins(self, w: Vector) -> Vector:
-        """``X w``."""
-        for point in self._known:
-            if w is point.w:
-                return np.array(point.margins)
-        return super().margins(w)
+    w: Vector
+    margins: Vector
+    parts: Vector
+    slopes: Vector
 
 
-def fold_objective(
-    design: Design,
-    loss: Loss,
-    reg: Regularizer,
-    y: Vector,
-    weights: Vector,
-    starts: NDArray[np.int64],
-    held_out: int,
-    *,
-    threads: int,
-) -> tuple[Objective, FoldSteps, float]:
-    """Make the objective of all rows but one fold's, whose cuts are of every fold's part Q_g.
+class Parts:
+    """The parts Q_g of the risk, and their Hessians, which serve all folds.
 
     Parameters
     ----------
     design : Design
         With rows sorted by fold.
+    risk : RowRisk
+        Of all rows.
+    starts : ndarray of int64, shape (folds + 1,)
+    """
+
+    def __init__(self, design: Design, risk: RowRisk, starts: NDArray[np.int64]) -> None:
+        self.design, self.risk, self.starts = design, risk, starts
+        self._derivatives = np.empty(design.shape[0])
+        self._curvature: Vector | None = None
+        self._hessians = np.empty(0)
+
+    def at(self, w: Vector, margins: Vector, slopes: Vector) -> Known:
+        """Evaluate the parts at a point."""
+        parts, _ = self.risk.cut(margins, margins, 0.0, 0.0, self.starts, self._derivatives)
+        return Known(w, margins, parts, slopes)
+
+    def hessians(self, margins: Vector) -> Vector:
+        """Return the Hessians of the parts, shape (folds, d, d), at a point or one much like it.
+
+        A Hessian only proposes a point: those of another fold's answer, or of another lam's, will do as long
+        as the second derivatives of the rows have changed little.
+        """
+        curvature = np.empty_like(margins)
+        total = self.risk.curvature(margins, 0.0, curvature)
+        if self._curvature is None or np.abs(curvature - self._curvature).sum() > CHANGED * total:
+            self._curvature, (_, d) = curvature, self.design.shape
+            self._hessians = np.empty((len(self.starts) - 1, d, d))
+            for fold, (i, j) in enumerate(pairwise(self.starts)):
+                rows = np.zeros_like(curvature)
+                rows[i:j] = curvature[i:j]
+                self.design.weighted_gram(rows, self._hessians[fold])
+        return self._hessians
+
+
+class FoldSteps(HostSteps):
+    """Steps of all rows but one fold's, with cuts of every fold's part.
+
+    Parameters
+    ----------
+    parts : Parts
+    risk : RowRisk
+        Of all rows but the fold's.
+    without : callable
+        From what is known of every part to the sum of those that take part, as they are weighed.
+    """
+
+    def __init__(self, parts: Parts, risk: RowRisk, without: Callable[[Vector], Vector]) -> None:
+        super().__init__(parts.design, risk, cut_of=parts.risk)
+        self._parts, self._without = parts, without
+
+    def hessian(self, at: Iterate, profile: bool) -> Vector:
+        """Hessian of the risk at a point, or one much like it."""
+        return self._without(self._parts.hessians(at.margins))
+
+
+class FoldObjective(Objective):
+    """The objective of all rows but one fold's, whose cuts are of every fold's part Q_g.
+
+    Parameters
+    ----------
+    parts : Parts
     loss : Loss
-    reg : Regularizer
     y, weights : ndarray of shape (n_samples,)
         Sorted by fold.
-    starts : ndarray of int64, shape (folds + 1,)
     held_out : int
         The fold that takes no part; the number of folds for none.
     threads : int
 
-    Returns
-    -------
-    objective : Objective
-    steps : FoldSteps
-        Those of the objective.
+    Attributes
+    ----------
     scale : float
         c_f.
     """
-    rest = weights.copy()
-    if held_out < len(starts) - 1:
-        rest[starts[held_out] : starts[held_out + 1]] = 0.0
-    inside, total = float(rest.sum()), float(weights.sum())
-    risk = loss.risk(y, rest, 1.0 / inside, threads)
-    steps = FoldSteps(design, risk, cut_of=loss.risk(y, weights, 1.0 / total, threads))
-    objective = Objective(design, steps, loss, reg, profile=False, blocks=1)
-    objective.starts = starts
-    return objective, steps, total / inside
+
+    def __init__(
+        self, parts: Parts, loss: Loss, y: Vector, weights: Vector, held_out: int, *, threads: int
+    ) -> None:
+        rest, starts = weights.copy(), parts.starts
+        self._held_out = slice(held_out, held_out + 1)
+        if held_out < len(starts) - 1:
+            rest[starts[held_out] : starts[held_out + 1]] = 0.0
+        inside = float(rest.sum())
+        self.scale = float(weights.sum()) / inside
+        steps = FoldSteps(parts, loss.risk(y, rest, 1.0 / inside, threads), self._without)
+        super().__init__(parts.design, steps, loss, L2(1.0), profile=False, blocks=1)
+        self.starts, self._parts, self._fold_steps = starts, parts, steps
+        self._known: list[Known] = []
+
+    def begin(self, lam: float) -> None:
+        """Get ready for a solve."""
+        self.reg, self._fold_steps.seconds = L2(lam), 0.0
+        self._known.clear()
+
+    def value(self, point: Known) -> float:
+        """J at a known point, from its parts."""
+        self._known.append(point)
+        return self.reg.value(point.w) + float(self._without(point.parts))
+
+    def known(self, w: Vector) -> Known | None:
+        """Tell of a point that was evaluated."""
+        return next((point for point in self._known if point.w is w), None)
+
+    def evaluate(self, w: Vector) -> Iterate:
+        """Evaluate J at ``w``: from its parts where it is known, else from a new product."""
+        point = self.known(w) or self._parts.at(w, self.steps.margins(w), np.empty((0, 0)))
+        return Iterate(w, point.margins, 0.0, self.value(point))
+
+    def gradient(self, slopes: Vector) -> Vector:
+        """Return the gradient of the risk from those of the parts."""
+        return self._without(slopes)
+
+    def _without(self, parts: Vector) -> Vector:
+        return np.asarray(self.scale * (parts.sum(axis=0) - parts[self._held_out].sum(axis=0)))
 
 
 class FoldBundle(Bundle):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.linesearch import search_ray
 from bmrm.losses.base import RowRisk
-from bmrm.objective import LONGEST_STEP, Design, Margins, Planes, Searched, Steps
+from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
 
@@ -154,6 +154,18 @@ class HostSteps:
         """Cutting planes of the first derivatives as they are."""
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
+
+    def hessian(self, at: Iterate, profile: bool) -> Vector:
+        """Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
+        m, d = self.design.shape
+        s, hessian = np.empty(m), np.empty((d, d))
+        total = self.rows.curvature(at.margins, at.intercept, s)
+        self.design.weighted_gram(s, hessian)
+        if profile and total > 0.0:
+            mixed = np.empty((1, d))
+            self.design.rmatvec_blocks(s, self._everything, mixed)
+            hessian -= mixed.T * (mixed / total)
+        return hessian
 
     def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
         gradients = np.empty((len(starts) - 1, self.design.shape[1]))

@@ -87,17 +87,9 @@ def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector 
 
 def _with_hessian(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
     """Form the Hessian."""
-    design, reg, steps = objective.design, objective.reg, objective.steps
+    steps = objective.steps
     assert isinstance(steps, HostSteps)
-    m, d = design.shape
-    s, hessian = np.empty(m), np.empty((d, d))
-    total = steps.rows.curvature(at.margins, at.intercept, s)
-    design.weighted_gram(s, hessian)
-    if objective.profile and total > 0.0:
-        mixed = np.empty((1, d))
-        design.rmatvec_blocks(s, np.array([0, m], np.int64), mixed)
-        hessian -= mixed.T * (mixed / total)
-    return reg.quadratic_minimiser(hessian, gradient, at.w)
+    return objective.reg.quadratic_minimiser(steps.hessian(at, objective.profile), gradient, at.w)
 
 
 def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:

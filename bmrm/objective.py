@@ -195,12 +195,6 @@ class Cut(NamedTuple):
         assert self.planes.products is not None
         return bool(np.isfinite(self.planes.products).all())
 
-    @property
-    def gradient(self) -> Vector:
-        """Gradient of the risk, where the gradients of its parts are on the host."""
-        assert self.planes.gradients is not None
-        return np.asarray(self.planes.gradients.sum(axis=0))
-
 
 class Objective:
     """J for one data set, loss and regulariser.
@@ -250,6 +244,10 @@ class Objective:
     def evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product."""
         return self._at(*self.steps.fresh(w), None, 0.0, 0.0)
+
+    def gradient(self, slopes: Vector) -> Vector:
+        """Return the gradient of the risk from those of the parts that have a cut each."""
+        return np.asarray(slopes.sum(axis=0))
 
     def line(self, best: Iterate, end: Weights) -> Line:
         """Return the line from the best point to ``end``, by a product with X."""

@@ -74,6 +74,10 @@ USELESS, TRIES = 1e20, 30
 best iterate, ten times each try."""
 
 
+UNKNOWN = np.empty((0, 0))
+"""Gradients that nobody has taken."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to run the outer loop, and when to end it."""
@@ -133,7 +137,9 @@ class BundleMethod:
         self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
         self._evaluated, self._measured, self._magnified = True, False, 1.0
-        self._gradient = np.empty(0)
+        self.slopes = UNKNOWN
+        """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
+        nearly, may set them before the run."""
         self._last_progress = 0
         self._first_objective = abs(self.best.objective) or 1.0
 
@@ -202,9 +208,9 @@ class BundleMethod:
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
-        if not self._gradient.size:  # the cuts so far were taken elsewhere
+        if not self.slopes.size:  # the cuts so far were taken elsewhere
             self._cut_at_best()
-        w = newton_point(self.objective, self.best, self._gradient)
+        w = newton_point(self.objective, self.best, self.objective.gradient(self.slopes))
         self._lap("newton")
         self.newton = w is not None
         return minimiser if w is None else w
@@ -264,8 +270,8 @@ class BundleMethod:
             return False
         self.bundle.add(cut)
         self._lap("bundle")
-        if self.newton:
-            self._gradient = cut.gradient
+        known = cut.planes.gradients if self.newton else None
+        self.slopes = UNKNOWN if known is None else known
         return True
 
     def _improve(self, line: Line, t: float) -> None:

@@ -10,13 +10,15 @@ from oracles import objective, piecewise_linear_optimum
 
 import bmrm
 import bmrm.crossval
+from bmrm import losses
 from bmrm.bundle import Bundle
 from bmrm.crossval import FoldProblem
 from bmrm.errors import DataError, ParameterError
-from bmrm.folds import FoldBundle, Remembering, RowsByFold, deal
+from bmrm.folds import FoldBundle, Parts, Remembering, RowsByFold, deal
 from bmrm.objective import Cut, Iterate, Planes
 from bmrm.regularizers import L2
 from bmrm.selection import Selection
+from bmrm.solver import BundleMethod
 
 LAMS = [0.3, 0.003, 0.03]
 
@@ -42,12 +44,20 @@ def engine(request, monkeypatch):
     return request.param
 
 
+LOSSES = {
+    "hinge": hinge,
+    "squared_hinge": lambda u, y: hinge(u, y) ** 2,
+    "logistic": lambda u, y: np.logaddexp(0.0, -y * u),
+}
+
+
 @pytest.mark.parametrize("given_as", ["arrays", "dataset"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_fold_is_a_refit_on_its_rows(engine, given_as, weighted):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_fold_is_a_refit_on_its_rows(engine, given_as, weighted, loss):
     X, y = problem()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
-    options = {"loss": "hinge", "tol": 1e-6, "lams": LAMS, "folds": 3}
+    options = {"loss": loss, "tol": 1e-6, "lams": LAMS, "folds": 3}
     if given_as == "dataset":
         found = bmrm.select(bmrm.Dataset(X, y, sample_weight=weights), **options)
     else:
@@ -56,20 +66,16 @@ def test_every_fold_is_a_refit_on_its_rows(engine, given_as, weighted):
         for fold, result in enumerate(validation.results):
             rest = found.folds.fold_of != fold
             own = None if weights is None else weights[rest]
-            alone = bmrm.solve(X[rest], y[rest], lam=lam, tol=1e-6, sample_weight=own)
+            alone = bmrm.solve(X[rest], y[rest], loss, lam=lam, tol=1e-6, sample_weight=own)
             assert result.status == "converged"
             assert result.lam == lam
             # Both intervals hold the one optimum.
             assert result.lower_bound <= alone.objective * (1 + 1e-12)
             assert alone.lower_bound <= result.objective * (1 + 1e-12)
             assert result.gap <= 1e-6 * result.objective
-            J = objective(X[rest], coded(y)[rest], result.w, 0.0, lam, hinge_of(), own)
+            J = objective(X[rest], coded(y)[rest], result.w, 0.0, lam, LOSSES[loss], own)
             assert result.objective == pytest.approx(J, rel=1e-12)
             np.testing.assert_allclose(validation.values[~rest], X[~rest] @ result.w, atol=1e-12)
-
-
-def hinge_of():
-    return lambda u, y: hinge(u, y)
 
 
 def test_lower_bounds_are_below_an_independent_optimum(engine):
@@ -171,6 +177,73 @@ def test_sharing_saves_passes(monkeypatch):
         assert found.result is None
         passes.append(sum(r.n_iter for v in found.validations for r in v.results))
     assert passes[0] < 0.6 * passes[1]
+
+
+class CountingGrams(RowsByFold):
+    """Rows by fold that note how often a Hessian is asked for."""
+
+    grams = 0
+
+    def weighted_gram(self, s, out):
+        CountingGrams.grams += 1
+        super().weighted_gram(s, out)
+
+
+def test_folds_share_their_hessians(monkeypatch):
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((3000, 15))
+    y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)
+    monkeypatch.setattr("bmrm.crossval.RowsByFold", CountingGrams)
+    monkeypatch.setattr("bmrm.crossval.KEPT", 0)
+    found = bmrm.select(bmrm.Dataset(X, y), lams=np.logspace(-5, -1, 5), loss="logistic", refit=False)
+    results = [r for v in found.validations for r in v.results]
+    assert all(r.status == "converged" for r in results)
+    assert 0 < CountingGrams.grams <= 5 * 6  # a Hessian has five parts
+    stepped = sum(r.n_iter - 1 for r in results)
+    assert stepped > 2 * CountingGrams.grams / 5
+
+
+def test_hessians_are_kept_while_the_margins_are_much_the_same():
+    rng = np.random.default_rng(10)
+    X, folds = rng.standard_normal((200, 4)), deal(None, 200, 3, 0)
+    y, weights = np.where(rng.random(200) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 200)
+    design = RowsByFold(bmrm.Dataset(X).matrix, folds)
+    risk = losses.get("logistic").risk(y, weights, 1.0 / weights.sum(), 1)
+    parts, there = Parts(design, risk, folds.starts), X[folds.order]
+    margins = rng.standard_normal(200)
+
+    def expected(margins):
+        p = 1.0 / (1.0 + np.exp(-margins))
+        s = weights * p * (1.0 - p) / weights.sum()
+        return np.array([there[i:j].T @ (s[i:j, None] * there[i:j]) for i, j in pairwise(folds.starts)])
+
+    first = parts.hessians(margins)
+    np.testing.assert_allclose(first, expected(margins), rtol=1e-10)
+    np.testing.assert_array_equal(parts.hessians(margins + 0.01), first)
+    far = margins + 4.0
+    np.testing.assert_allclose(parts.hessians(far), expected(far), rtol=1e-10)
+
+
+def test_wrong_gradients_to_begin_with_do_no_harm():
+    X, y = problem(rows=600, features=20)
+    run_of = {}
+
+    class Misled(BundleMethod):
+        def minimise(self):
+            if run_of["misled"] and self.newton:
+                self.slopes = np.full((self.bundle.groups, self.bundle.n_features), -7.0)
+            super().minimise()
+
+    passes = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bmrm.crossval.KEPT", 0)
+        patch.setattr("bmrm.crossval.BundleMethod", Misled)
+        for misled in (False, True):
+            run_of["misled"] = misled
+            found = bmrm.select(X, y, LAMS, 3, loss="logistic", tol=1e-9, refit=False)
+            assert set(found.statuses) == {"converged"}
+            passes.append(sum(r.n_iter for v in found.validations for r in v.results))
+    assert passes[1] <= passes[0] + 9  # one more pass a solve
 
 
 def test_regression_and_counts_have_their_metrics():
