@@ -347,8 +347,9 @@ def _resident(
         return X, dealt, dealt
     given = {name: options.pop(name) for name in _DATA if name in options}
     tol = {"tol": options["tol"]} if "tol" in options else {}
-    if not isinstance(X, Csr):
-        X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.asarray(X)
+    sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
+    if not (sparse or isinstance(X, Csr)):
+        X = np.asarray(X)
     rows = X.shape[0] if len(X.shape) else 0
     labels = encode(y, rows, loss)[0]
     groups = group_numbers(given.get("groups"), rows)
@@ -358,12 +359,16 @@ def _resident(
         or loss.several
         or not loss.by_rows
         or groups is not None
-        or not sharing_pays(folds, X.shape[1], X.nnz if isinstance(X, Csr) else X.size)
+        or not sharing_pays(folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
     ):
         return Dataset(X, y, **given, **tol), dealt, dealt
     weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
+    if sparse:
+        X = Csr.from_scipy(X, dealt.order)
+    else:
+        X = X.take(dealt.order) if isinstance(X, Csr) else X[dealt.order]
     data = Dataset(
-        X.take(dealt.order) if isinstance(X, Csr) else X[dealt.order],
+        X,
         None if y is None else np.asarray(y, np.float64)[dealt.order],
         sample_weight=None if weights is None else weights[dealt.order],
         **given,

@@ -90,7 +90,7 @@ class Csr(NamedTuple):
         return matrix
 
     @classmethod
-    def from_scipy(cls, X: Any) -> Csr:
+    def from_scipy(cls, X: Any, rows: NDArray[np.intp] | None = None) -> Csr:
         """Take over a scipy sparse matrix or array of any layout.
 
         Values become float32 or float64 and implicit ones where all are 1; indices are sorted, and
@@ -99,6 +99,8 @@ class Csr(NamedTuple):
         Parameters
         ----------
         X : scipy sparse matrix or array, shape (rows, columns)
+        rows : ndarray of intp, optional
+            Which rows, in which order; default: all as they are.
 
         Raises
         ------
@@ -110,7 +112,7 @@ class Csr(NamedTuple):
             raise DataError(f"found a sparse array of {X.ndim} dimensions, expected 2")
         values = real_values(X.data)
         check_layout(X.indptr, X.indices, values, X.shape)
-        return canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True)
+        return canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True, rows=rows)
 
 
 def check_layout(
@@ -171,17 +173,20 @@ def canonical(
     values: NDArray[Any],
     shape: tuple[int, int],
     sum_duplicates: bool,
+    rows: NDArray[np.intp] | None = None,
 ) -> Csr:
     """Build a matrix from arrays of a sound layout: sort its rows, pick the index type, drop ones.
 
-    An entry that occurs twice is added up where `sum_duplicates` says so, else it is a `DataError`.
+    An entry that occurs twice is added up where `sum_duplicates` says so, else it is a `DataError`. Of
+    ``rows`` only those are taken, in their order: the copy that puts columns in order does it too.
     """
     ordered = np.ones(len(indices) + 1, bool)
     ordered[1:-1] = indices[1:] > indices[:-1]
     ordered[indptr] = True
-    if not ordered.all():
-        everything = np.arange(len(indptr) - 1)
-        indptr, indices, values = _sorted_rows(indptr, indices, values, everything)
+    if rows is not None or not ordered.all():
+        wanted = np.arange(shape[0]) if rows is None else rows
+        indptr, indices, values = _sorted_rows(indptr, indices, values, wanted)
+        shape, ordered = (len(wanted), shape[1]), np.ones(len(indices) + 1, bool)
         ordered[1:-1] = indices[1:] > indices[:-1]
         ordered[indptr] = True
         if not (ordered.all() or sum_duplicates):

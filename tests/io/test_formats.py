@@ -269,7 +269,8 @@ def test_rows_are_sorted_and_taken_in_any_order(seed, values):
     X.has_sorted_indices = False
     found = Csr.from_scipy(X)
     order = rng.integers(0, rows, 2 * rows)
-    for taken, expected in ((found, dense), (found.take(order), dense[order])):
+    whole, some = (found, dense), dense[order]
+    for taken, expected in (whole, (found.take(order), some), (Csr.from_scipy(X, order), some)):
         np.testing.assert_array_equal(taken.to_scipy().toarray(), expected)
         steps = np.diff(taken.indices) > 0
         steps[taken.indptr[1:-1][(taken.indptr[1:-1] > 0) & (taken.indptr[1:-1] < taken.nnz)] - 1] = True
