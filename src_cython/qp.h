@@ -97,6 +97,8 @@ class QpSolver {
             improve(wanted, stagnant > 0, max_changes);
         }
         measure();
+        store_weights();  // mass may have moved between cuts that depend on each other even where no round
+                          // was due
         kept_.places.clear();
         for (const int64_t i : face_) kept_.places.push_back({q_.serial[i], i});
         kept_.groups = q_.groups;

@@ -100,6 +100,37 @@ def test_repeated_cuts_do_not_stall():
     assert dual == pytest.approx(oracle(A, b, group, 1e-2), rel=1e-8)
 
 
+@pytest.mark.parametrize("rel_tol", [0.0, np.inf])
+@pytest.mark.parametrize("seed", range(5))
+def test_mass_on_cuts_that_depend_on_each_other_is_kept(seed, rel_tol):
+    """Also where the start is good enough as it is."""
+    rng = np.random.default_rng(seed)
+    n, groups = 12, 2
+    slopes, group = rng.normal(size=n), np.arange(n, dtype=np.int32) % groups
+    start = rng.random(n)
+    start /= np.bincount(group, start, groups)[group]
+    gram, alpha, b = np.outer(slopes, slopes), start.copy(), rng.normal(size=n)
+    dual, _, _ = _qp.solve(
+        gram,
+        b,
+        group,
+        np.arange(n),
+        groups,
+        1.0,
+        alpha,
+        np.empty(n),
+        _qp.Face(),
+        best=10.0,
+        rel_tol=rel_tol,
+        abs_tol=1e-12,
+        max_changes=1000,
+    )
+    assert (alpha >= 0.0).all()
+    np.testing.assert_allclose(np.bincount(group, alpha, groups), 1.0, rtol=1e-14)
+    assert dual == pytest.approx(b @ alpha - 0.5 * alpha @ gram @ alpha, abs=1e-12)
+    assert dual >= b @ start - 0.5 * start @ gram @ start - 1e-12
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_change_from_an_origin_is_the_same_problem(seed):
     """Offsets are then values where alpha is the origin."""
