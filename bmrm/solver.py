@@ -188,6 +188,9 @@ class BundleMethod:
         self.clock.start()
         w, bound = self.bundle.minimise(self.objective.reg, self.best, QP_TOL[self.settings.solver])
         self._lap("qp")
+        if not self.settings.resolution:
+            # A bound above the objective shows how far either may be off.
+            self.rounding = max(self.rounding, 2.0 * (bound - self.best.objective))
         if bound > self.bound:
             self._note_progress(bound - self.bound)
             self.bound, self._minimiser = bound, w
@@ -204,7 +207,10 @@ class BundleMethod:
         if bound - self.best.objective <= max(IMPOSSIBLE, self.settings.resolution) * size:
             return False
         best = self.certified()
-        return bound - best.objective > 2.0 * self.rounding + IMPOSSIBLE * size
+        # The cuts of a warm start may be from where the objective was far larger.
+        size = max(size, float(np.abs(self.bundle.offsets).max()))
+        hidden = 2.0 * self.rounding if self.settings.resolution else 0.0
+        return bound - best.objective > hidden + IMPOSSIBLE * size
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""

@@ -235,6 +235,19 @@ def test_a_large_scale_leaves_a_small_gap_under_the_elastic_net(seed):
     assert result.status == "converged"
 
 
+def test_a_bound_above_the_objective_is_rounding_that_counts():
+    """Cuts of a warm start may come from where the objective was a million times as large."""
+    rng = np.random.default_rng(4)
+    X = 20.0 * rng.normal(size=(300, 800))
+    y = 1e-3 * rng.normal(size=300)
+    options = {"lam": 6e-3, "cuts_per_pass": 1}
+    first = bmrm.solve(X, y, "absolute", tol=1e-3, **options)
+    for tol in (1e-6, 1e-9):
+        again = bmrm.solve(X, y, "absolute", tol=tol, max_iter=300, warm_start=first, **options)
+        assert again.lower_bound <= first.objective * (1 + 1e-15)
+        assert first.lower_bound <= again.objective * (1 + 1e-15)
+
+
 def test_too_few_cuts_are_no_matter_of_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 30))
