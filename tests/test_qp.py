@@ -18,7 +18,7 @@ def random_problem(rng, n, d, groups):
 
 def run(
     A, b, group, lam, *, alpha=None, best=np.inf, rel_tol=0.0, abs_tol=1e-11, max_changes=100_000,
-    serial=None, face=None,
+    serial=None, face=None, origin=None,
 ):  # fmt: skip
     groups = int(group.max()) + 1
     if alpha is None:
@@ -29,7 +29,7 @@ def run(
     found = _qp.solve(
         np.ascontiguousarray(A @ A.T), b, group, np.arange(len(b)) if serial is None else serial, groups, lam,
         alpha, gradient, face or _qp.Face(),
-        best=best, rel_tol=rel_tol, abs_tol=abs_tol, max_changes=max_changes,
+        best=best, rel_tol=rel_tol, abs_tol=abs_tol, max_changes=max_changes, origin=origin,
     )  # fmt: skip
     return alpha, gradient, found
 
@@ -109,21 +109,9 @@ def test_mass_on_cuts_that_depend_on_each_other_is_kept(seed, rel_tol):
     slopes, group = rng.normal(size=n), np.arange(n, dtype=np.int32) % groups
     start = rng.random(n)
     start /= np.bincount(group, start, groups)[group]
-    gram, alpha, b = np.outer(slopes, slopes), start.copy(), rng.normal(size=n)
-    dual, _, _ = _qp.solve(
-        gram,
-        b,
-        group,
-        np.arange(n),
-        groups,
-        1.0,
-        alpha,
-        np.empty(n),
-        _qp.Face(),
-        best=10.0,
-        rel_tol=rel_tol,
-        abs_tol=1e-12,
-        max_changes=1000,
+    gram, b = np.outer(slopes, slopes), rng.normal(size=n)
+    alpha, _, (dual, _, _) = run(
+        slopes[:, None], b, group, 1.0, alpha=start.copy(), best=10.0, rel_tol=rel_tol, abs_tol=1e-12
     )
     assert (alpha >= 0.0).all()
     np.testing.assert_allclose(np.bincount(group, alpha, groups), 1.0, rtol=1e-14)
@@ -139,18 +127,10 @@ def test_the_change_from_an_origin_is_the_same_problem(seed):
     A, b, group = rng.normal(size=(n, 6)), rng.normal(size=n), np.arange(n, dtype=np.int32) % groups
     alpha = np.where(rng.random(n) < 0.4, rng.random(n), 0.0) + (np.arange(n) < groups)
     alpha /= np.bincount(group, alpha, groups)[group]
-    gram, plain, moved = A @ A.T, alpha.copy(), alpha.copy()
-    options = {"best": np.inf, "rel_tol": 0.0, "abs_tol": 1e-10, "max_changes": 1000}
-    serial = np.arange(n)
-
-    def solve(offset, start, **more):
-        values = np.empty(n)
-        return _qp.solve(
-            gram, offset, group, serial, groups, 0.5, start, values, _qp.Face(), **options, **more
-        )
-
-    dual, gap, _ = solve(b, plain)
-    rise, other_gap, _ = solve(b - gram @ alpha / 0.5, moved, origin=alpha)
+    gram = A @ A.T
+    _, _, (dual, gap, _) = run(A, b, group, 0.5, alpha=alpha.copy(), abs_tol=1e-10)
+    values = b - gram @ alpha / 0.5
+    _, _, (rise, other_gap, _) = run(A, values, group, 0.5, alpha=alpha.copy(), origin=alpha, abs_tol=1e-10)
     assert max(gap, other_gap) <= 1e-10
     assert b @ alpha - alpha @ gram @ alpha + rise == pytest.approx(dual, abs=1e-9)
     assert rise > 0.01
