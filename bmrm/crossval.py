@@ -30,9 +30,9 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.folds import (
     FoldBundle,
     FoldObjective,
+    FoldParts,
     Folds,
     Known,
-    Parts,
     Remembering,
     RowsByFold,
     by_fold,
@@ -410,7 +410,7 @@ class _Shared:
         self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
         whole = problem.loss.risk(self._labels, self._weights, 1.0 / float(self._weights.sum()), data.threads)
-        self._parts = Parts(design, whole, folds.starts)
+        self._parts = FoldParts(design, whole, folds.starts)
         self._newton_from = newton_begins(design, problem.loss, L2(1.0))
         self._objectives: dict[int, FoldObjective] = {}
         self._last: dict[int, Known] = {}

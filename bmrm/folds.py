@@ -210,7 +210,7 @@ class Known(NamedTuple):
     slopes: Vector
 
 
-class Parts:
+class FoldParts:
     """The parts Q_g of the risk, and their Hessians, which serve all folds.
 
     Parameters
@@ -256,14 +256,14 @@ class FoldSteps(HostSteps):
 
     Parameters
     ----------
-    parts : Parts
+    parts : FoldParts
     risk : RowRisk
         Of all rows but the fold's.
     without : callable
         From what is known of every part to the sum of those that take part, as they are weighed.
     """
 
-    def __init__(self, parts: Parts, risk: RowRisk, without: Callable[[Vector], Vector]) -> None:
+    def __init__(self, parts: FoldParts, risk: RowRisk, without: Callable[[Vector], Vector]) -> None:
         super().__init__(parts.design, risk, cut_of=parts.risk)
         self._parts, self._without = parts, without
 
@@ -277,7 +277,7 @@ class FoldObjective(Objective):
 
     Parameters
     ----------
-    parts : Parts
+    parts : FoldParts
     loss : Loss
     y, weights : ndarray of shape (n_samples,)
         Sorted by fold.
@@ -292,7 +292,7 @@ class FoldObjective(Objective):
     """
 
     def __init__(
-        self, parts: Parts, loss: Loss, y: Vector, weights: Vector, held_out: int, *, threads: int
+        self, parts: FoldParts, loss: Loss, y: Vector, weights: Vector, held_out: int, *, threads: int
     ) -> None:
         rest, starts = weights.copy(), parts.starts
         self._held_out = slice(held_out, held_out + 1)

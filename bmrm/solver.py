@@ -73,7 +73,6 @@ USELESS, TRIES = 1e20, 30
 """A risk so many times the first objective is an overflow on its way: the cut is then moved closer to the
 best iterate, ten times each try."""
 
-
 UNKNOWN = np.empty((0, 0))
 """Gradients that nobody has taken."""
 

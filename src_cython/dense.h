@@ -37,7 +37,7 @@ static BMRM_INLINE double dot_inline(const size_t n, const double* x, const doub
     for (; i + 8 <= n; i += 8)
         for (size_t k = 0; k < 8; ++k) lane[k] += x[i + k] * y[i + k];
     for (size_t k = 0; i + k < n; ++k) lane[k] += x[i + k] * y[i + k];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return total(lanes(lane));
 }
 
 static BMRM_INLINE void axpy_inline(const size_t n, const double c, const double* x, double* y) {
@@ -219,7 +219,7 @@ BMRM_CLONES static double dot_at(const size_t n, const int64_t* index, const dou
     for (; i + 8 <= n; i += 8)
         for (size_t k = 0; k < 8; ++k) lane[k] += x[index[i + k]] * y[i + k];
     for (size_t k = 0; i + k < n; ++k) lane[k] += x[index[i + k]] * y[i + k];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return total(lanes(lane));
 }
 
 // Take row k out of L and rotate what is right of the diagonal then into its columns; the reciprocals of its

@@ -97,8 +97,8 @@ class QpSolver {
             improve(wanted, stagnant > 0, max_changes);
         }
         measure();
-        store_weights();  // mass may have moved between cuts that depend on each other even where no round
-                          // was due
+        // Mass may have moved between cuts that depend on each other even where no round was due.
+        store_weights();
         kept_.places.clear();
         for (const int64_t i : face_) kept_.places.push_back({q_.serial[i], i});
         kept_.groups = q_.groups;
@@ -371,9 +371,9 @@ class QpSolver {
     std::vector<int64_t> face_;  // in the factor's order
     std::vector<char> inside_;
     std::vector<Candidate> candidates_;
-    std::vector<double> weight_;  // alpha of the face
-    std::vector<int64_t> support_,
-        changed_;  // the cuts with a weight at the origin, and those with another now
+    std::vector<double> weight_;    // alpha of the face
+    std::vector<int64_t> support_;  // the cuts with a weight at the origin
+    std::vector<int64_t> changed_;  // those whose weight has changed since
     std::vector<double> change_;
     std::vector<double> top_, mean_, delta_, multiplier_, column_;
     double inverse_lam_, rho_ = 0.0, dual_ = 0.0, gap_ = 0.0;

@@ -14,7 +14,7 @@ from bmrm import losses
 from bmrm.bundle import Bundle
 from bmrm.crossval import FoldProblem
 from bmrm.errors import DataError, ParameterError
-from bmrm.folds import FoldBundle, Parts, Remembering, RowsByFold, deal
+from bmrm.folds import FoldBundle, FoldParts, Remembering, RowsByFold, deal
 from bmrm.objective import Cut, Iterate, Planes
 from bmrm.regularizers import L2
 from bmrm.selection import Selection
@@ -209,7 +209,7 @@ def test_hessians_are_kept_while_the_margins_are_much_the_same():
     y, weights = np.where(rng.random(200) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 200)
     design = RowsByFold(bmrm.Dataset(X).matrix, folds)
     risk = losses.get("logistic").risk(y, weights, 1.0 / weights.sum(), 1)
-    parts, there = Parts(design, risk, folds.starts), X[folds.order]
+    parts, there = FoldParts(design, risk, folds.starts), X[folds.order]
     margins = rng.standard_normal(200)
 
     def expected(margins):
