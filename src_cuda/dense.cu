@@ -81,6 +81,8 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
       values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4) + kLoadBytes),
       ticket_(memory, 1) {
     ticket_.fill_bytes(0);
+    // The last rows are read past their end.
+    BB_CHECK(cudaMemsetAsync(values_.data() + bytes(), 0, kLoadBytes, memory.stream));
 }
 
 void Dense::upload(Uploader& uploader, const void* values) {
