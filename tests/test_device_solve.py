@@ -123,13 +123,13 @@ def test_weights_and_labels_that_floats_cannot_hold():
 
 def test_a_path_keeps_its_cuts():
     A, y = problem()
-    lams = [1e-1, 1e-2, 1e-3]
+    lams = [1e-1, 1e-2, 1.02e-3, 1e-3]
     data = bmrm.Dataset(A, y, device="cuda")
     along = bmrm.path(data, lams=lams, tol=1e-5)
     for lam, found in zip(lams, along, strict=True):
         assert_same(bmrm.solve(A, y, lam=lam, tol=1e-5, device="cpu"), found)
     alone = bmrm.solve(data, lam=lams[-1], tol=1e-5)
-    assert along[-1].n_iter < alone.n_iter
+    assert along[-1].n_iter < alone.n_iter // 2
     assert along[-1].bundle.gradients.shape == (len(along[-1].bundle), A.shape[1])
 
 
