@@ -4,8 +4,9 @@
 
 On the CPU arrays are lent: what is timed is taking them and giving them back. On a machine with a GPU (and
 CuPy, for the bare copies) two ways more: vectors on the host, through the matrix's pinned buffers, against
-pinned copies there and back; and vectors on the device, by the conversion kernels, against a device-to-device
-copy of as many doubles. For these the matrix has one value a row, and its own product is taken off.
+pinned copies of the long vector there and of the short one back; and vectors on the device, by the conversion
+kernels, against a device-to-device copy of as many doubles. For these the matrix has one value a row, and its
+own product is taken off.
 """
 
 from __future__ import annotations
@@ -75,10 +76,11 @@ def on_gpu(size: int) -> list[dict]:
         beside_the_product()
     host = statistics.median(beside_the_product() for _ in range(30))
     pinned = cupy.cuda.alloc_pinned_memory(8 * size)
-    there = cupy.empty(size)
+    there, back = cupy.empty(size), cupy.empty(ROWS)
 
     def bare() -> None:
         there.data.copy_from_host(pinned.ptr, 8 * size)
+        back.data.copy_to_host(pinned.ptr, 8 * ROWS)
 
     copy = median(bare)
     matrix.use_stream(cupy.cuda.get_current_stream().ptr)

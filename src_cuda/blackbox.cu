@@ -228,26 +228,29 @@ bb_status bb_set_stream(bb_matrix* matrix, void* stream) {
     });
 }
 
-bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, double* y, int32_t columns,
-                        bb_times* times) {
+bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, double* y, int32_t columns) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(columns >= 1, "columns: expected at least 1");
         matrix->bridge.apply(matrix->memory, matrix->type, x, matrix->inputs(op) * columns, y,
-                             matrix->outputs(op) * columns, times,
+                             matrix->outputs(op) * columns,
                              [&](const void* from, void* to) { matrix->apply(op, from, to, columns); });
     });
 }
 
 bb_status bb_apply_blocks_host(bb_matrix* matrix, const double* r, const int64_t* starts, int32_t blocks,
-                               double* y, bb_times* times) {
+                               double* y) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(blocks >= 1, "blocks: expected at least 1");
         matrix->bridge.apply(
-            matrix->memory, matrix->type, r, matrix->rows(), y, matrix->cols() * blocks, times,
+            matrix->memory, matrix->type, r, matrix->rows(), y, matrix->cols() * blocks,
             [&](const void* from, void* to) { matrix->apply_blocks(from, starts, blocks, to); });
     });
+}
+
+bb_status bb_last_times(bb_matrix* matrix, bb_times* times) {
+    return on_matrix(matrix, [&] { *times = matrix->bridge.times(); });
 }
 
 bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes) {

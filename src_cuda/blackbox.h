@@ -204,10 +204,12 @@ BB_API bb_status bb_get_stream(bb_matrix* matrix, void** stream);
 BB_API bb_status bb_set_stream(bb_matrix* matrix, void* stream);
 
 // --- the bridge: vectors on the host in double; the call returns when y is there
-BB_API bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, double* y, int32_t columns,
-                               bb_times* times);
+BB_API bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, double* y,
+                               int32_t columns);
 BB_API bb_status bb_apply_blocks_host(bb_matrix* matrix, const double* r, const int64_t* starts,
-                                      int32_t blocks, double* y, bb_times* times);
+                                      int32_t blocks, double* y);
+// Of the last of these; all 0 before the first.
+BB_API bb_status bb_last_times(bb_matrix* matrix, bb_times* times);
 
 // --- copies, and timing
 BB_API bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes);

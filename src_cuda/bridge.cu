@@ -123,11 +123,12 @@ void Bridge::measure(Memory& memory, const double* x, int64_t in, double* y, int
     side_ = seconds[0] <= seconds[1] ? HOST : DEVICE;
 }
 
-void Bridge::fill(bb_times* times) const {
+bb_times Bridge::times() const {
+    if (!event_[0]) return {};
     float part[5] = {};
     for (int i = 0; i < 5; i++) BB_CHECK(cudaEventElapsedTime(&part[i], event_[i], event_[i + 1]));
     // The first pieces are on the bus while the last ones are converted.
-    *times = {host_in_ + part[1], std::max(0.0, part[0] - host_in_), part[2], part[4], part[3] + host_out_};
+    return {host_in_ + part[1], std::max(0.0, part[0] - host_in_), part[2], part[4], part[3] + host_out_};
 }
 
 }  // namespace bmrm

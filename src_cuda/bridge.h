@@ -20,8 +20,7 @@ class Bridge {
 
     // `run(x, y)` launches the product on device vectors of the matrix's type.
     template <class Run>
-    void apply(Memory& memory, bb_type type, const double* x, int64_t in, double* y, int64_t out,
-               bb_times* times, Run&& run) {
+    void apply(Memory& memory, bb_type type, const double* x, int64_t in, double* y, int64_t out, Run&& run) {
         reserve(memory, in, out);
         if (type == BB_FLOAT32 && side_ == UNKNOWN && in + out >= 65536) measure(memory, x, in, y, out);
         const bool on_host = type == BB_FLOAT64 || side_ != DEVICE;
@@ -30,8 +29,9 @@ class Bridge {
         run(static_cast<const void*>(x_.data()), static_cast<void*>(y_.data()));
         BB_CHECK(cudaEventRecord(event_[3], memory.stream));
         receive(memory, type, on_host, y, out);
-        if (times) fill(times);
     }
+    // Of the last `apply`; asked for afterwards, since to read the clocks of events takes a while.
+    bb_times times() const;
 
     // Vectors of doubles on the device, for a float32 matrix: a conversion each way, and no copy.
     template <class Run>
@@ -53,7 +53,6 @@ class Bridge {
     void send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in);
     void receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out);
     void measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out);
-    void fill(bb_times* times) const;
 
     Side side_ = UNKNOWN;
     const int threads_;

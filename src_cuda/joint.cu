@@ -154,15 +154,19 @@ class Evaluation {
 
     void make_room() {
         const int64_t n = rows_.size;
-        const int64_t each = sizeof(Sums<2>);
-        sums_ = Array<unsigned char>(memory_, (n + 1) * each);
-        tiles_ = Array<unsigned char>(memory_, tiles_of(n + 1) * each);
+        if (!rows_.pairs() || rows_.kind == BB_GRADED_PAIRS || !rows_.counted) {
+            const int64_t each = sizeof(Sums<2>);
+            sums_ = Array<unsigned char>(memory_, (n + 1) * each);
+            tiles_ = Array<unsigned char>(memory_, tiles_of(n + 1) * each);
+        }
         if (rows_.pairs()) {
-            for (int k = 0; k < (rows_.bits > 1 ? 2 : 1); k++) {
-                levels_[k] = Array<uint32_t>(memory_, n);
+            for (int k = 0; k < 2; k++) {
+                if (k == 0 || rows_.bits > 2) levels_[k] = Array<uint32_t>(memory_, n);
                 if (!rows_.counted) weights_[k] = Array<double>(memory_, n);
                 if (rows_.kind == BB_GRADED_PAIRS) values_[k] = Array<double>(memory_, n);
+                words_[k] = Array<DigitWord>(memory_, tiles_of(n + 1) * kTileWords);
             }
+            digit_tiles_ = Array<DigitCounts>(memory_, tiles_of(n + 1) + 1);
             stretches_ = Array<Stretches>(memory_, n);
             found_ = Array<unsigned char>(
                 memory_, n * int64_t(rows_.kind == BB_GRADED_PAIRS ? sizeof(PairSums<PairKind::kGraded>)
@@ -224,19 +228,26 @@ class Evaluation {
 
     template <PairKind KIND>
     void pairs() {
-        constexpr int N = kBitSums<KIND>;
-        const int64_t n = rows_.size;
+        const int64_t n = rows_.size, tiles = tiles_of(n + 1);
+        const DigitCounts* starts = digit_tiles_.data() + tiles;
         PairSums<KIND>* found = reinterpret_cast<PairSums<KIND>*>(found_.data());
         gather_levels<<<grid(), 256, 0, stream()>>>(order_, rows_.level.data(), rows_.weight.data(),
                                                     rows_.value.data(), own_.data(), level_rows(0));
         find_stretches<<<grid(), 256, 0, stream()>>>(order_, stretches_.data());
-        for (int bit = rows_.bits - 1, now = 0; bit >= 0; bit--, now = 1 - now) {
-            add_up<N>(BitTerm<KIND>{level_rows(now), bit});
-            ask_bit<KIND><<<grid(), 256, 0, stream()>>>(own_.data(), bit, bit == rows_.bits - 1, n, sums<N>(),
-                                                        stretches_.data(), found);
-            if (bit)
-                split_by_bit<<<grid(), 256, 0, stream()>>>(level_rows(now), bit, n, sums<N>(),
-                                                           level_rows(1 - now));
+        const int highest = (rows_.bits - 1) / 2 * 2;
+        for (int shift = highest, now = 0; shift >= 0; shift -= 2, now = 1 - now) {
+            LevelRows to = level_rows(1 - now);
+            if (shift == 0) to.level = nullptr;
+            mark_digits<<<unsigned(tiles), kTileThreads, 0, stream()>>>(
+                level_rows(now).level, shift, n, words_[0].data(), digit_tiles_.data());
+            count_before<<<1, kTileThreads, 0, stream()>>>(digit_tiles_.data(), tiles);
+            split_by_digit<<<blocks_for(n + 1), 256, 0, stream()>>>(level_rows(now), shift, n,
+                                                                    words_[0].data(), digit_tiles_.data(),
+                                                                    tiles, words_[1].data(), to);
+            if constexpr (KIND != PairKind::kCounted) add_up<1>(StretchTerm<KIND>{to});
+            ask_digit<KIND><<<grid(), 256, 0, stream()>>>(own_.data(), shift, shift == highest, n,
+                                                          words_[1].data(), starts, sums<1>(),
+                                                          stretches_.data(), found);
         }
         finish(PairRule<T, KIND>{order_, rows_.weight.data(), rows_.value.data(), rows_.share.data(), found});
     }
@@ -284,6 +295,8 @@ class Evaluation {
     Array<double> partial_, weights_[2], values_[2];
     Array<uint32_t> ticket_;
     Array<unsigned char> scratch_, sums_, tiles_, found_;
+    Array<DigitWord> words_[2];  // of the tiles, and of all rows
+    Array<DigitCounts> digit_tiles_;
     Array<Stretches> stretches_;
     Array<Labelling> labellings_;
     Array<DeviceKnot> knot_;

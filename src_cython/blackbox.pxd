@@ -134,10 +134,10 @@ cdef extern from "blackbox.h" nogil:
     bb_status bb_get_stream(bb_matrix *matrix, void **stream)
     bb_status bb_set_stream(bb_matrix *matrix, void *stream)
 
-    bb_status bb_apply_host(bb_matrix *matrix, bb_operator op, const double *x, double *y, int32_t columns,
-                            bb_times *times)
+    bb_status bb_apply_host(bb_matrix *matrix, bb_operator op, const double *x, double *y, int32_t columns)
     bb_status bb_apply_blocks_host(bb_matrix *matrix, const double *r, const int64_t *starts, int32_t blocks,
-                                   double *y, bb_times *times)
+                                   double *y)
+    bb_status bb_last_times(bb_matrix *matrix, bb_times *times)
 
     bb_status bb_copy(int32_t device, void *to, const void *from_, int64_t bytes)
     bb_status bb_time(bb_matrix *matrix, bb_operator op, int32_t columns, int32_t repeats, double *seconds)

@@ -2,12 +2,14 @@
 //
 // In the order of margins the rows that form an active pair with a row are a stretch at the upper end of its
 // group, and one at the lower end, found by bisection.  What is asked of a stretch is a sum over the levels
-// below the row's own, or above.  The CPU keeps a tree of sums and sweeps; here all rows ask at once, by the
+// below the row's own, or above.  The CPU keeps a tree of sums and sweeps; here all rows ask at once, by a
 // wavelet tree of the levels (Grossi, Gupta, Vitter, SODA 2003; in the arrangement of Claude, Navarro, SPIRE
-// 2012): rows are split by the highest bit of their level, zeros first, in order; then by the next one.  Of
-// each stretch sums before its two ends give that over the rows whose bit is unlike one's own, and the ends
-// move along with the split.  Two classes take one bit and no split; where all rows weigh the same, as
-// those of graded pairs do, counts stand for weights.
+// 2012) with four branches: rows are split by the two highest bits of their level, in order; then by the next
+// two.  How many rows of each digit are before an end of a stretch is known from the counts before a word of
+// 64 rows and the bits of its rows; it is where the stretch's rows of that digit go in the split.  So those
+// whose digit is unlike a row's own are a stretch each of the next order, of which counts are told at once
+// and sums are the difference of two.  Where all rows weigh the same, as those of graded pairs do, counts
+// stand for weights.
 #pragma once
 #include "order.cuh"
 
@@ -34,23 +36,109 @@ struct PairSums {
     double below[kEach], above[kEach];
 };
 
-// Rows whose bit is 0 are counted; weights of these, or values, and then of those whose bit is 1.
-template <PairKind KIND>
-constexpr int kBitSums = KIND == PairKind::kCounted ? 0 : 2;
+// Of what a row is looked up by: two bits of its level.
+constexpr int kDigits = 4;
 
-template <PairKind KIND>
-struct BitTerm {
-    LevelRows rows;
-    int bit;
-    __device__ __forceinline__ Sums<kBitSums<KIND>> operator()(int64_t q) const {
-        Sums<kBitSums<KIND>> out = {};
-        const int one = int(rows.level[q] >> bit & 1);
-        out.count = uint32_t(1 - one);
-        if constexpr (KIND == PairKind::kWeighted) out.of[one] = rows.weight[q];
-        if constexpr (KIND == PairKind::kGraded) out.of[one] = rows.value[q];
-        return out;
+struct DigitCounts {
+    uint32_t of[kDigits];
+
+    // By a digit known at run time, without a place in memory for the counts.
+    __device__ __forceinline__ uint32_t at(uint32_t digit) const {
+        const uint32_t even = digit & 2 ? of[2] : of[0], odd = digit & 2 ? of[3] : of[1];
+        return digit & 1 ? odd : even;
     }
 };
+
+struct AddCounts {
+    __device__ __forceinline__ DigitCounts operator()(DigitCounts a, const DigitCounts& b) const {
+        for (int d = 0; d < kDigits; d++) a.of[d] += b.of[d];
+        return a;
+    }
+};
+
+// 64 rows: how many of each digit are before them, and the bits of theirs.
+constexpr int kWordRows = 64, kTileWords = kTileRows / kWordRows;
+
+struct alignas(32) DigitWord {
+    DigitCounts before;
+    uint64_t high, low;
+
+    __device__ __forceinline__ uint64_t rows_of(uint32_t digit) const {
+        return (digit & 2 ? high : ~high) & (digit & 1 ? low : ~low);
+    }
+    // Rows of a digit before the one at a position of these 64.
+    __device__ __forceinline__ uint32_t rank(uint32_t digit, uint32_t position) const {
+        const uint64_t earlier = (uint64_t(1) << (position % kWordRows)) - 1;
+        return before.at(digit) + uint32_t(__popcll(rows_of(digit) & earlier));
+    }
+};
+
+// Where a position of the rows is in those of each digit, once they are split: these begin at `start`.
+__device__ __forceinline__ DigitCounts after_split(const DigitWord* words, const DigitCounts& start,
+                                                   uint32_t position) {
+    const DigitWord word = words[position / kWordRows];
+    DigitCounts out;
+    for (uint32_t d = 0; d < kDigits; d++) out.of[d] = start.of[d] + word.rank(d, position);
+    return out;
+}
+
+// The words of a tile of rows, with counts from the tile's first row, and what the tile has of each digit.
+__global__ void __launch_bounds__(kTileThreads)
+    mark_digits(const uint32_t* level, int shift, int64_t size, DigitWord* words, DigitCounts* tiles) {
+    __shared__ DigitCounts counts[kTileWords];
+    constexpr int kWarpWords = kTileWords / (kTileThreads / 32);
+    static_assert(kWarpWords == 2);
+    const int lane = threadIdx.x % 32, first_word = int(threadIdx.x / 32) * kWarpWords;
+    uint64_t high[kWarpWords], low[kWarpWords];
+    for (int k = 0; k < kWarpWords; k++) {
+        const int64_t from = int64_t(blockIdx.x) * kTileRows + (first_word + k) * kWordRows + lane;
+        uint64_t inside = 0;
+        high[k] = low[k] = 0;
+        for (int half = 0; half < 2; half++) {
+            const int64_t row = from + 32 * half;
+            const uint32_t digit = row < size ? level[row] >> shift : 0;
+            high[k] |= uint64_t(__ballot_sync(~0u, digit >> 1 & 1)) << 32 * half;
+            low[k] |= uint64_t(__ballot_sync(~0u, digit & 1)) << 32 * half;
+            inside |= uint64_t(__ballot_sync(~0u, row < size)) << 32 * half;
+        }
+        if (lane == 0)
+            for (uint32_t d = 0; d < kDigits; d++)
+                counts[first_word + k].of[d] =
+                    uint32_t(__popcll(DigitWord{{}, high[k], low[k]}.rows_of(d) & inside));
+    }
+    __syncthreads();
+    if (lane < kWarpWords) {
+        const int word = first_word + lane;
+        DigitCounts before = {};
+        for (int w = 0; w < word; w++) before = AddCounts()(before, counts[w]);
+        words[int64_t(blockIdx.x) * kTileWords + word] = {before, lane ? high[1] : high[0],
+                                                          lane ? low[1] : low[0]};
+        if (word == kTileWords - 1) tiles[blockIdx.x] = AddCounts()(before, counts[word]);
+    }
+}
+
+// Each tile's counts become those of all before it, and behind them is where each digit's rows start; one
+// block.
+__global__ void __launch_bounds__(kTileThreads) count_before(DigitCounts* tiles, int64_t count) {
+    using Scan = cub::BlockScan<DigitCounts, kTileThreads>;
+    __shared__ typename Scan::TempStorage scratch;
+    DigitCounts before = {};
+    for (int64_t first = 0; first < count; first += kTileThreads) {
+        const int64_t tile = first + threadIdx.x;
+        DigitCounts mine = tile < count ? tiles[tile] : DigitCounts{}, total;
+        Scan(scratch).ExclusiveScan(mine, mine, DigitCounts{}, AddCounts(), total);
+        if (tile < count) tiles[tile] = AddCounts()(before, mine);
+        before = AddCounts()(before, total);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        uint32_t start = 0;
+        for (int d = 0; d < kDigits; d++) {
+            tiles[count].of[d] = start;
+            start += before.of[d];
+        }
+    }
+}
 
 template <class T>
 __global__ void gather_levels(const Ordered<T> order, const uint32_t* level, const double* weight,
@@ -78,53 +166,61 @@ __global__ void find_stretches(const Ordered<T> order, Stretches* stretches) {
     }
 }
 
-// Adds what one bit tells to the sums of each row, and moves its stretches on to the next bit's order.
-template <PairKind KIND>
-__global__ void ask_bit(const uint32_t* own, int bit, bool first, int64_t size,
-                        const Sums<kBitSums<KIND>>* sums, Stretches* stretches, PairSums<KIND>* found) {
-    const uint32_t zeros = sums[size].count;
-    BB_FOR (q, size) {
-        Stretches at = stretches[q];
-        PairSums<KIND> mine = {};
-        if (!first) mine = found[q];
-        const bool one = own[q] >> bit & 1;
-        const Sums<kBitSums<KIND>> up_from = sums[at.up_from], up_to = sums[at.up_to];
-        const Sums<kBitSums<KIND>> down_from = sums[at.down_from], down_to = sums[at.down_to];
-        if constexpr (KIND == PairKind::kWeighted) {
-            if (one)
-                mine.below[0] += up_to.of[0] - up_from.of[0];
-            else
-                mine.above[0] += down_to.of[1] - down_from.of[1];
-        } else if (one) {
-            mine.below[0] += double(up_to.count - up_from.count);
-        } else {
-            mine.above[0] += double(at.down_to - at.down_from - (down_to.count - down_from.count));
-        }
-        if constexpr (KIND == PairKind::kGraded) {
-            if (one)
-                mine.below[1] += up_to.of[0] - up_from.of[0];
-            else
-                mine.above[1] += down_to.of[1] - down_from.of[1];
-        }
-        found[q] = mine;
-        if (bit == 0) continue;
-        const auto moved = [&](uint32_t x, uint32_t zeros_before) {
-            return one ? zeros + x - zeros_before : zeros_before;
-        };
-        stretches[q] = {moved(at.up_from, up_from.count), moved(at.up_to, up_to.count),
-                        moved(at.down_from, down_from.count), moved(at.down_to, down_to.count)};
+// Splits rows by their digit; `words` counts from the start of each tile of 64 rows a word, `whole` from that
+// of all.  Levels are not kept where `to` has no room for them: that was their last digit.
+__global__ void split_by_digit(LevelRows from, int shift, int64_t size, const DigitWord* words,
+                               const DigitCounts* tiles, int64_t count, DigitWord* whole, LevelRows to) {
+    const DigitCounts start = tiles[count];
+    BB_FOR (x, size + 1) {
+        DigitWord word = words[x / kWordRows];
+        word.before = AddCounts()(word.before, tiles[x / kTileRows]);
+        if (x % kWordRows == 0) whole[x / kWordRows] = word;
+        if (x == size) continue;
+        const uint32_t level = from.level[x], digit = level >> shift & (kDigits - 1);
+        const uint32_t at = start.at(digit) + word.rank(digit, uint32_t(x));
+        if (to.level) to.level[at] = level;
+        if (to.weight) to.weight[at] = from.weight[x];
+        if (to.value) to.value[at] = from.value[x];
     }
 }
 
-template <int N>
-__global__ void split_by_bit(LevelRows from, int bit, int64_t size, const Sums<N>* sums, LevelRows to) {
-    const uint32_t zeros = sums[size].count;
-    BB_FOR (x, size) {
-        const uint32_t level = from.level[x], before = sums[x].count;
-        const uint32_t at = level >> bit & 1 ? zeros + uint32_t(x) - before : before;
-        to.level[at] = level;
-        if (from.weight) to.weight[at] = from.weight[x];
-        if (from.value) to.value[at] = from.value[x];
+// What is added up of the rows of a stretch beside their number.
+template <PairKind KIND>
+struct StretchTerm {
+    LevelRows rows;
+    __device__ __forceinline__ Sums<1> operator()(int64_t x) const {
+        return {0, {KIND == PairKind::kGraded ? rows.value[x] : rows.weight[x]}};
+    }
+};
+
+// Adds what a digit tells to the sums of each row, and moves its stretches on to the next digit's order.
+// `sums`: of the rows in that order, where more than their number is asked.
+template <PairKind KIND>
+__global__ void ask_digit(const uint32_t* own, int shift, bool first, int64_t size, const DigitWord* words,
+                          const DigitCounts* starts, const Sums<1>* sums, Stretches* stretches,
+                          PairSums<KIND>* found) {
+    const DigitCounts start = *starts;
+    BB_FOR (q, size) {
+        const Stretches at = stretches[q];
+        PairSums<KIND> mine = {};
+        if (!first) mine = found[q];
+        const uint32_t digit = own[q] >> shift & (kDigits - 1);
+        const DigitCounts up_from = after_split(words, start, at.up_from);
+        const DigitCounts up_to = after_split(words, start, at.up_to);
+        const DigitCounts down_from = after_split(words, start, at.down_from);
+        const DigitCounts down_to = after_split(words, start, at.down_to);
+        const auto add = [&](uint32_t from, uint32_t to, double* side) {
+            if constexpr (KIND != PairKind::kWeighted) side[0] += double(to - from);
+            if constexpr (KIND != PairKind::kCounted)
+                side[PairSums<KIND>::kEach - 1] += sums[to].of[0] - sums[from].of[0];
+        };
+        for (uint32_t d = 0; d < kDigits; d++) {
+            if (d < digit) add(up_from.of[d], up_to.of[d], mine.below);
+            if (d > digit) add(down_from.of[d], down_to.of[d], mine.above);
+        }
+        found[q] = mine;
+        if (shift)
+            stretches[q] = {up_from.at(digit), up_to.at(digit), down_from.at(digit), down_to.at(digit)};
     }
 }
 

@@ -9,7 +9,6 @@ cdef class _OnDevice(_Products):
 
     cdef bb_matrix* handle
     cdef object _dtype, __weakref__
-    cdef bb_times _times
 
     cdef void _destroy(self) noexcept:
         cdef bb_matrix* handle = self.handle
@@ -32,13 +31,10 @@ cdef class _OnDevice(_Products):
         cdef bb_matrix* X = self._get()
         cdef const double* source = <const double*>_address(x)
         cdef double* target = <double*>_address(out)
-        cdef bb_times times
         cdef bb_status status
         with nogil:
-            status = bb_apply_host(X, op, source, target, columns, &times)
-        check(status)
-        self._times = times
-        return 0
+            status = bb_apply_host(X, op, source, target, columns)
+        return check(status)
 
     cdef int _of_vector(self, bint transposed, x, out) except -1:
         return self._apply(BB_TRANSPOSED if transposed else BB_NORMAL, x, out, 1)
@@ -61,13 +57,10 @@ cdef class _OnDevice(_Products):
         cdef const double* source = <const double*>_address(r)
         cdef const int64_t* cuts = <const int64_t*>_address(starts)
         cdef double* target = <double*>_address(out)
-        cdef bb_times times
         cdef bb_status status
         with nogil:
-            status = bb_apply_blocks_host(X, source, cuts, blocks, target, &times)
-        check(status)
-        self._times = times
-        return 0
+            status = bb_apply_blocks_host(X, source, cuts, blocks, target)
+        return check(status)
 
     @property
     def weighted_gram_work(self):
@@ -87,12 +80,14 @@ cdef class _OnDevice(_Products):
 
         Parts are ``convert_in``, ``upload``, ``product``, ``download`` and ``convert_out``.
         """
+        cdef bb_times times
+        check(bb_last_times(self._get(), &times))
         return {
-            "convert_in": self._times.convert_in,
-            "upload": self._times.upload,
-            "product": self._times.product,
-            "download": self._times.download,
-            "convert_out": self._times.convert_out,
+            "convert_in": times.convert_in,
+            "upload": times.upload,
+            "product": times.product,
+            "download": times.download,
+            "convert_out": times.convert_out,
         }
 
     # --- of vectors on the device
