@@ -69,9 +69,9 @@ ROUNDED = 1e-9
 """Share of the first objective above which a gap is hardly rounding. A kink in many features may then take as
 many passes without progress as there are cuts."""
 
-USELESS, TRIES = 1e20, 30
-"""A risk so many times the first objective is an overflow on its way: the cut is then moved closer to the
-best iterate, ten times each try."""
+USELESS, TRIES = 1e6, 30
+"""A risk so many times the first objective, as exp() reaches far from any optimum, says nothing of what is
+near, and its cut drowns what others do: it is then moved closer to the best iterate, ten times each try."""
 
 UNKNOWN = np.empty((0, 0))
 """Gradients that nobody has taken."""

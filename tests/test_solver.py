@@ -549,3 +549,13 @@ def test_known_optima_of_real_data(real_data):
         assert result.status == "converged"
         assert result.objective == pytest.approx(value, abs=1.5e-7)
         assert result.lower_bound <= value + 1e-7
+
+
+def test_cuts_where_exp_has_run_away_are_not_kept():
+    rng = np.random.default_rng(0)
+    X = 3.0 * rng.standard_normal((100, 300))
+    z = X @ rng.standard_normal(300)
+    y = rng.poisson(np.exp(np.clip(z / np.abs(z).max() + rng.standard_normal(100), -3, 3))).astype(float)
+    strong = bmrm.solve(X, y, "poisson", lam=1e-3)
+    weak = bmrm.solve(X, y, "poisson", lam=1e-5, tol=1e-6, warm_start=strong, max_iter=600)
+    assert weak.status == "converged"
