@@ -6,8 +6,14 @@ from bmrm.errors import ParameterError
 from bmrm.losses import Loss
 from bmrm.objective import Design
 
-BLOCKS, ORACLE_BLOCKS = 16, 64
-"""Cuts a pass where several pay; and where an oracle is asked for them."""
+BLOCKS, MORE_BLOCKS, ORACLE_BLOCKS = 8, 16, 64
+"""Cuts a pass where several pay; where a pass is long; and where an oracle is asked for them."""
+
+LONG = 4_000_000
+"""Stored values of which a pass is long."""
+
+MULTIPLE = 1000
+"""Stored values a feature from which several cuts pay."""
 
 
 def blocks_of(
@@ -17,11 +23,12 @@ def blocks_of(
     d = design.shape[1]
     several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
-        # Sixteen cuts halve the passes at best, and cost half a millisecond of QP each pass, and some 16 cuts
-        # x 400 kept x d multiplications for their Gram entries: the pass that they save must cost more than
-        # that.  On a GPU no pass does.
-        cheap = design.nnz > max(1000 * d, 4_000_000) and rows >= 64 * BLOCKS
-        return BLOCKS if cheap and several_pay and not profile else 1
+        # Eight cuts save half of the passes, sixteen some more, for a tenth of a millisecond of QP a pass or
+        # two, and some 8 cuts x 400 kept x d multiplications for Gram entries: where X is wide these cost
+        # more than the passes that are saved.  On a GPU no pass is long enough.
+        wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
+        cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted
+        return wanted if cheap and several_pay and not profile else 1
     found = _checked_cuts(cuts_per_pass, rows)
     if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")

@@ -113,9 +113,9 @@ def solve(
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
-        Blocks of rows with a cut of their own each pass. "auto": 16 where the extra Gram entries are cheap
-        next to the products, else 1; 64 with a structured loss. Always 1 with an unpenalised intercept, and
-        for a loss that is no sum over rows.
+        Blocks of rows with a cut of their own each pass. "auto": 8 or 16 where the extra Gram entries are
+        cheap next to the passes that they save, else 1; 64 with a structured loss. Always 1 with an
+        unpenalised intercept, and for a loss that is no sum over rows.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional

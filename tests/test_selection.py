@@ -166,14 +166,13 @@ def test_of_equals_the_strongest_wins():
     assert (lower.best, lower.one_standard_error, lower.lam) == (1, 2, 10.0)
 
 
-def test_sharing_saves_passes(monkeypatch):
+def test_sharing_saves_passes():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((3000, 15))
     y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)
     passes = []
-    for kept in (0, 10**9):
-        monkeypatch.setattr("bmrm.crossval.KEPT", kept)
-        found = bmrm.select(X, y, np.logspace(-5, -1, 5), 5, refit=False)
+    for cuts in ("auto", 1):  # shared, and a cut a pass of each fold alone
+        found = bmrm.select(X, y, np.logspace(-5, -1, 5), 5, refit=False, cuts_per_pass=cuts)
         assert found.result is None
         passes.append(sum(r.n_iter for v in found.validations for r in v.results))
     assert passes[0] < 0.6 * passes[1]

@@ -12,7 +12,7 @@ from bmrm.bundle import MOST_CUTS
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
-from bmrm.cuts_per_pass import BLOCKS
+from bmrm.cuts_per_pass import MORE_BLOCKS
 from bmrm.gpu_memory import plan_memory, room_for_cuts
 from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
@@ -112,7 +112,7 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
             X = Matrix.predict_bytes(*shape, size.nnz, size.value_bytes, transpose=False)
             both = Matrix.predict_bytes(*shape, size.nnz, size.value_bytes, transpose=True)
             parts = {"X": X, "X^T": both - X}
-    groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else BLOCKS
+    groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else MORE_BLOCKS
     weights = size.n_features * size.columns
     cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, room // (entry * weights)))
     return {**parts, "bundle": cuts * (entry * weights + 8 * cuts)}
