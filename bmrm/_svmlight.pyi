@@ -1,6 +1,7 @@
 """Types of the compiled SVMlight reader."""
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -30,11 +31,30 @@ class TextError(Exception):
     column: int
     offset: int
 
+class Sink(Protocol):
+    """Where indices and values go while they are parsed, in place of arrays: see ``svmlight/sink.h``."""
+
+    capsule: object
+    """Holds a ``svmlight_sink``."""
+    failure: BaseException | None
+    """What was wrong where one of its functions has failed."""
+
+    def settle(self, count: int, shift: int, /) -> tuple[Any, Any]:
+        """Add ``shift`` to the ``count`` indices that there are, and return them and the values.
+
+        Values that were not sent are 1.
+        """
+
+Land = Callable[[int, int, int], Sink | None]
+"""From the most rows and nonzeros that a text may have, and the most nonzeros of a piece of it, to where its
+indices and values go; None for arrays of the host."""
+
 class Parsed:
     """The arrays and facts of one parsed text."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
+    """These and the values are what the sink gives, where there is one."""
     values: NDArray[np.float32] | NDArray[np.float64] | None
     """None where every value is 1."""
     labels: NDArray[np.float64]
@@ -64,11 +84,13 @@ def parse(
     sum_duplicates: bool,
     threads: int,
     block_bytes: int,
+    land: Land | None = None,
 ) -> Parsed:
     """Parse the whole lines ``text[start:stop]``.
 
     ``largest`` bounds the indices as written. ``block_bytes`` is the least size of the pieces that
-    threads take; neither it nor ``threads`` changes the outcome. Raises `TextError` for the first fault.
+    threads take; neither it nor ``threads`` changes the outcome. ``land`` is asked once the text has been
+    counted. Raises `TextError` for the first fault, and what has made a sink fail.
     """
 
 def read_entries(

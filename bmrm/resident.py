@@ -171,13 +171,15 @@ def _check_values(values: NDArray[Any] | None) -> None:
 
 
 def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
-    _check_values(X.data if isinstance(X, Csr) else X)
     if isinstance(X, Csr):
+        X = X.on_host()
+        _check_values(X.data)
         data = X.data
         if data is not None and dtype is not None:
             data = data.astype(dtype, copy=False)
         matrix = _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
     else:
+        _check_values(X)
         matrix = _cpu.Matrix.from_dense(X if dtype is None else X.astype(dtype, copy=False), threads=threads)
     return Resident(matrix, "cpu", 0.0)
 

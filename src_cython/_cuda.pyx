@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from blackbox cimport *
 from board cimport Board as CBoard
+from cpython.pycapsule cimport PyCapsule_New
 from joint cimport *
+from landing cimport *
 from own_loss cimport *
 from ranks cimport *
+from sink cimport *
 from training cimport *
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -58,6 +61,7 @@ include "cuda/reference.pxi"
 include "cuda/products.pxi"
 include "cuda/report.pxi"
 include "cuda/matrix.pxi"
+include "cuda/landing.pxi"
 include "cuda/ranks.pxi"
 include "cuda/training.pxi"
 include "cuda/own_loss.pxi"

@@ -1,8 +1,10 @@
 """Binding of the SVMlight reader: text in memory to CSR arrays, and the checksum of the cache."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
+from sink cimport *
 
 import numpy as np
 
@@ -39,14 +41,18 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
     cdef cppclass Reader:
         Reader(const char* text, size_t length, size_t block_bytes, int threads, Poll poll) except +
         cbool count_all() except +
-        cbool parse_all[Value](const Options& options, const Arrays[Value]& arrays) except +
+        cbool parse_all[Value](
+            const Options& options, const Arrays[Value]& arrays, const svmlight_sink* sink) except +
         cbool find_zero() except +
         int64_t label_count()
         void gather_labels(const double* single, double* labels, int64_t* starts)
         int64_t rows
         int64_t nonzeros
         int64_t lines
+        int64_t most_pairs
         int64_t max_index
+        int32_t index_shift
+        cbool sink_failed
         cbool has_zero
         cbool ones
         cbool has_lists
@@ -173,6 +179,7 @@ def parse(
     bint sum_duplicates,
     int threads,
     size_t block_bytes,
+    land=None,
 ):
     """Parse whole lines ``text[start:stop]``; see the stub for the arguments."""
     if not 0 <= start <= stop <= text.shape[0] - kPadding:
@@ -193,29 +200,33 @@ def parse(
             complete = reader.count_all()
         if not complete:
             raise_pending()
-        return fill(reader, options, single, <const char*>&text[0])
+        sink = None if land is None else land(reader.rows, reader.nonzeros, reader.most_pairs)
+        return fill(reader, options, single, <const char*>&text[0], sink)
     finally:
         del reader
 
 
-cdef fill(Reader* reader, Options& options, bint single, const char* text):
-    """Allocate the arrays that the counts ask for, and parse into them."""
+cdef fill(Reader* reader, Options& options, bint single, const char* text, sink):
+    """Allocate the arrays that the counts ask for, and parse into them, or into a sink."""
     cdef cbool complete
+    cdef const svmlight_sink* into = NULL
     cdef Arrays[float] floats
     cdef Arrays[double] doubles
     indptr = np.empty(reader.rows + 1, np.int64)
-    indices = np.empty(reader.nonzeros, np.int32)
-    values = np.empty(reader.nonzeros, np.float32 if single else np.float64)
     labels = np.empty(reader.rows, np.float64)
     query = np.empty(reader.rows, np.int64) if options.query_id else None
+    indices = values = None
+    if sink is None:
+        indices = np.empty(reader.nonzeros, np.int32)
+        values = np.empty(reader.nonzeros, np.float32 if single else np.float64)
+    else:
+        into = <const svmlight_sink*>PyCapsule_GetPointer(sink.capsule, SVMLIGHT_SINK)
 
     indptr[0] = 0
     doubles.row_ends = <int64_t*>address(indptr) + 1
     doubles.indices = <int32_t*>address(indices)
     doubles.labels = <double*>address(labels)
-    doubles.queries = NULL
-    if query is not None:
-        doubles.queries = <int64_t*>address(query)
+    doubles.queries = <int64_t*>address(query)
     if single:
         floats.row_ends = doubles.row_ends
         floats.indices = doubles.indices
@@ -223,13 +234,15 @@ cdef fill(Reader* reader, Options& options, bint single, const char* text):
         floats.queries = doubles.queries
         floats.values = <float*>address(values)
         with nogil:
-            complete = reader.parse_all[float](options, floats)
+            complete = reader.parse_all[float](options, floats, into)
     else:
         doubles.values = <double*>address(values)
         with nogil:
-            complete = reader.parse_all[double](options, doubles)
+            complete = reader.parse_all[double](options, doubles, into)
     if not complete:
         raise_pending()
+    if reader.sink_failed:
+        raise sink.failure
     no_label = fault("no_label", reader.no_label_at, text)
     if <int>reader.fault != 0:
         if no_label is not None and not reader.has_lists and no_label.line < reader.fault_at.line:
@@ -238,8 +251,12 @@ cdef fill(Reader* reader, Options& options, bint single, const char* text):
 
     parsed = Parsed()
     parsed.indptr = shrunk(indptr, reader.rows + 1)
-    parsed.indices = shrunk(indices, reader.nonzeros)
-    parsed.values = None if reader.ones else shrunk(values, reader.nonzeros)
+    if sink is None:
+        parsed.indices = shrunk(indices, reader.nonzeros)
+        parsed.values = None if reader.ones else shrunk(values, reader.nonzeros)
+    else:
+        parsed.indices, values = sink.settle(reader.nonzeros, reader.index_shift)
+        parsed.values = None if reader.ones else values
     parsed.labels = shrunk(labels, reader.rows)
     parsed.label_starts = None
     if reader.has_lists:
@@ -266,7 +283,7 @@ cdef fault(name, const Place& at, const char* text):
 
 
 cdef void* address(array):
-    return <void*><size_t>array.ctypes.data
+    return NULL if array is None else <void*><size_t>array.ctypes.data
 
 
 def shrunk(array, Py_ssize_t size):
@@ -318,10 +335,10 @@ def take_rows(const int64_t[::1] indptr, columns, values, const int64_t[::1] row
     cdef const int64_t[::1] starts = to_indptr
     cdef RowSource source
     source.indptr, source.columns, source.column_bytes = &indptr[0], address(columns), columns.dtype.itemsize
-    source.values = NULL if values is None else address(values)
+    source.values = address(values)
     source.value_bytes = 0 if values is None else values.dtype.itemsize
     cdef void* columns_there = address(to_columns)
-    cdef void* values_there = NULL if values is None else address(to_values)
+    cdef void* values_there = address(to_values)
     cdef const int64_t* which = &rows[0] if rows.shape[0] else NULL
     cdef int64_t count = rows.shape[0]
     cdef cbool complete

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -9,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from host_landing import HostLanding
 
 import bmrm
-from bmrm import _cpu, device, device_cache, gpu_memory, resident
+from bmrm import _cpu, device, device_cache, gpu_memory, landing, resident
 from bmrm.cli import train
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.explain import explain
+from bmrm.landing import Landing
 
 INFO = {"id": 0, "name": "Abacus 9", "major": 9, "minor": 0, "free_bytes": 10**9}
 MEASURED = dict.fromkeys(
@@ -95,6 +98,7 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
     backend = SimpleNamespace(
         Matrix=Rounded,
         Plan=Plan,
+        Landing=HostLanding,
         measured=0,
         device_count=lambda: 1,
         device_info=lambda device=0: INFO | {"id": device},
@@ -105,7 +109,7 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
         return dict(MEASURED)
 
     backend.measure = measure
-    for module in (device, resident, gpu_memory):
+    for module in (device, resident, gpu_memory, landing):
         monkeypatch.setattr(module, "backend", lambda: backend)
     monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -307,6 +311,121 @@ def test_the_command_says_where_it_trained(gpu, file, capsys):
     out, err = capsys.readouterr()
     assert json.loads(out)["device"] == "cpu"
     assert "Abacus" not in err
+
+
+@pytest.fixture
+def landings(gpu) -> list:
+    """Those that are made."""
+    made = []
+
+    class Kept(HostLanding):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    gpu.Landing = Kept
+    return made
+
+
+@pytest.mark.parametrize("loss", ["hinge", "pairwise"])
+def test_a_text_goes_onto_the_gpu_as_it_is_parsed(gpu, landings, file, monkeypatch, loss, capsys):
+    """The same model, of the same kernels, as from arrays of the host."""
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(line.replace(" ", f" qid:{i // 10} ", 1) for i, line in enumerate(lines)))
+    assert train.main(["--loss", loss, "--device", "cuda", str(file), "landed"]) == 0
+    monkeypatch.setattr(landing, "SHARE", 0.0)
+    assert train.main(["--loss", loss, "--device", "cuda", str(file), "plain"]) == 0
+    assert len(landings) == 1
+    assert landings[0].released
+    assert Path("landed").read_bytes() == Path("plain").read_bytes()
+    assert len(device_cache.read(INFO["name"]).plans) == 1
+
+
+def test_a_text_whose_gpu_turns_out_to_be_too_small_comes_back(gpu, landings, file, monkeypatch):
+    monkeypatch.setattr(Rounded, "room", 10)
+    with Landing() as there:
+        data = bmrm.io.read_data(file, land=there)
+        with pytest.warns(UserWarning, match="training on the CPU"):
+            dataset = bmrm.Dataset(data.X, data.y)
+    assert dataset.device == "cpu"
+    assert landings[0].released
+
+
+def test_a_fault_leaves_no_landing_behind(gpu, landings, file, capsys):
+    file.write_text(file.read_text() + "1 2:x\n")
+    assert train.main(["--device", "cuda", str(file), "model"]) == 3
+    assert landings[0].released
+    assert 'data:401:3: found "2:x", expected index:value' in capsys.readouterr().err
+
+
+def test_the_progress_line_says_when_a_text_goes_onto_the_gpu(gpu, file, monkeypatch):
+    shown = []
+
+    class Line:
+        def __init__(self, *stream, **options):
+            pass
+
+        @contextmanager
+        def during(self, what):
+            yield
+            shown.append(what())
+
+    monkeypatch.setattr("bmrm.cli.loading.ProgressLine", Line)
+    for place in ("cuda", "cpu"):
+        assert train.main(["--device", place, str(file), "model"]) == 0
+    assert shown == [
+        f"parsing and uploading {file}",
+        "preparing the matrix",
+        f"reading {file}",
+        "preparing the matrix",
+    ]
+
+
+FITTING = {"rows": 100, "nonzeros": 9000, "pairs": 1000}
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "taken"),
+    [
+        ({}, {}, True),
+        ({"device": "cuda:0", "dtype": "float64", "tol": 1e-7}, {}, True),
+        ({"device": "cpu"}, {}, False),
+        ({"tol": 1e-7}, {}, False),
+        ({"gpu_mem": 10**9}, {}, False),
+        ({}, {"pairs": 4000}, True),
+        ({}, {"nonzeros": 0}, False),
+        ({}, {"nonzeros": 2**31}, False),
+        ({}, {"pairs": landing.MOST_PAIRS + 1}, False),
+        ({}, {"nonzeros": INFO["free_bytes"] // 16}, True),
+        ({}, {"nonzeros": INFO["free_bytes"] // 16 + 1}, False),
+    ],
+)
+def test_which_texts_go_onto_the_gpu_as_they_are_parsed(gpu, monkeypatch, options, sizes, taken):
+    made = []
+    monkeypatch.setattr(HostLanding, "__init__", lambda self, *given, device: made.append(given))
+    with Landing(**{"threads": 3, **options}) as there:
+        sink = there(**{**FITTING, **sizes})
+        assert (sink is not None, there.used) == (taken, taken)
+    size = FITTING | sizes
+    slots = min(6, size["nonzeros"] // size["pairs"] + 1)
+    expected = (size["nonzeros"], np.dtype(options.get("dtype", "float32")), slots, size["pairs"])
+    assert made == [expected][:taken]
+
+
+def test_a_gpu_that_others_have_filled_meanwhile_takes_no_text(gpu, monkeypatch):
+    def full(*given, **named):
+        raise DeviceMemoryError("full")
+
+    gpu.Landing = full
+    full.predict_bytes = HostLanding.predict_bytes
+    with Landing() as there:
+        assert there(**FITTING) is None
+
+
+@pytest.mark.parametrize("options", [["--cache"], ["--gpu-mem", "900M"], ["--device", "cpu"]])
+def test_what_asks_for_arrays_of_the_host_gets_them(gpu, landings, file, options):
+    assert train.main([*options, str(file), "model"]) == 0
+    assert landings == []
 
 
 @pytest.mark.filterwarnings("default")

@@ -1,10 +1,22 @@
 """What goes up to a GPU arrives as it was, however it got there, and is looked at there."""
 
+import os
+import signal
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import bmrm
-from bmrm.errors import DataError
+from bmrm import landing
+from bmrm._svmlight import PADDING
+from bmrm.cli import train
+from bmrm.errors import DataError, DeviceMemoryError, ParameterError
+from bmrm.io.svmlight import join
+from bmrm.io.text import Grammar, Parser
+from bmrm.landing import Landing
+from bmrm.resident import fingerprint
 
 cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
 Matrix = cuda.Matrix
@@ -69,3 +81,113 @@ def test_values_that_are_not_finite_are_told(value, dtype, limit):
 def test_a_value_that_float32_cannot_hold_is_told():
     with np.errstate(over="ignore"), pytest.raises(DataError, match="stored value inf is not finite"):
         Matrix([0, 1], [0], [1e300], (1, 1), dtype=np.float32, finite=True)
+
+
+KINDS = ("reals", "ones", "ones first", "zero-based", "gaps")
+
+
+def text_of(kind, rows=3000):
+    rng = np.random.default_rng(6)
+    lines = []
+    for i in range(rows):
+        columns = 1 + np.flatnonzero(rng.random(500) < 0.08) - (kind == "zero-based" and i > 2000)
+        ones = kind == "ones" or (kind == "ones first" and i < 1000)
+        values = np.ones(len(columns)) if ones else rng.standard_normal(len(columns)).round(4)
+        pairs = [f"{j}:{v:g}" for j, v in zip(columns, values, strict=True)]
+        if kind == "gaps":
+            pairs = ["qid:1", *pairs[::-1], *pairs[:3], "# 1:1 2:2\n"]
+        lines.append(" ".join([str(2 * int(rng.integers(2)) - 1), *pairs]))
+    return "\n".join(lines).encode()
+
+
+def parsed(text, dtype="float32", land=None, threads=4):
+    """Many blocks of a text, through few slots."""
+    parser = Parser("text", Grammar.checked(None, "auto", dtype, False, "sum"), threads, block_bytes=10_000)
+    return join([parser.parse(text + bytes(PADDING), 0, len(text), land)], parser)[:2]
+
+
+@gpu
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_text_arrives_while_it_is_parsed(kind, dtype, threads):
+    text = text_of(kind)
+    X, y = parsed(text, dtype)
+    with Landing(device="cuda", dtype=dtype, threads=threads) as there:
+        landed, labels = parsed(text, dtype, there, threads)
+        assert there.used
+        assert np.array_equal(labels, y)
+        assert landed.shape == X.shape
+        for got, expected in zip(landed.on_host()[:3], X[:3], strict=True):
+            assert (got is None) == (expected is None)
+            assert got is None or (got.dtype == expected.dtype and np.array_equal(got, expected))
+        assert np.array_equal(landed.indices[5:9000:7], X.indices[5:9000:7])
+        assert fingerprint(landed, np.dtype(dtype)) == fingerprint(X, np.dtype(dtype))
+        one, other = (
+            Matrix(A.indptr, A.indices, A.data, A.shape, plan="split", dtype=dtype) for A in (landed, X)
+        )
+    w, r = (
+        np.random.default_rng(1).standard_normal(X.shape[1]),
+        np.random.default_rng(2).standard_normal(3000),
+    )
+    assert one.coding == other.coding
+    assert np.array_equal(one.matvec(w), other.matvec(w))
+    assert np.array_equal(one.rmatvec(r), other.rmatvec(r))
+
+
+@gpu
+def test_a_solve_is_the_same_on_a_text_that_arrived_while_it_was_parsed():
+    text = text_of("reals")
+    X, y = parsed(text)
+    with Landing(device="cuda") as there:
+        landed, labels = parsed(text, land=there)
+        datasets = [bmrm.Dataset(landed, labels, device="cuda"), bmrm.Dataset(X, y, device="cuda")]
+    one, other = (bmrm.solve(dataset, lam=1e-3) for dataset in datasets)
+    assert one.status == "converged"
+    assert np.array_equal(one.w, other.w)
+    assert (one.objective, one.lower_bound) == (other.objective, other.lower_bound)
+
+
+@gpu
+def test_the_command_trains_the_same_model_either_way(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_bytes(text_of("reals"))
+    assert train.main(["--device", "cuda", "text", "landed"]) == 0
+    monkeypatch.setattr(landing, "SHARE", 0.0)
+    assert train.main(["--device", "cuda", "text", "plain"]) == 0
+    assert Path("landed").read_bytes() == Path("plain").read_bytes()
+
+
+@gpu
+def test_nothing_is_left_of_a_text_with_a_fault_or_an_interrupt():
+    text = text_of("reals")
+
+    def land(text):
+        with Landing(device="cuda") as there:
+            parsed(text, land=there)
+
+    def go_on():
+        while True:
+            land(20 * (text + b"\n"))
+
+    land(text)
+    before = cuda.device_info()["free_bytes"]
+    for _ in range(10):
+        with pytest.raises(DataError, match=r'text:3001:4: found "oops", expected index:value'):
+            land(text + b"\n1  oops\n1 1:1")
+        threading.Timer(0.06, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            go_on()
+    assert cuda.device_info()["free_bytes"] >= before - (64 << 20)
+
+
+@gpu
+def test_a_landing_that_finds_no_room_or_is_over_says_so():
+    with pytest.raises(DeviceMemoryError, match="are needed"):
+        cuda.Landing(10**14, "float32", 2, 100)
+    with pytest.raises(DeviceMemoryError, match="cudaMallocHost"):
+        cuda.Landing(100, "float32", 2, 10**14)
+    with Landing(device="cuda") as there:
+        X, _ = parsed(b"1 1:1 2:3", land=there)
+    with pytest.raises(ParameterError, match="released"):
+        np.asarray(X.indices)

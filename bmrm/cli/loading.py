@@ -14,6 +14,7 @@ from bmrm.cli.progress import ProgressLine, logged
 from bmrm.errors import DataError
 
 if TYPE_CHECKING:
+    from bmrm._svmlight import Land
     from bmrm.cli.options import TrainOptions
     from bmrm.dataset import Dataset
     from bmrm.distributed import Group
@@ -26,8 +27,8 @@ _COSTS_LIMIT = 1 << 20  # bytes of a line of costs
 _LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
 
 
-def read(options: TrainOptions) -> Data:
-    """Read the data."""
+def read(options: TrainOptions, land: Land | None = None) -> Data:
+    """Read the data; ``land`` as `bmrm.io.read_data` takes it."""
     from bmrm import losses
     from bmrm.io import read_data
 
@@ -40,6 +41,7 @@ def read(options: TrainOptions) -> Data:
             threads=options.threads,
             cache=options.cache,
             query_id=losses.LOSSES[options.loss].needs_groups,
+            land=land,
         )
 
 
@@ -48,13 +50,23 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
     if group is not None:
         return _load_rows(options, group)
     from bmrm.dataset import Dataset
+    from bmrm.landing import Landing
 
     line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
-    with line.during(f"reading {shown(options.data)}"):
-        data = read(options)
-    began = time.perf_counter()
-    with logged(options.verbose), line.during("preparing the matrix"):
-        dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
+    landing = Landing(
+        device=options.device,
+        dtype=options.dtype,
+        tol=options.tol,
+        threads=options.threads,
+        gpu_mem=options.gpu_mem,
+    )
+    name = shown(options.data)
+    with landing:
+        with line.during(lambda: f"{'parsing and uploading' if landing.used else 'reading'} {name}"):
+            data = read(options, landing)
+        began = time.perf_counter()
+        with logged(options.verbose), line.during(lambda: "preparing the matrix"):
+            dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 

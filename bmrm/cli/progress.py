@@ -102,7 +102,7 @@ class ProgressLine:
             self._width = len(line)
 
     @contextlib.contextmanager
-    def during(self, what: str) -> Iterator[None]:
+    def during(self, what: Callable[[], str]) -> Iterator[None]:
         """Show what runs, and for how long already, while it does."""
         if not self._rewrite:
             yield
@@ -112,7 +112,7 @@ class ProgressLine:
         def show() -> None:
             with contextlib.suppress(OSError):
                 while not done.wait(SHOW_EVERY):
-                    self.update(lambda: f"{what}  {time_text(time.monotonic() - began)}")
+                    self.update(lambda: f"{what()}  {time_text(time.monotonic() - began)}")
 
         beside = threading.Thread(target=show, daemon=True)
         beside.start()

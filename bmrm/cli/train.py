@@ -75,6 +75,8 @@ def train(argv: Sequence[str], group: Group | None = None) -> int:
 
 
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
+    if options.device == "auto" and is_large(options.data):
+        start_driver()  # before imports that take a while
     from bmrm.cli.fitting import check, fit
     from bmrm.cli.loading import load, warm_start
     from bmrm.cli.progress import logged
@@ -85,8 +87,6 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     with together(group):
         check(options)
         warm = warm_start(options)
-    if options.device == "auto" and is_large(options.data):
-        start_driver()
     data, dataset = load(options, group)
     checkpoint = _checkpoint(options, data, dataset, group)
     loaded = time.perf_counter()

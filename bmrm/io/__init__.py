@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
 
@@ -12,6 +13,9 @@ from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, thread_count
 from bmrm.io.text import Grammar, ZeroBased
+
+if TYPE_CHECKING:
+    from bmrm._svmlight import Land
 
 __all__ = ["Csr", "Data", "Labels", "is_text", "iter_svmlight", "load_svmlight", "read_data"]
 
@@ -27,6 +31,7 @@ def read_data(
     threads: int | None = None,
     cache: bool = False,
     duplicates: str = "error",
+    land: Land | None = None,
 ) -> Data:
     r"""Read a data file of any format.
 
@@ -51,6 +56,9 @@ def read_data(
         Use, and where needed write, a binary cache beside an SVMlight file: ``path`` + ``.bmrmcache``.
     duplicates : {"error", "sum"}, default "error"
         What an entry that occurs twice is.
+    land : callable, optional
+        A `bmrm.landing.Landing`, to which text that need not be cached may go as it is parsed, in place of
+        arrays of the host.
 
     Returns
     -------
@@ -84,7 +92,7 @@ def read_data(
         if kind != "svmlight":
             return read_other(source, kind, grammar)
         if not cache or source.path is None:
-            return read_text(source, grammar, count)
+            return read_text(source, grammar, count, land)
         from bmrm.io.cache import load, source_key, store
 
         key = source_key(source)

@@ -18,6 +18,7 @@ class Csr(NamedTuple):
     """A sparse matrix as compressed sparse rows.
 
     Row i holds ``data[indptr[i]:indptr[i + 1]]`` in the columns ``indices[indptr[i]:indptr[i + 1]]``.
+    What a `bmrm.landing.Landing` has taken lies on a GPU, but for the row pointers.
 
     Attributes
     ----------
@@ -50,6 +51,11 @@ class Csr(NamedTuple):
     def nnz(self) -> int:
         """Stored values."""
         return len(self.indices)
+
+    def on_host(self) -> Csr:
+        """Return the same matrix with indices and values on the host."""
+        data = None if self.data is None else np.asarray(self.data)
+        return self._replace(indices=np.asarray(self.indices), data=data)
 
     def take(self, rows: NDArray[np.intp]) -> Csr:
         """Return a matrix of some of the rows, in the order given.

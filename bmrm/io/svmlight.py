@@ -176,20 +176,20 @@ def _streamed_parts(source: Source, parser: Parser, size: int) -> Iterator[_svml
         yield part
 
 
-def read_text(source: Source, grammar: Grammar, threads: int) -> Data:
-    """Read all of a source."""
+def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.Land | None = None) -> Data:
+    """Read all of a source; ``land`` is for one that can be mapped."""
     began = time.perf_counter()
     parser = Parser(source.name, grammar, threads)
-    X, y, query = _read(source, parser)
+    X, y, query = _read(source, parser, land)
     seconds = {"parse": time.perf_counter() - began}
     return Data(X, y, qid=query, zero_based=parser.zero_based, seconds=seconds)
 
 
-def _read(source: Source, parser: Parser) -> Rows:
+def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) -> Rows:
     parts = []
     if source.mappable:
         with mapped(source, parser.threads) as text:
-            parts.append(parser.parse(text, 0, source.size))
+            parts.append(parser.parse(text, 0, source.size, land))
     else:
         parts.extend(parser.parse(text, 0, length) for text, length in chunks(source.file, source.name))
     parser.check()

@@ -107,7 +107,7 @@ class Parser:
         self._unlabelled: DataError | None = None
         self._too_large_if_zero_based: DataError | None = None
 
-    def parse(self, text: Any, start: int, stop: int) -> _svmlight.Parsed:
+    def parse(self, text: Any, start: int, stop: int, land: _svmlight.Land | None = None) -> _svmlight.Parsed:
         """Parse the whole lines ``text[start:stop]``, which follow those parsed before."""
         grammar = self.grammar
         try:
@@ -122,6 +122,7 @@ class Parser:
                 sum_duplicates=grammar.sum_duplicates,
                 threads=self.threads,
                 block_bytes=self.block_bytes,
+                land=land,
             )
         except _svmlight.TextError as error:
             raise self._error(error, text, stop, grammar) from None

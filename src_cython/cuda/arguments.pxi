@@ -134,6 +134,10 @@ def _float_type(dtype):
     return found
 
 
+cdef bb_type _type_of(dtype) except *:
+    return BB_FLOAT32 if dtype == np.float32 else BB_FLOAT64
+
+
 cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) except? NULL:
     """Address of an array on the device that has the type and size that are expected."""
     if not hasattr(value, "__cuda_array_interface__"):

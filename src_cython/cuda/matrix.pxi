@@ -217,7 +217,7 @@ cdef class Matrix(_Described):
         return room
 
     cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
-        cdef bb_type kind = BB_FLOAT32 if self._dtype == np.float32 else BB_FLOAT64
+        cdef bb_type kind = _type_of(self._dtype)
         cdef bb_options copy = options
         cdef int32_t threads = self._n_threads
         cdef bb_status status

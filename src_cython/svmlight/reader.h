@@ -3,19 +3,22 @@
 // The first pass counts line ends and colons, which bound the rows and nonzeros of each block; their
 // running sums are the places where the second pass writes, so that the final arrays are allocated once
 // and no part is ever held twice. Blank lines, comments, qid: and added repeats make a bound loose; the
-// gaps are closed at the end. The blocks depend on the text and their size alone, and the fault that is
-// reported is the first of the text, so the outcome is the same for any number of threads.
+// gaps are closed at the end. Indices and values may go to a sink instead, so that no array of the host holds
+// them. The blocks depend on the text and their size alone, and the fault that is reported is the first of
+// the text, so the outcome is the same for any number of threads.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "block.h"
 #include "parallel.h"
+#include "relay.h"
 
 namespace svmlight {
 
@@ -77,6 +80,7 @@ class Reader {
             lines += block.lines;
             rows += block.lines;
             nonzeros += block.pairs;
+            most_pairs = std::max(most_pairs, block.pairs);
         }
         return complete;
     }
@@ -91,34 +95,60 @@ class Reader {
         return found;
     }
 
-    // Second pass, into arrays of `rows` and `nonzeros` elements, which it then sets to what was found.
-    // Returns false where it was interrupted.
+    // Second pass, into arrays of `rows` and `nonzeros` elements, which it then sets to what was found; with
+    // a sink, indices and values go there, in slots of `most_pairs`, and what is left to do with them is told
+    // by `ones` and `index_shift`. Returns false where it was interrupted.
     template <class Value>
-    bool parse_all(const Options& options, const Arrays<Value>& arrays) {
+    bool parse_all(const Options& options, const Arrays<Value>& arrays, const svmlight_sink* sink) {
         std::atomic<size_t> first_fault{std::numeric_limits<size_t>::max()};
-        const bool complete = for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
+        std::optional<Relay> relay;
+        if (sink) relay.emplace(*sink);
+        const auto parse_block = [&](size_t b) {
             if (b > first_fault) return;
+            Arrays<Value> place = arrays;
+            if (relay) {
+                svmlight_slot slot;
+                if (!relay->lend(b, slot)) return;
+                place.indices = slot.indices;
+                place.values = static_cast<Value*>(slot.values);
+                blocks_[b].first_nonzero = 0;
+            }
             // On a copy: neighbours share cache lines, and every row writes to its block.
             Block block = std::move(blocks_[b]);
-            BlockParser<Value>(options, arrays, block).run();
+            BlockParser<Value>(options, place, block).run();
             blocks_[b] = std::move(block);
-            if (blocks_[b].fault == Fault::kNone) return;
+            if (blocks_[b].fault == Fault::kNone) {
+                if (relay) relay->pass(b, blocks_[b].nonzeros, blocks_[b].ones);
+                return;
+            }
             size_t seen = first_fault;
             while (b < seen && !first_fault.compare_exchange_weak(seen, b)) {
             }
+            if (relay) relay->end_at(b);
+        };
+        const bool complete = for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
+            try {
+                parse_block(b);
+            } catch (...) {
+                if (relay) relay->end_at(0);  // others may be waiting for this block
+                throw;
+            }
         });
         if (!complete) return false;
+        sink_failed = relay && relay->failed();
+        if (sink_failed) return true;
         report(first_fault);
         if (fault != Fault::kNone) return true;
         summarise();
+        index_shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
         close_gaps(arrays);
-        const int32_t shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
+        if (sink) return true;
         return for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
             const Block& block = blocks_[b];
             Value* const values = arrays.values + block.first_nonzero;
             if (block.ones && !ones) std::fill(values, values + block.nonzeros, Value{1});
             int32_t* const indices = arrays.indices + block.first_nonzero;
-            for (int64_t k = 0; shift && k < block.nonzeros; ++k) indices[k] += shift;
+            for (int64_t k = 0; index_shift && k < block.nonzeros; ++k) indices[k] += index_shift;
         });
     }
 
@@ -151,10 +181,13 @@ class Reader {
     }
 
     int64_t lines = 0, rows = 0, nonzeros = 0;
-    int64_t max_index = -1;  // as written
-    bool has_zero = false;   // an index 0 occurs
-    bool ones = true;        // every value is 1; the value array has not been touched
-    bool has_lists = false;  // some row has several labels
+    int64_t most_pairs = 0;   // of a block
+    int64_t max_index = -1;   // as written
+    bool has_zero = false;    // an index 0 occurs
+    bool ones = true;         // every value is 1; the value array has not been touched
+    bool has_lists = false;   // some row has several labels
+    int32_t index_shift = 0;  // added to every index, as the text turned out to be zero-based
+    bool sink_failed = false;
     Fault fault = Fault::kNone;
     Place fault_at = {0, 0, nullptr};  // lines are now those of the text
     Place no_label_at = {0, 0, nullptr};

@@ -90,14 +90,14 @@ def _value(text, dtype):
         return np.dtype(dtype).type(float(text))
 
 
-def parse(text, *, threads=1, block_bytes=1 << 20, parts=1, **options):
+def parse(text, *, threads=1, block_bytes=1 << 20, parts=1, land=None, **options):
     """Run the compiled parser over a text in memory; return its X, y, qid and base."""
     settings = {"n_features": None, "zero_based": "auto", "dtype": "float64", "query_id": False}
     grammar = Grammar.checked(**{**settings, "duplicates": "error", **options})
     parser = Parser("text", grammar, threads, block_bytes)
     lines = re.findall(rb"[^\n]*\n|[^\n]+", text) if parts > 1 else [text]
     pieces = [b"".join(lines[i * len(lines) // parts : (i + 1) * len(lines) // parts]) for i in range(parts)]
-    parsed = [parser.parse(piece + bytes(PADDING), 0, len(piece)) for piece in pieces]
+    parsed = [parser.parse(piece + bytes(PADDING), 0, len(piece), land) for piece in pieces]
     parser.check()
     return *join(parsed, parser), parser.zero_based
 
