@@ -79,6 +79,9 @@ class Dataset:
     group: Any = None
     """The ranks that share the rows; None where all are here. See `bmrm.distributed.Shard`."""
 
+    owned = False
+    """Whether each rank keeps some columns of the weights alone."""
+
     def __init__(
         self,
         X: Any,
@@ -113,6 +116,10 @@ class Dataset:
     def threads(self) -> int:
         """CPU threads at work."""
         return self.matrix.threads
+
+    def margins(self, w: Vector) -> Vector:
+        """``X w``, of the rows here."""
+        return np.asarray(self.matrix.matvec(w))
 
     @property
     def total_weight(self) -> float:

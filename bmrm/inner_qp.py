@@ -82,11 +82,16 @@ def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
     return a, dot(planes.offsets, alpha)
 
 
-def quadratic(planes: CutModel, lam: float, best: float, rel_tol: float) -> None:
-    """Maximise D for ``lam/2 |w|^2`` in ``planes.alpha``, up to ``rel_tol`` of ``best`` minus its value."""
+def quadratic(
+    planes: CutModel, lam: float, best: float, rel_tol: float, offsets: Vector | None = None
+) -> None:
+    """Maximise D for ``lam/2 |w|^2`` in ``planes.alpha``, up to ``rel_tol`` of ``best`` minus its value.
+
+    The offsets are the planes', or those given.
+    """
     maximise(
         planes.gram,
-        planes.offsets,
+        planes.offsets if offsets is None else offsets,
         planes.blocks,
         planes.groups,
         lam,

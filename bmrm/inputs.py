@@ -9,8 +9,38 @@ from numpy.typing import DTypeLike
 from bmrm.dataset import Dataset
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss, Structured
+from bmrm.ownership import refusal, settled
 from bmrm.structured import Examples
 from bmrm.weights import ClassWeight
+
+OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
+"""Options of `solve` that a `Dataset` takes beside X and y."""
+
+
+def taken_form(
+    weights: str,
+    X: Any,
+    reg: str,
+    *,
+    positive: bool,
+    feature_lambda: Any,
+    prior: Any,
+    comm: Any,
+) -> str:
+    """Return the form in which weights are kept, "auto" where memory decides; raise where it cannot be."""
+    why_not = refusal(reg, positive=positive, feature_lambda=feature_lambda)
+    if isinstance(X, Dataset):
+        if weights != "auto":
+            raise ParameterError("weights: give it to the Shard, not to solve")
+        return settled("owned" if X.owned else "replicated", why_not, whole_cuts=False, columns=1)
+    if comm is None:
+        if weights != "auto":
+            raise ParameterError("weights: goes with comm, found one process")
+        return "replicated"
+    whole_cuts = feature_lambda is not None or prior is not None
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    columns = shape[1] if len(shape) > 1 else 1
+    return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns)
 
 
 def taken_in(
@@ -26,6 +56,7 @@ def taken_in(
     gpu_mem: int | str | None,
     tol: float,
     comm: Any,
+    weights: str,
 ) -> Dataset | Examples:
     """Return what `solve` trains on; raise for what goes with another kind of data, or is given twice."""
     if isinstance(loss, Structured):
@@ -40,7 +71,7 @@ def taken_in(
         if comm is not None:
             from bmrm.distributed import Shard
 
-            kind, where = Shard, {"comm": comm}
+            kind, where = Shard, {"comm": comm, "weights": weights}
         return kind(
             X,
             y,

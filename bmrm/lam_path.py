@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from bmrm.dataset import Dataset
 from bmrm.errors import ParameterError
+from bmrm.inputs import OF_DATA
 from bmrm.result import Result
 from bmrm.structured import Examples
 from bmrm.tables import table
@@ -15,8 +16,6 @@ from bmrm.training import solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 
 
 class LamDone(NamedTuple):
@@ -122,7 +121,7 @@ def path(
             raise ParameterError(f"{name}: a path sets it itself")
     if not isinstance(X, (Dataset, Examples)):
         tol = {"tol": options["tol"]} if "tol" in options else {}
-        X = Dataset(X, y, **tol, **{name: options.pop(name) for name in _DATA if name in options})
+        X = Dataset(X, y, **tol, **{name: options.pop(name) for name in OF_DATA if name in options})
     elif y is not None:
         raise ParameterError("y: give it to the Dataset, not to path")
     found: dict[float, Result] = {}

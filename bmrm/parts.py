@@ -34,6 +34,7 @@ class Placement(NamedTuple):
     ----------
     design : Design
     loss : Loss
+    reg : Regularizer
     labels : ndarray of shape (m,)
     columns : int
         Entries of margins that belong to a row.
@@ -53,6 +54,7 @@ class Placement(NamedTuple):
 
     design: Any
     loss: Loss
+    reg: Regularizer
     labels: Vector
     columns: int
     scaling: float | None
@@ -106,6 +108,9 @@ class Parts(Protocol):
     def spread(self, design: Design) -> Design:
         """Make the design of all rows from that of the rows here."""
 
+    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+        """Return what of a penalty is worked on here; the design is that of the rows here."""
+
     def newton_from(self, design: Any, loss: Loss, reg: Regularizer) -> float:
         """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
 
@@ -148,6 +153,10 @@ class LocalParts:
     def spread(self, design: Design) -> Design:
         """Leave the design as it is."""
         return design
+
+    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+        """Leave the penalty as it is."""
+        return reg
 
     def newton_from(self, design: Design, loss: Loss, reg: Regularizer) -> float:
         """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""

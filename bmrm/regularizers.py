@@ -67,6 +67,8 @@ class Regularizer(Protocol):
     """Whether weights can be exactly those of the prior mean."""
     needs_floor: bool
     """Whether a certificate needs a number that no risk is below."""
+    metric_key: object
+    """What tells products of cuts in a metric of this penalty's own; None where they are plain ones."""
 
     @property
     def params(self) -> dict[str, float | bool]:
@@ -127,6 +129,7 @@ class L2:
 
     name = "l2"
     sparse = needs_floor = False
+    metric_key: object = None
 
     def __init__(self, lam: float) -> None:
         self.lam = _strength(lam)
@@ -202,6 +205,8 @@ class Penalised:
         Features without a penalty are certified within this distance of the prior mean; infinite where
         there are none.
     """
+
+    metric_key: object = None
 
     def __init__(self, name: str, lam: float, penalty: Separable, params: dict[str, float | bool]) -> None:
         self.name, self.lam, self.penalty, self.params = name, lam, penalty, params

@@ -13,7 +13,7 @@ from bmrm.cuts_per_pass import blocks_of, oracle_cuts
 from bmrm.dataset import Dataset
 from bmrm.design import design_of, intercept_of
 from bmrm.errors import ParameterError
-from bmrm.inputs import taken_in
+from bmrm.inputs import taken_form, taken_in
 from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.model import Model
 from bmrm.losses import Loss
@@ -59,6 +59,7 @@ def solve(
     threads: int | None = None,
     gpu_mem: int | str | None = None,
     comm: Any = None,
+    weights: str = "auto",
     callback: Callback | None = None,
     verbose: int = 0,
     **loss_params: Any,
@@ -121,6 +122,11 @@ def solve(
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
         Train on all its ranks: each calls `solve` with its own rows in ``X``, ``y`` and ``sample_weight`` and
         with the same options, and gets the same result. See `bmrm.distributed.Shard`.
+    weights : {"auto", "replicated", "owned"}, default "auto"
+        With ``comm``: whether every rank has all weights, or owns some columns of them; the latter for l2
+        penalties without ``positive``. "auto" is "owned" where that pays, from `bmrm.ownership.MANY` columns
+        on as a rule: see `bmrm.distributed.Shard`. All ranks get all weights of the result with either; where
+        they are owned, ask `Progress.best` on all ranks at once.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
@@ -159,8 +165,11 @@ def solve(
 
         X, y, comm = local_rows(X, y, comm)
     chosen = losses.get(loss, **loss_params)
+    form = taken_form(
+        weights, X, reg, positive=positive, feature_lambda=feature_lambda, prior=prior, comm=comm
+    )
     data = taken_in(
-        chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, gpu_mem, tol, comm
+        chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, gpu_mem, tol, comm, form
     )
     parts = parts_of(data)
     if C is not None:
@@ -182,6 +191,7 @@ def solve(
     else:
         design = design_of(data.matrix, chosen, columns, intercept)
     shape, each = ((columns,), columns) if chosen.several else ((), 1)
+    constants = 0 if intercept.scaling is None else each
     regularizer = regularizers.get(
         reg,
         lam,
@@ -191,14 +201,15 @@ def solve(
         feature_lambda=feature_lambda,
         prior=prior_mean(prior, design, shape),
         columns=each,
-        intercepts=design.shape[1] - data.shape[1] * each,
+        intercepts=constants,
     )
+    regularizer = parts.penalty(regularizer, design)
     floor = parts.floor(chosen, labels)
     if regularizer.needs_floor and floor == -np.inf:
         raise ParameterError(
             f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
         )
-    w = first_point(warm_start, design, regularizer, shape)
+    w = first_point(warm_start, design, data.shape[1] * each + constants, regularizer, shape)
     design = parts.spread(design)
     newton_from = parts.newton_from(design, chosen, regularizer) if solver == "ocas" else 0.0
     resumed = warm_start if isinstance(warm_start, Checkpoint) else None
@@ -209,13 +220,14 @@ def solve(
     blocks = blocks_of(cuts_per_pass, design, chosen, data.shape[0], several_pay=several_pay, profile=profile)
     there = on_device(data, chosen, regularizer)
     rows = resumed is None and in_rows(data, design, regularizer, blocks=blocks, newton_from=newton_from)
-    origin = origin_of(data, chosen, intercept, on_device=there, in_rows=rows)
+    origin = origin_of(data, chosen, regularizer, intercept, on_device=there, in_rows=rows)
     known = known_bundle(warm_start, origin, blocks)
     scaling = intercept.scaling
     steps, store = parts.place(
         Placement(
             design,
             chosen,
+            regularizer,
             labels,
             columns,
             scaling,

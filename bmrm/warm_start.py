@@ -41,11 +41,11 @@ def prior_mean(prior: Model | Result | Any, design: Design, columns: tuple[int, 
 def first_point(
     warm_start: Result | Checkpoint | Vector | None,
     design: Design,
+    d: int,
     reg: Regularizer,
     columns: tuple[int, ...],
 ) -> Vector:
-    """Choose the first point."""
-    d = design.shape[1]
+    """Choose the first point, of d weights."""
     if warm_start is None:
         return reg.start(d)
     shape = (d // columns[0], *columns) if columns else (d,)
@@ -62,10 +62,16 @@ def first_point(
 
 
 def origin_of(
-    data: Dataset | Examples, loss: Loss, intercept: Intercept, *, on_device: bool, in_rows: bool
+    data: Dataset | Examples,
+    loss: Loss,
+    reg: Regularizer,
+    intercept: Intercept,
+    *,
+    on_device: bool,
+    in_rows: bool,
 ) -> tuple[object, ...]:
     """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
-    return data, loss.key, *intercept, on_device, in_rows
+    return data, loss.key, *intercept, on_device, in_rows, reg.metric_key
 
 
 def known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:

@@ -62,7 +62,7 @@ def test_the_answer_is_that_of_one_gpu_and_the_same_each_time(tmp_path, ranks):
 WAYS = """
 def apart():  # as ranks on two hosts are
     group = Group(world)
-    group.board = group._area = None
+    group.board = group.area = None
     return group
 
 found = []

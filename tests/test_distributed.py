@@ -341,7 +341,7 @@ from bmrm.distributed import Group
 
 group = Group(MPI.COMM_WORLD)
 if "apart" in sys.argv:  # as on two hosts
-    group.board = group._area = None
+    group.board = group.area = None
 else:
     assert (group.board is None) == (group.size == 1)
 rank, size = group.rank, group.size

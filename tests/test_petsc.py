@@ -405,6 +405,15 @@ def test_weights_of_several_classes_are_no_vector():
         bmrm.petsc.solve(mat, loss="softmax")
 
 
+def test_weights_owned_by_one_rank():
+    X, y = labelled()
+    expected = solve(as_aij(X), vec(y), lam=0.1).w
+    found = solve(as_aij(X), vec(y), lam=0.1, weights="owned").w
+    np.testing.assert_allclose(found.getArray(), expected.getArray(), rtol=1e-12)
+    with pytest.raises(ParameterError, match="weights owned: reg l1 is solved on whole cuts"):
+        solve(as_aij(X), vec(y), reg="l1", weights="owned")
+
+
 def test_weights_for_another_matrix():
     with pytest.raises(ParameterError, match="found 23 columns, expected 5"):
         weights(np.ones(5), as_aij(sparse()))
@@ -504,6 +513,28 @@ weights, result = solve(stored, labels, lam=0.05, tol=1e-8)
 alone = bmrm.solve(X, y, lam=0.05, tol=1e-8)
 assert abs(result.objective - alone.objective) <= result.gap + alone.gap
 np.testing.assert_allclose(weights.getArray(), result.w[low:high])
+
+# Weights that no rank ever has whole, also where the matrix lays its columns out otherwise.
+uneven = d - 2 * (size - 1) if rank == 0 else 2
+odd = PETSc.Mat().createAIJ(
+    ((last - first, m), (uneven, d)), csr=(rows.indptr, rows.indices, rows.data), comm=world
+)
+for mat in (stored, odd):
+    weights, result = solve(mat, labels, lam=0.05, tol=1e-8, weights="owned")
+    assert abs(result.objective - alone.objective) <= result.gap + alone.gap
+    assert weights.getSizes() == mat.getSizes()[1]
+    start, end = weights.getOwnershipRange()
+    np.testing.assert_allclose(weights.getArray(), alone.w[start:end], atol=1e-3)
+    assert len(result.w) == high - low
+    risk = np.maximum(0.0, 1.0 - y * (X @ np.concatenate(world.tompi4py().allgather(result.w)))).mean()
+    assert abs(risk + 0.025 * weights.norm() ** 2 - result.objective) <= 1e-12
+PETSc.Options()["bmrm_weights"] = "owned"
+weights, result = solve(stored, labels, lam=0.05, sample_weight=np.ones(last - first), prior=0.1 * w)
+assert len(result.w) == high - low
+expected = bmrm.solve(X, y, lam=0.05, prior=0.1 * w)
+assert abs(result.objective - expected.objective) <= result.gap + expected.gap
+whole = bmrm.solve(stored, labels, lam=0.05, weights="owned")  # as an array, and so on every rank
+assert whole.w.shape == (d,)
 
 try:
     resident_mat(np.ones((2, 3 + rank)), comm=world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,14 +14,17 @@ from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
 from bmrm.cuts_per_pass import MORE_BLOCKS
+from bmrm.errors import ParameterError
 from bmrm.gpu_memory import plan_memory, room_for_cuts
 from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.losses import LOSSES
+from bmrm.ownership import refusal, weight_bytes
 from bmrm.resident import gpu_type, number_of, wants_gpu
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
+    from bmrm.distributed import Group
 
 
 ON_GPU, STREAMED = "X on the GPU", "X in pinned host memory"
@@ -40,8 +44,10 @@ class Size(NamedTuple):
     columns: int = 1
 
 
-def dry_run(options: TrainOptions) -> int:
+def dry_run(options: TrainOptions, group: Group | None = None) -> int:
     """Print the size of the problem and the bytes of X and of a full bundle."""
+    if group is not None:
+        return _dry_run_of_ranks(options, group)
     with reading(options.data):
         size = measure(options)
     parts = part_bytes(size, options)
@@ -57,6 +63,76 @@ def dry_run(options: TrainOptions) -> int:
             note = ", about" if part in (ON_GPU, STREAMED) else note
             print(f"{part:<{width}}  {size_text(count)}{note}")
     return Exit.OK
+
+
+def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
+    """Print the bytes of each rank, for either form of the weights that the options allow."""
+    from bmrm.cli.ranks import is_first, together
+    from bmrm.distributed.files import paths_of
+
+    size, forms = Size(0, 0, 0, 0, False), {}
+    with together(group):
+        if is_first(group):
+            with reading(options.data):
+                names = paths_of(options.data)
+                size = _joined([measure(dataclasses.replace(options, data=name)) for name in names])
+            if wants_gpu(options.device, size.nnz // group.size):
+                raise ParameterError("--dry-run: tells of several ranks on CPUs only; give --device cpu")
+            forms = rank_bytes(size, options, group.size)
+    if not is_first(group):
+        return Exit.OK
+    for parts in forms.values():
+        parts["total"] = sum(parts.values())
+    if options.json:
+        sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
+        print(json.dumps({**sizes, "ranks": group.size, "bytes_a_rank": forms, "options": options.as_dict()}))
+        return Exit.OK
+    print(
+        f"{size.n_samples} rows, {size.n_features} features, {size.nnz} nonzeros; at most, on each of "
+        f"{group.size} ranks, with the weights"
+    )
+    first = next(iter(forms.values()))
+    print(f"{'':7}" + "".join(f"  {form:>10}" for form in forms))
+    for part in first:
+        print(f"{part:<7}" + "".join(f"  {size_text(parts[part]):>10}" for parts in forms.values()))
+    return Exit.OK
+
+
+def _joined(sizes: list[Size]) -> Size:
+    """Return the size of all the files of a set."""
+    features = max(size.n_features for size in sizes)
+    return sizes[0]._replace(
+        n_samples=sum(size.n_samples for size in sizes),
+        n_features=features,
+        nnz=sum(features * size.n_samples if size.is_dense else size.nnz for size in sizes),
+        value_bytes=max(size.value_bytes for size in sizes),
+        columns=max(size.columns for size in sizes),
+    )
+
+
+def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[str, int]]:
+    """Return the bytes of a rank on CPUs by form of the weights and by part, at most.
+
+    How many columns the rows of a rank touch is not known: no more than it has nonzeros.
+    """
+    rows, nnz = -(-size.n_samples // ranks), -(-size.nnz // ranks)
+    penalty = options.feature_lambda is not None or options.prior is not None
+    touched = min(size.n_features, nnz)
+    weights = size.n_features * size.columns
+    own = -(-weights // ranks)
+
+    def parts(columns: int, vectors: int, width: int) -> dict[str, int]:
+        X = _matrix_bytes(size._replace(n_samples=rows, n_features=columns, nnz=nnz))
+        return {**X, "weights": vectors, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
+
+    whole_cuts = penalty or options.reg != "l2" or options.positive
+    forms = {
+        "replicated": parts(size.n_features, weight_bytes(weights, ranks), weights if whole_cuts else own)
+    }
+    if refusal(options.reg, positive=options.positive, feature_lambda=None) is None:
+        vectors = weight_bytes(weights, ranks, touched * size.columns)
+        forms["owned"] = parts(touched, vectors, own)
+    return forms
 
 
 def measure(options: TrainOptions) -> Size:
@@ -106,13 +182,21 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
         room = room_for_cuts(plan.left, shape, entry)
     else:
         room, entry = CUT_BYTES, 8
-        if size.is_dense:
-            parts = {"X": size.nnz * size.value_bytes, "X^T": 0}
-        else:
-            X = Matrix.predict_bytes(*shape, size.nnz, size.value_bytes, transpose=False)
-            both = Matrix.predict_bytes(*shape, size.nnz, size.value_bytes, transpose=True)
-            parts = {"X": X, "X^T": both - X}
+        parts = _matrix_bytes(size)
+    return {**parts, "bundle": _bundle_bytes(options, size.n_features * size.columns, entry, room)}
+
+
+def _matrix_bytes(size: Size) -> dict[str, int]:
+    """Return the bytes of X in main memory, and of its transpose."""
+    if size.is_dense:
+        return {"X": size.nnz * size.value_bytes, "X^T": 0}
+    shape = size.n_samples, size.n_features, size.nnz, size.value_bytes
+    X, both = (Matrix.predict_bytes(*shape, transpose=transpose) for transpose in (False, True))
+    return {"X": X, "X^T": both - X}
+
+
+def _bundle_bytes(options: TrainOptions, weights: int, entry: int, room: int) -> int:
+    """Return the bytes of as many cuts of so many weights as are kept."""
     groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else MORE_BLOCKS
-    weights = size.n_features * size.columns
     cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, room // (entry * weights)))
-    return {**parts, "bundle": cuts * (entry * weights + 8 * cuts)}
+    return cuts * (entry * weights + 8 * cuts)

@@ -161,7 +161,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
         w, intercept = state.best()
         thresholds = None
         if loss.task == "ordinal":
-            thresholds = parts.thresholds(loss, dataset.matrix.matvec(w), coded)
+            thresholds = parts.thresholds(loss, dataset.margins(w), coded)
         return Model(
             w=w.copy(),
             intercept=intercept,

@@ -90,6 +90,7 @@ def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
 def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
     from bmrm import losses
     from bmrm.distributed import Shard, read_rows
+    from bmrm.ownership import refusal, settled
 
     with reading(options.data):
         data, first, total = read_rows(
@@ -102,8 +103,16 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             query_id=losses.LOSSES[options.loss].needs_groups,
         )
     began = time.perf_counter()
+    columns = data.X.shape[1]
     with group.together():
         weights = numbers(options.sample_weight, total, "weight", "rows")
+        factors = numbers(options.feature_lambda, columns, "factor", "features")
+        form = settled(
+            options.weights,
+            refusal(options.reg, positive=options.positive, feature_lambda=factors),
+            whole_cuts=factors is not None or options.prior is not None,
+            columns=columns,
+        )
     with logged(options.verbose):
         dataset = Shard(
             data.X,
@@ -111,8 +120,10 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             comm=group,
             tol=options.tol,
             sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
+            weights=form,
             **_besides_weights(options, data),
         )
+    dataset.wanted_by = "first"
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 

@@ -61,6 +61,7 @@ class TrainOptions:
     gpu_mem: int | None = None
     dtype: str = "float32"
     threads: int | None = None
+    weights: str = "auto"
     dry_run: bool = False
     export: str | None = None
     plot: str | None = None
@@ -333,6 +334,12 @@ def build_parser() -> Parser:
     )
     _add(data, "--dtype", choices=["float32", "float64"], help="type in which values are stored")
     _add(data, "--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    _add(
+        data,
+        "--weights",
+        choices=["auto", "replicated", "owned"],
+        help="with mpiexec: all weights on every rank, or some columns of them on each",
+    )
     _add(data, "--dry-run", action="store_true", help="print the memory that training will take, and exit")
 
     output = parser.add_argument_group("output")

@@ -72,6 +72,6 @@ def is_first(group: Group | None) -> bool:
 
 def check(options: TrainOptions) -> None:
     """Raise for options that have no meaning on several ranks."""
-    for name, given in (("dry-run", options.dry_run), ("folds", options.folds), ("cache", options.cache)):
+    for name, given in (("folds", options.folds), ("cache", options.cache)):
         if given:
             raise ParameterError(f"--{name}: goes without MPI only; leave mpiexec out")

@@ -60,11 +60,13 @@ def train(argv: Sequence[str], group: Group | None = None) -> int:
     options = parse(argv)
     if group is not None:
         ranks.check(options)
+    elif options.weights != "auto":
+        raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
     with Interrupts() as interrupts:
         if options.dry_run:
             from bmrm.cli.dryrun import dry_run
 
-            return dry_run(options)
+            return dry_run(options, group)
         if options.has_grid or options.calibrate is not None:
             from bmrm.cli.selecting import select_and_train
 
@@ -126,11 +128,11 @@ def _checkpoint(
 
     def write(state: Progress | Result) -> None:
         cuts = state.bundle.working()
-        if isinstance(state, Result):
-            model = Model.from_result(state, zero_based=data.zero_based)
-        else:
-            model = snapshot(state)
+        model = None if isinstance(state, Result) else snapshot(state)
         if is_first(group):
+            if isinstance(state, Result):
+                model = Model.from_result(state, zero_based=data.zero_based)
+            assert model is not None
             save(path, model, problem(options, dataset, state.bundle.groups), cuts)
 
     return write

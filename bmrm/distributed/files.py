@@ -97,7 +97,7 @@ def read_rows(
     threads = group.cores if threads is None else thread_count(threads)
     began = time.perf_counter()
     with group.together():
-        paths = _paths(os.fspath(path))
+        paths = paths_of(os.fspath(path))
         kinds = [_cuttable(name) for name in paths]
         if len(paths) > 1 and not all(kinds):
             other = paths[kinds.index(False)]
@@ -112,7 +112,8 @@ def read_rows(
     return Rows(data, sum(counts[: group.rank]), sum(counts))
 
 
-def _paths(name: str) -> list[str]:
+def paths_of(name: str) -> list[str]:
+    """Return the files of a pattern, in the order of their names; or the one file of that name."""
     if name == "-":
         raise ParameterError("DATA is stdin: several ranks need a file that each can read")
     if os.path.exists(name) or not glob.has_magic(name):

@@ -70,8 +70,12 @@ class Group:
         That it may use without sharing them, at least 1.
     crowded : bool
         There are more ranks than cores.
+    memory : int
+        Bytes of main memory of the machine, shared out among its ranks: of the rank that has least.
     board : bmrm._cpu.Board or None
         Where short sums are made; None where the ranks are on several hosts.
+    area : Area or None
+        Where longer vectors are left for the others, likewise.
 
     Raises
     ------
@@ -100,8 +104,8 @@ class Group:
         """Says why the job ends, and returns the exit code; a program may put its own function here."""
         self._failures = _own_twin(comm)
         self._check_likeness()
-        self.number, self.cores, self.crowded = self._place()
-        self.board, self._area = shared_memory(comm, self.crowded)
+        self.number, self.cores, self.crowded, self.memory = self._place()
+        self.board, self.area = shared_memory(comm, self.crowded)
 
     def _check_likeness(self) -> None:
         """Equal bits on all ranks need equal programs on equal processors."""
@@ -168,7 +172,7 @@ class Group:
         out : ndarray of shape (rows of the sum, columns of this rank)
             Written.
         """
-        if self._area is not None and max(last - first for first, last in reach) * int(bounds[-1]) <= SHARED:
+        if self.area is not None and max(last - first for first, last in reach) * int(bounds[-1]) <= SHARED:
             return self._total_in_area(rows, reach, bounds, out)
         widths = np.diff(bounds)
         width = int(widths[self.rank])
@@ -190,11 +194,11 @@ class Group:
         self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
     ) -> None:
         """Do as `total_by_columns`, in memory that all ranks see."""
-        assert self._area is not None
+        assert self.area is not None
         columns = int(bounds[-1])
-        parts = self._area.places(max(last - first for first, last in reach) * columns)
+        parts = self.area.places(max(last - first for first, last in reach) * columns)
         parts[self.rank][: rows.size].reshape(rows.shape)[:] = rows
-        self._meet()
+        self.meet()
         own = slice(bounds[self.rank], bounds[self.rank + 1])
         out[:] = 0.0
         for part, (first, last) in zip(parts, reach, strict=True):
@@ -209,16 +213,25 @@ class Group:
     def gathered(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
         """Put the pieces of a vector together, on every rank."""
         widths = np.diff(bounds).tolist()
-        if self._area is not None and max(widths) <= SHARED:
-            parts = self._area.places(max(widths))
+        if self.area is not None and max(widths) <= SHARED:
+            parts = self.area.places(max(widths))
             parts[self.rank][: piece.size] = piece
-            self._meet()
+            self.meet()
             return np.concatenate([part[:width] for part, width in zip(parts, widths, strict=True)])
         whole = np.empty(int(bounds[-1]))
         self._wait(self.comm.Iallgatherv(np.ascontiguousarray(piece), (whole, widths)))
         return whole
 
-    def _meet(self) -> None:
+    def gathered_on_first(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
+        """Put the pieces of a vector together on rank 0; return what they are elsewhere."""
+        if self.rank != 0:
+            self._wait(self.comm.Igatherv(np.ascontiguousarray(piece), None))
+            return piece
+        whole = np.empty(int(bounds[-1]))
+        self._wait(self.comm.Igatherv(np.ascontiguousarray(piece), (whole, np.diff(bounds).tolist())))
+        return whole
+
+    def meet(self) -> None:
         """Wait until all ranks have come here; what they wrote before is there."""
         self.parts(np.empty(0))
 
@@ -280,13 +293,15 @@ class Group:
                 os._exit(code)  # where the abort takes effect a little later
             raise
 
-    def _place(self) -> tuple[int, int, bool]:
+    def _place(self) -> tuple[int, int, bool, int]:
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         mine = os.sched_getaffinity(0)
         rivals = sum(not mine.isdisjoint(theirs) for theirs in here.allgather(mine))
         number = here.Get_rank()
+        share = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // here.Get_size()
         here.Free()
-        return number, max(1, len(mine) // rivals), rivals > len(mine)
+        memory = min(self.comm.allgather(share))
+        return number, max(1, len(mine) // rivals), rivals > len(mine), memory
 
 
 _TWIN = MPI.Comm.Create_keyval()

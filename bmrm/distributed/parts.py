@@ -25,10 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle, Store
+from bmrm.columns import Columns
+from bmrm.dataset import WithConstant
 from bmrm.device_steps import DeviceSteps, device_cuts
 from bmrm.distributed.cuts import SplitCuts
+from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.joint import homed_risk
+from bmrm.distributed.owned import OwnedCuts, OwnedDesign, OwnedObjective, OwnedSteps
+from bmrm.distributed.penalty import OwnedPenalty
 from bmrm.distributed.shard import Shard
 from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps, SummedRisk
 from bmrm.errors import BmrmError, DataError, ParameterError
@@ -89,10 +94,25 @@ class ShardedParts:
 
     def spread(self, design: Design) -> Design:
         """Make the design of all rows from that of the rows here."""
-        return ShardedDesign(self.group, design)
+        if not self.data.owned:
+            return ShardedDesign(self.group, design)
+        return OwnedDesign(self.group, design, self._exchange(design))
+
+    def _exchange(self, design: Design) -> Exchange:
+        if isinstance(design, Columns):
+            return self.data.exchange(design.columns, constant=design.value is not None)
+        return self.data.exchange(constant=isinstance(design, WithConstant))
+
+    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+        """Return this rank's part of the penalty where weights are owned in parts."""
+        if not self.data.owned:
+            return reg
+        return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
     def newton_from(self, design: ShardedDesign, loss: Loss, reg: Regularizer) -> float:
         """Take Newton steps where all ranks have whole gradients: X is narrow, or the penalty needs them."""
+        if self.data.owned:
+            return 0.0
         begins = newton_begins(design, loss, reg)
         self._whole = begins == math.inf or not isinstance(reg, L2)
         return begins if self._whole else 0.0
@@ -124,6 +144,8 @@ class ShardedParts:
         d = design.shape[1]
         starts, design.reach = _spread_blocks(at.blocks, data.rows)
         self.starts = at.columns * starts[group.rank]
+        if isinstance(design, OwnedDesign):
+            return self._owned(at, design)
         if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
             return self._on_devices(at, at.loss)
         whole = at.narrow or self._whole or d < group.size
@@ -134,6 +156,15 @@ class ShardedParts:
         if design.bounds is None:
             return steps, HostCuts(d, data.threads)
         return steps, SplitCuts(group, design.bounds, data.threads)
+
+    def _owned(self, at: Placement, design: OwnedDesign) -> tuple[Steps, Store]:
+        """Keep of weights and cuts the columns of this rank."""
+        steps = OwnedSteps(design, self._risk(at.loss, at.labels, at.columns))
+        if at.known is not None:
+            return steps, at.known.store
+        assert isinstance(at.reg, OwnedPenalty)
+        bounds = design.exchange.bounds
+        return steps, OwnedCuts(self.group, bounds, self.data.threads, at.reg.metric)
 
     def _risk(self, loss: Loss, labels: Vector, columns: int) -> RowRisk:
         """Bind a loss to the labels and weights of all ranks' rows."""
@@ -158,7 +189,12 @@ class ShardedParts:
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""
-        made = ShardedObjective(*arguments, **keywords)
+        made: ShardedObjective
+        if self.data.owned:
+            made = OwnedObjective(*arguments, **keywords)
+            made.data = self.data
+        else:
+            made = ShardedObjective(*arguments, **keywords)
         made.starts = self.starts
         return made
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _cpu
 from bmrm.dataset import Dataset
+from bmrm.distributed.exchange import Exchange, layout
 from bmrm.distributed.group import Group
-from bmrm.errors import DataError
+from bmrm.distributed.narrow import narrowed, touched
+from bmrm.errors import DataError, ParameterError
 from bmrm.groups import group_numbers
+from bmrm.io.csr import Csr
+from bmrm.ownership import MANY, pays, settled
 from bmrm.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
 from bmrm.weights import ClassWeight, row_weights
 
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     from bmrm.distributed.device import Links
 
 Vector = NDArray[np.float64]
+
+log = logging.getLogger("bmrm")
 
 
 class Shard(Dataset):
@@ -45,6 +53,21 @@ class Shard(Dataset):
         Default: the cores that this rank does not share with others.
     gpu_mem : int or str, optional
         As for `Dataset`, of each rank.
+    weights : {"replicated", "owned", "auto"}, default "replicated"
+        Whether solves keep all weights on every rank, or a run of columns on each, as PETSc lays out a
+        vector: then X here has only the columns that these rows touch, and nothing in a solve is as long as
+        all columns. For l2 penalties without ``positive``, with X on CPUs. "auto" is "owned" where that pays:
+        from `bmrm.ownership.MANY` columns on, where no rank's rows touch more than half of them, or where
+        vectors of all columns would take much of a rank's memory.
+
+    Attributes
+    ----------
+    owned : bool
+        Weights are owned in parts.
+    bounds : ndarray of int64, shape (ranks + 1,)
+        Columns of the weights that rank r owns: ``bounds[r]`` to ``bounds[r + 1]``.
+    wanted_by : {"all", "first", "none"}
+        Ranks that get all weights of a result where they are owned in parts; others get their own.
 
     Raises
     ------
@@ -76,6 +99,7 @@ class Shard(Dataset):
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
+        weights: str = "replicated",
     ) -> None:
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
         with group.together():
@@ -86,6 +110,24 @@ class Shard(Dataset):
         if len(columns) > 1:
             raise DataError(f"X: found {min(columns)} columns on one rank and {max(columns)} on another")
         self.rows = [m for m, _ in shapes]
+        self._columns: int = columns.pop()
+        self.bounds = layout(self._columns, group.size)
+        self.wanted_by: Literal["all", "first", "none"] = "all"
+        self._exchanges: dict[tuple[int, bool], Exchange] = {}
+        self.owned = self._is_owned(weights, device, found, sum(sizes) // group.size)
+        if self.owned:
+            device = "cpu"
+            with group.together():
+                found, self._touched = narrowed(found)
+            most = max(group.everyones(len(self._touched)))
+            if group.rank == 0:
+                widths = ", ".join(map(str, np.diff(self.bounds)[:3])) + (", ..." if group.size > 3 else "")
+                log.info(
+                    "%d ranks own %s columns of the weights; their rows touch %d at most",
+                    group.size,
+                    widths,
+                    most,
+                )
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
             where = _own_gpu(device, sum(sizes) // group.size, group.number)
@@ -105,6 +147,21 @@ class Shard(Dataset):
         self._total_weight = float(group.total(np.array([own]))[0])
         if not self._total_weight > 0.0:
             raise DataError("sample weights: all are 0, expected some positive weight")
+
+    def _is_owned(self, weights: str, device: str, X: Csr | NDArray[Any], stored: int) -> bool:
+        """Settle whether each rank keeps some columns of the weights alone."""
+        group, columns = self.group, self._columns
+        with group.together():
+            form = settled(weights, None, whole_cuts=False, columns=columns)
+            if form == "owned" and device not in ("auto", "cpu"):
+                raise ParameterError(f"weights owned: trains on CPUs, found device {device}")
+            on_gpu = wants_gpu(device, stored)
+        if form != "auto":
+            return form == "owned"
+        if any(group.everyones(on_gpu)):
+            return False
+        here = int(np.count_nonzero(touched(X))) if columns >= MANY else columns
+        return pays(columns, max(group.everyones(here)), group.memory)
 
     def _group_numbers(self, groups: Any) -> NDArray[np.int64] | None:
         """Give the groups of this rank's rows the numbers that they have on all."""
@@ -161,10 +218,48 @@ class Shard(Dataset):
             self._links = Links(self.group, self.matrix)
         return self._links
 
+    def exchange(self, each: int = 1, *, constant: bool = False) -> Exchange:
+        """Return what brings owned weights where they are wanted; all ranks ask at the same time.
+
+        Parameters
+        ----------
+        each : int
+            Weights of each column of X, one for each class.
+        constant : bool
+            There is one more column, the last rank's, that all rows have.
+        """
+        if (each, constant) not in self._exchanges:
+            touched, bounds = self._touched, self.bounds.copy()
+            if constant:
+                touched = np.append(touched, self._columns)
+                bounds[-1] += 1
+            if each > 1:
+                touched = (touched.astype(np.int64)[:, None] * each + np.arange(each)).ravel()
+            self._exchanges[each, constant] = Exchange(self.group, each * bounds, touched)
+        return self._exchanges[each, constant]
+
+    def put_together(self, w: Vector) -> Vector:
+        """Return the weights of all columns to the ranks that want them, and those of its own to others."""
+        if self.wanted_by == "none":
+            return w
+        each = w.shape[1:]
+        bounds = math.prod(each) * self.bounds
+        gathered = self.group.gathered if self.wanted_by == "all" else self.group.gathered_on_first
+        found: Vector = gathered(w.ravel(), bounds)
+        return found.reshape(-1, *each)
+
+    def margins(self, w: Vector) -> Vector:
+        """Margins of the rows here, of all weights or of those that `put_together` has left here."""
+        if not self.owned:
+            return super().margins(w)
+        first, last = self.bounds[self.group.rank : self.group.rank + 2]
+        piece = w if len(w) == last - first else w[first:last]
+        return np.asarray(self.matrix.matvec(self.exchange().fetched(piece)))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows of all ranks, and columns."""
-        return sum(self.rows), self.matrix.shape[1]
+        return sum(self.rows), self._columns
 
     @property
     def nnz(self) -> int:

@@ -104,6 +104,11 @@ class ShardedSteps(HostSteps):
         """Inner product over the rows of all ranks."""
         return float(self.design.group.total(np.array([dot(a, b)]))[0])
 
+    def _own(self, w: Vector) -> Vector:
+        """Weights of this rank's columns."""
+        bounds, rank = self.design.bounds, self.design.group.rank
+        return w if bounds is None else w[bounds[rank] : bounds[rank + 1]]
+
     def _planes(self, starts: NDArray[np.int64], w: Vector, risk: Vector, slope: Vector) -> Planes:
         design, bounds, group = self.design, self.design.bounds, self.design.group
         gradients = np.empty((len(starts) - 1, design.width))
@@ -112,8 +117,7 @@ class ShardedSteps(HostSteps):
         if bounds is None:
             at_point = dot_rows(gradients, w)
         else:
-            own = slice(bounds[group.rank], bounds[group.rank + 1])
-            at_point = group.total(dot_rows(gradients, w[own]))
+            at_point = group.total(dot_rows(gradients, self._own(w)))
         if not np.isfinite(at_point).all():  # what is no number on one rank is none on all
             gradients[:] = np.nan
         return Planes(gradients, None, at_point, risk, slope)

@@ -205,7 +205,8 @@ class Model:
         Raises
         ------
         ParameterError
-            For a structured loss, whose model is no more than w and an oracle.
+            For a structured loss, whose model is no more than w and an oracle; or where the result has the
+            weights of one rank alone.
 
         Examples
         --------
@@ -216,6 +217,10 @@ class Model:
         """
         if result.loss.task == "structured":
             raise ParameterError("loss structured: has no model but w and its oracle; keep the result's w")
+        if len(result.w) != result.n_features:
+            raise ParameterError(
+                f"model: found {len(result.w)} weights of {result.n_features}, for they are owned in parts"
+            )
         return cls(
             w=np.asarray(result.w, np.float64),
             intercept=result.intercept if result.w.ndim == 2 else float(result.intercept),

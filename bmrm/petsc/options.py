@@ -50,6 +50,7 @@ _KEYWORDS: dict[str, tuple[str, _Reader]] = {
     "solver": ("solver", _text),
     "cuts_per_pass": ("cuts_per_pass", _cuts),
     "max_cuts": ("max_cuts", _count),
+    "weights": ("weights", _text),
     "device": ("device", _text),
     "dtype": ("dtype", _text),
     "threads": ("threads", _count),

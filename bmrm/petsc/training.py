@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
+from bmrm.inputs import OF_DATA, taken_form
 from bmrm.losses import LOSSES
 from bmrm.petsc.bridge import check_scalars
 from bmrm.petsc.options import options
 from bmrm.petsc.rows import rows_of
 from bmrm.result import Result
 from bmrm.training import solve as solve_arrays
+
+if TYPE_CHECKING:
+    from bmrm.distributed import Shard
 
 
 class Solution(NamedTuple):
@@ -25,7 +29,8 @@ class Solution(NamedTuple):
     w : PETSc.Vec
         The weights, spread over the ranks as A's columns are.
     result : Result
-        With the certificate; the same on every rank.
+        With the certificate; the same on every rank. But where weights are owned in parts, its ``w`` holds
+        those of this rank alone.
     """
 
     w: PETSc.Vec
@@ -47,7 +52,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     prefix : str, default "bmrm_"
         Of the options, see `bmrm.petsc.options`. An option wins over a keyword.
     **keywords
-        Of `bmrm.solve`.
+        Of `bmrm.solve`. With ``weights="owned"`` no rank ever has all weights, in the result neither.
 
     Returns
     -------
@@ -72,8 +77,40 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     loss = keywords.get("loss", "hinge")
     if getattr(LOSSES.get(loss) if isinstance(loss, str) else loss, "several", False):
         raise ParameterError(f"loss {loss}: its weights are a matrix, which bmrm.solve gives, and no vector")
-    result = solve_arrays(A, y, **keywords)
-    return Solution(weights(result.w, A), result)
+    X, y, comm = local_rows(A, y, keywords.pop("comm", None))
+    form = keywords.pop("weights", "auto")
+    if comm is None and form == "auto":
+        result = solve_arrays(X, y, **keywords)
+        return Solution(weights(result.w, A), result)
+    from bmrm.distributed import Shard
+
+    comm = A.getComm() if comm is None else comm
+    form = taken_form(
+        form,
+        X,
+        keywords.get("reg", "l2"),
+        positive=keywords.get("positive", False),
+        feature_lambda=keywords.get("feature_lambda"),
+        prior=keywords.get("prior"),
+        comm=comm,
+    )
+    of_data = {name: keywords.pop(name) for name in OF_DATA if name in keywords}
+    if "tol" in keywords:
+        of_data["tol"] = keywords["tol"]
+    shard = Shard(X, y, comm=comm, weights=form, **of_data)
+    shard.wanted_by = "none"
+    result = solve_arrays(shard, **keywords)
+    made = own_weights(result.w, shard, A) if shard.owned else weights(result.w, A)
+    return Solution(made, result)
+
+
+def own_weights(w: npt.NDArray[np.float64], shard: Shard, A: PETSc.Mat) -> PETSc.Vec:
+    """Make a vector of A's columns from the weights that each rank owns, however A lays them out."""
+    vec = A.createVecRight()
+    first, last = map(int, shard.bounds[shard.group.rank : shard.group.rank + 2])
+    vec.setValues(np.arange(first, last, dtype=PETSc.IntType), w)
+    vec.assemble()
+    return vec
 
 
 def weights(w: npt.NDArray[np.float64], A: PETSc.Mat) -> PETSc.Vec:

@@ -18,6 +18,7 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
 from bmrm.cli.launch import launched
 from bmrm.io.checkpoint import Checkpoint
 from bmrm.io.model import Model
+from bmrm.ownership import TOUCHED, VECTORS
 
 TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"
 SECONDS = 20.0
@@ -134,6 +135,86 @@ def test_a_sparse_penalty(data, bmrm_train):
     assert (Model.load("shared").w == 0.0).tolist() == (Model.load("alone").w == 0.0).tolist()
 
 
+def test_weights_owned_in_parts(data, folder, bmrm_train):
+    """The model file is whole, and a checkpoint goes on in the other form and in one process."""
+    words = ["--lambda", "1e-3", "--bias", "2", "--tol", "1e-6", "--json", data]
+    alone = json.loads(bmrm_train(*words, "alone").out)
+    done = train(3, "--weights", "owned", "--verbose", "--checkpoint", "best", *words, "owned")
+    owned = result(done)
+    assert "3 ranks own 2, 2, 1 columns of the weights; their rows touch 5 at most\n" in done.stderr
+    assert owned["objective"] == pytest.approx(alone["objective"], rel=2e-6)
+    assert owned["lower_bound"] <= alone["objective"]
+    assert owned["nonzero_weights"] == alone["nonzero_weights"]
+    first, second = Model.load("alone"), Model.load("owned")
+    np.testing.assert_allclose(second.w, first.w, atol=1e-2)
+    assert second.intercept == pytest.approx(first.intercept, abs=1e-2)
+    again = [
+        result(train(2, "--weights", "replicated", "--resume", "best", *words, "again")),
+        json.loads(bmrm_train("--resume", "best", *words, "again").out),
+    ]
+    assert [run["iterations"] <= owned["iterations"] + 1 for run in again] == [True, True]
+    assert train(2, "-q", "--weights", "owned", *words[:-2], data, "twice").returncode == 0
+    assert train(2, "-q", "--weights", "owned", *words[:-2], data, "once").returncode == 0
+    assert Path("twice").read_bytes() == Path("once").read_bytes()
+
+
+def test_a_checkpoint_of_an_ordinal_model_whose_weights_are_owned(folder):
+    """Its thresholds come of margins of the weights so far."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((120, 5)), 3)
+    y = np.digitize(X @ [1.0, -1.0, 0.5, 0.0, 0.0], [-0.5, 0.5])
+    write_svmlight(folder / "data", X, y)
+    words = ["--loss", "ordinal", "--lambda", "1e-2", "--checkpoint", "best", "--max-iter", "3"]
+    for form in ("replicated", "owned"):
+        done = train(2, "--weights", form, *words, "--allow-unconverged", "-q", "data", form)
+        assert done.returncode == 0, done.stderr
+        (folder / "best").rename(f"best.{form}")
+    for name in ("", "best."):
+        one, other = (Model.load(f"{name}{form}") for form in ("replicated", "owned"))
+        np.testing.assert_allclose(other.thresholds, one.thresholds, rtol=1e-9)
+        np.testing.assert_allclose(other.w, one.w, rtol=1e-9)
+
+
+def test_features_without_a_penalty_leave_weights_on_every_rank(data, folder):
+    np.savetxt(folder / "factors", [0.0] + [1.0] * 4)
+    words = ["--feature-lambda", "factors", "--lambda", "1e-2", data, "model"]
+    assert train(2, "-q", *words).returncode == 0
+    done = train(2, "--weights", "owned", *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "feature_lambda has no strength for some feature; leave them replicated" in done.stderr
+
+
+def test_weights_are_spread_with_mpi_only(data, bmrm_train):
+    done = bmrm_train("--weights", "owned", data, "model")
+    assert (done.code, done.err) == (2, "bmrm-train: --weights: goes with MPI only; start it by mpiexec\n")
+
+
+def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
+    words = ["--dry-run", "--device", "cpu", "--max-cuts", "50"]
+    found = result(train(2, "--json", *words, data))
+    assert (found["ranks"], found["n_features"]) == (2, 5)
+    replicated, owned = (found["bytes_a_rank"][form] for form in ("replicated", "owned"))
+    assert replicated["bundle"] == owned["bundle"] == 50 * (8 * 3 + 8 * 50)
+    assert replicated["weights"] == 8 * 5 * VECTORS
+    assert owned["weights"] == 8 * 3 * VECTORS + 5 * TOUCHED
+    for parts in (replicated, owned):
+        assert parts["total"] == sum(count for part, count in parts.items() if part != "total")
+    done = train(2, *words, data)
+    assert done.stdout.count("\n") == 7
+    assert done.stdout.splitlines()[1].split() == ["replicated", "owned"]
+    # Cuts are whole where each rank solves the inner problem of a penalty.
+    np.savetxt(folder / "factors", np.ones(5))
+    whole = result(train(2, "--json", *words, "--feature-lambda", "factors", data))["bytes_a_rank"]
+    assert whole["replicated"]["bundle"] == 50 * (8 * 5 + 8 * 50)
+    assert whole["owned"] == owned
+    assert list(result(train(2, "--json", *words, "--reg", "l1", data))["bytes_a_rank"]) == ["replicated"]
+    X, y = two_classes(rows=10)
+    write_svmlight(folder / "part-0", X, y)
+    write_svmlight(folder / "part-1", X, y)
+    both, one = (result(train(2, "--json", *words, name)) for name in ("part-*", "part-0"))
+    assert (both["n_samples"], both["nnz"]) == (2 * one["n_samples"], 2 * one["nnz"])
+
+
 def test_two_runs_give_the_same_bytes(data, folder):
     for name in ("one", "other"):
         assert train(2, "-q", "--lambda", "0.01", data, name).returncode == 0
@@ -159,7 +240,12 @@ def test_a_set_of_files(folder):
         (["none-*", "model"], 3, "none-*: found no file of that pattern"),
         (["-", "model"], 2, "DATA is stdin: several ranks need a file that each can read"),
         (["--lambda", "-1", "train.txt"], 2, "argument --lambda"),
-        (["--dry-run", "train.txt"], 2, "--dry-run: goes without MPI only"),
+        (["--dry-run", "missing"], 3, "missing: No such file or directory"),
+        (
+            ["--weights", "owned", "--reg", "l1", "train.txt"],
+            2,
+            "weights owned: reg l1 is solved on whole cuts",
+        ),
         (["--cache", "train.txt"], 2, "--cache: goes without MPI only"),
         (["-v", "3", "train.txt"], 2, "--folds: goes without MPI only"),
         (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),

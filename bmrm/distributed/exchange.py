@@ -1,0 +1,143 @@
+"""Columns on their way: from their owners to the rows that touch them, and sums back.
+
+A vector over the columns is owned in parts, a run of columns by each rank, as PETSc lays out a vector of MPI.
+The rows of a rank touch some columns, whoever owns them: those are what is fetched for a product with X, and
+what is added up at the owners behind one with X', as PETSc's VecScatter does with the columns of the
+off-diagonal part of a matrix (MPIAIJ). Who wants what is told once; then numbers alone travel. Sums are made
+in the order of the ranks.
+
+References
+----------
+PETSc/TAO users manual, "Sparse matrices" and "Communication of vectors" (MatCreateAIJ, VecScatter).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.distributed.group import Group
+from bmrm.distributed.shared import SHARED
+
+Vector = NDArray[np.float64]
+Places = NDArray[np.signedinteger] | slice
+
+
+def layout(count: int, ranks: int) -> NDArray[np.int64]:
+    """Bounds of the columns that each rank owns, as PETSc chooses them.
+
+    Examples
+    --------
+    >>> layout(5, 3), layout(1, 2)
+    (array([0, 2, 4, 5]), array([0, 1, 1]))
+    """
+    widths = np.full(ranks, count // ranks, np.int64)
+    widths[: count % ranks] += 1
+    return np.concatenate([[0], np.cumsum(widths)])
+
+
+class Exchange:
+    """What a rank tells others of its columns, and they it.
+
+    Parameters
+    ----------
+    group : Group
+    bounds : ndarray of int64, shape (ranks + 1,)
+        Columns of rank r: ``bounds[r]`` to ``bounds[r + 1]``.
+    touched : ndarray of integers
+        Columns that the rows here touch, increasing.
+
+    Attributes
+    ----------
+    width, reach : int
+        Columns that are owned here, and that are touched here.
+    """
+
+    def __init__(self, group: Group, bounds: NDArray[np.int64], touched: NDArray[np.integer]) -> None:
+        self.group, self.bounds = group, bounds
+        ends = np.searchsorted(touched, bounds)
+        self._ends = np.array(group.everyones(ends.tolist()))
+        self._wanted = np.diff(ends).tolist()
+        rank = group.rank
+        self._asked = (self._ends[:, rank + 1] - self._ends[:, rank]).tolist()
+        self.width, self.reach = int(bounds[rank + 1] - bounds[rank]), len(touched)
+        places = group.exchanged(touched.astype(np.float64), self._wanted, self._asked) - bounds[rank]
+        # Of each rank: the columns here that it touches; and here: those of each rank's that are touched.
+        self._theirs = [
+            _places(part, self.width) for part in np.split(places, np.cumsum(self._asked)[:-1].tolist())
+        ]
+        self._ours = [
+            _places(touched[a:b] - first, last - first)
+            for (a, b), (first, last) in zip(pairwise(ends), pairwise(bounds.tolist()), strict=True)
+        ]
+
+    def fetched(self, piece: Vector) -> Vector:
+        """Return the numbers of the columns touched here, of a vector owned in parts."""
+        area, widest = self.group.area, int(np.diff(self.bounds).max())
+        if area is None or widest > SHARED:
+            packed = np.concatenate([_taken(piece, theirs) for theirs in self._theirs])
+            return self.group.exchanged(packed, self._asked, self._wanted)
+        parts = area.places(widest)
+        parts[self.group.rank][: len(piece)] = piece
+        self.group.meet()
+        widths = np.diff(self.bounds).tolist()
+        ours = zip(parts, self._ours, widths, strict=True)
+        return np.concatenate([_taken(part[:width], places) for part, places, width in ours])
+
+    def add_up(self, rows: Vector, reach: list[tuple[int, int]], out: Vector) -> None:
+        """Add up rows over the ranks, each column at its owner.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (last - first, columns touched here)
+            What this rank adds to the rows first to last of the sum, ``first, last = reach[rank]``.
+        reach : list of (int, int)
+            The rows that each rank adds to.
+        out : ndarray of shape (rows of the sum, columns owned here)
+            Written.
+        """
+        out[:] = 0.0
+        parts = self._parts_of(rows, [last - first for first, last in reach])
+        for part, (first, last), places in zip(parts, reach, self._theirs, strict=True):
+            for sums, numbers in zip(out[first:last], part, strict=True):
+                _add(sums, places, numbers)
+
+    def _parts_of(self, rows: Vector, heights: list[int]) -> list[Vector]:
+        """Return what each rank adds to the columns here."""
+        group, rank = self.group, self.group.rank
+        touched = self._ends[:, -1].tolist()
+        most = max(height * columns for height, columns in zip(heights, touched, strict=True))
+        if group.area is None or most > SHARED:
+            sent = np.concatenate([rows[:, a:b].ravel() for a, b in pairwise(self._ends[rank].tolist())])
+            incoming = [height * count for height, count in zip(heights, self._asked, strict=True)]
+            found = group.exchanged(sent, [len(rows) * count for count in self._wanted], incoming)
+            pieces = np.split(found, np.cumsum(incoming)[:-1].tolist())
+            return [part.reshape(height, -1) for part, height in zip(pieces, heights, strict=True)]
+        places = group.area.places(most)
+        places[rank][: rows.size].reshape(rows.shape)[:] = rows
+        group.meet()
+        return [
+            place[: height * columns].reshape(height, columns)[:, ends[rank] : ends[rank + 1]]
+            for place, height, columns, ends in zip(places, heights, touched, self._ends, strict=True)
+        ]
+
+
+def _taken(numbers: Vector, places: Places) -> Vector:
+    return numbers[places] if isinstance(places, slice) else numbers.take(places, mode="clip")
+
+
+def _add(sums: Vector, places: Places, numbers: Vector) -> None:
+    if isinstance(places, slice):
+        sums += numbers
+    else:
+        np.add.at(sums, places, numbers)
+
+
+def _places(numbers: NDArray[np.float64] | NDArray[np.integer], width: int) -> Places:
+    """Return places among ``width`` columns as an index, small where it can be."""
+    if len(numbers) == width:
+        return slice(None)
+    kind: type[np.signedinteger] = np.int32 if width <= np.iinfo(np.int32).max else np.int64
+    return numbers.astype(kind)

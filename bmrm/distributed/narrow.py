@@ -1,0 +1,51 @@
+"""X of a rank without the columns that its rows do not touch, as the off-diagonal part of a PETSc MPIAIJ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.io.csr import Csr
+
+CHUNK = 1 << 22
+"""Indices that are looked at at a time."""
+
+
+def touched(X: Csr | NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which columns have entries; a dense matrix has all."""
+    if not isinstance(X, Csr):
+        return np.ones(X.shape[1], bool)
+    seen = np.zeros(X.shape[1], bool)
+    for start in range(0, X.nnz, CHUNK):
+        seen[X.indices[start : start + CHUNK]] = True
+    return seen
+
+
+def narrowed(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.integer]]:
+    """Return X with the columns alone that have entries in it, and their numbers.
+
+    One column is kept where none has any.
+
+    Examples
+    --------
+    >>> X = Csr(np.array([0, 1, 3]), np.array([7, 2, 7], np.int32), None, (2, 9))
+    >>> found, columns = narrowed(X)
+    >>> found.shape, found.indices.tolist(), columns.tolist()
+    ((2, 2), [1, 0, 1], [2, 7])
+    """
+    seen = touched(X)
+    seen[0] |= not seen.any()
+    columns = np.flatnonzero(seen)
+    if not isinstance(X, Csr):
+        return X, columns
+    # In the order that they had, so that products add up as they did.
+    numbers = np.cumsum(seen, dtype=X.indices.dtype)
+    numbers -= 1
+    indices = np.empty(X.nnz, np.int32)
+    for start in range(0, X.nnz, CHUNK):
+        part = slice(start, start + CHUNK)
+        indices[part] = numbers[X.indices[part]]
+    columns = columns.astype(X.indices.dtype)
+    return Csr(X.indptr, indices, X.data, (X.shape[0], len(columns))), columns

@@ -1,0 +1,136 @@
+"""A solve whose weights are owned in parts: a rank has a run of columns of w, of gradients and of cuts.
+
+Nothing here is as long as all columns. A product with X fetches the weights of the columns that the rows here
+touch, and one with X' adds up its columns at their owners (``exchange.py``); X itself has no other columns.
+Everything else is sums of what the ranks find for their columns: norms, the Gram matrix, the minimum of the
+model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _cpu
+from bmrm.columns import Columns
+from bmrm.dataset import WithConstant
+from bmrm.distributed.cuts import SplitCuts
+from bmrm.distributed.exchange import Exchange
+from bmrm.distributed.group import Group
+from bmrm.distributed.penalty import OwnedPenalty
+from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps
+from bmrm.objective import Design, Iterate, Planes
+from bmrm.regularizers import Regularizer
+from bmrm.vectors import dot
+
+if TYPE_CHECKING:
+    from bmrm.distributed.shard import Shard
+
+Vector = NDArray[np.float64]
+
+
+class OwnedDesign(ShardedDesign):
+    """The rows of this rank with the columns that they touch; vectors over the columns are owned in parts."""
+
+    def __init__(self, group: Group, inner: Design, exchange: Exchange) -> None:
+        super().__init__(group, inner)
+        self.exchange, self.bounds = exchange, exchange.bounds
+        self.shape = inner.shape[0], int(exchange.bounds[-1])
+        self.weighted_gram_work = np.inf  # a Hessian of columns that are spread
+
+    def matvec(self, w: Vector, out: Vector) -> None:
+        """Margins of this rank's rows."""
+        self.inner.matvec(self.exchange.fetched(w), out)
+
+    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+        """Gradients of all ranks' rows, a block of them each, in the columns of this rank."""
+        reach = [(0, 1)] * self.group.size if len(starts) == 2 else self.reach
+        first, last = reach[self.group.rank]
+        own = np.empty((last - first, self.exchange.reach))
+        self.inner.rmatvec_blocks(r, starts[first : last + 1], own)
+        self.exchange.add_up(own, reach, out)
+
+
+class OwnedSteps(ShardedSteps):
+    """The steps on this rank's rows and columns."""
+
+    def weights(self, w: Vector) -> Vector:
+        """Take weights in: those of this rank, or all."""
+        exchange = self.design.exchange  # type: ignore[attr-defined]
+        first = exchange.bounds[exchange.group.rank]
+        return w if len(w) == exchange.width else w[first : first + exchange.width].copy()
+
+    def _own(self, w: Vector) -> Vector:
+        return w
+
+
+class OwnedCuts(SplitCuts):
+    """Cuts of which each rank has some columns, for weights of which it has the same.
+
+    Parameters
+    ----------
+    group : Group
+    bounds : ndarray of shape (ranks + 1,)
+    threads : int
+    metric : ndarray of shape (columns here,), or None
+        Weights of the columns in products of gradients; None where all are 1.
+    """
+
+    def __init__(
+        self, group: Group, bounds: NDArray[np.int64], threads: int, metric: Vector | None = None
+    ) -> None:
+        super().__init__(group, bounds, threads)
+        self.metric = metric
+
+    def append(self, planes: Planes) -> Vector:
+        """Put new cuts behind those in use; return their products with all, over all columns."""
+        if self.metric is None:
+            return super().append(planes)
+        gradients = planes.gradients
+        assert gradients is not None
+        first, self.size = self.size, self.size + len(gradients)
+        self._rows[first : self.size] = gradients
+        products = np.empty((self.size, len(gradients)))
+        _cpu.gram(self._rows[: self.size], self.metric * gradients, products, threads=self.threads)
+        return self.group.total(products.T)
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
+        """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w here, and the minimum."""
+        assert isinstance(reg, OwnedPenalty)
+        a = np.empty(self.width)
+        _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
+        w = reg.minimiser(a)
+        return w, float(self.group.total(np.array([reg.value_here(w) + dot(w, a)]))[0])
+
+    def only(self, kept: NDArray[np.intp]) -> OwnedCuts:
+        """Return a store of its own with copies of some of the cuts."""
+        cuts = OwnedCuts(self.group, self.bounds, self.threads, self.metric)
+        cuts._rows, cuts.size = self._rows[kept], len(kept)
+        return cuts
+
+
+class OwnedObjective(ShardedObjective):
+    """The objective of all rows and columns, seen from the rank that has some of either."""
+
+    data: Shard
+    """Knows where whole weights are wanted."""
+
+    def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
+        """Weights and intercept as the user sees them: of all columns, or of those here.
+
+        Every rank has to ask at the same time.
+        """
+        data, inner = self.data, self.design.inner
+        if not isinstance(inner, (WithConstant, Columns)):
+            return data.put_together(point.w), point.intercept
+        if isinstance(inner, Columns) and inner.value is None:
+            W, zeros = inner.split(point.w)
+            return data.put_together(W), zeros
+        # The constant column is the last rank's.
+        last = data.group.rank == data.group.size - 1
+        each = inner.columns if isinstance(inner, Columns) else 1
+        w, intercept = inner.split(point.w if last else np.append(point.w, np.zeros(each)))
+        told = data.group.total(np.atleast_1d(intercept))
+        return data.put_together(w), told if isinstance(inner, Columns) else float(told[0])
