@@ -10,7 +10,7 @@ from pathlib import Path
 
 import report
 from pages import heading, load, table, verdicts
-from tabulate_ranks import gpus, ranks
+from tabulate_ranks import gpus, owned, ranks
 from tabulate_solves import gpu_solves
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -532,6 +532,7 @@ def page() -> str:
         + against_liblinear()
         + joint_losses()
         + ranks()
+        + owned()
         + gpus()
         + tao()
         + bridge()

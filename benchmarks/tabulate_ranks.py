@@ -42,6 +42,45 @@ def ranks() -> str:
     )
 
 
+def owned() -> str:
+    """Tell what either form of the weights takes, and whether the cost model holds."""
+    results = load("scaling_owned")
+    rows = [
+        [
+            whole["case"].removesuffix(f" {whole['columns']}"),
+            str(whole["columns"]),
+            f"{whole['touched'] / whole['columns']:.2f}",
+            ", ".join(f"{1e3 * row['seconds'] / row['iterations']:.1f}" for row in pair),
+            f"{whole['seconds'] / part['seconds']:.2f}",
+            *(
+                ", ".join(f"{row[size] / 1e6:.{digits}f}" for row in pair)
+                for size, digits in (
+                    ("vectors_bytes", 1),
+                    ("store_bytes", 1),
+                    ("bytes_per_iteration", 2),
+                    ("model_bytes", 2),
+                )
+            ),
+        ]
+        for pair in zip(results["rows"][::2], results["rows"][1::2], strict=True)
+        for whole, part in [pair]
+    ]
+    first = results["rows"][0]
+    columns = ["rows of", "columns", "touched", "ms", "faster", "MB of vectors", "MB of cuts"]
+    return (
+        heading("Weights owned in parts", results)
+        + f"\nAll weights on each of {first['ranks']} ranks, or some columns of them on each: the first and "
+        "the second number of a pair. Milliseconds of an iteration, the mean of "
+        f"{first['iterations']}, hinge at lam {results['lam']:g}, one cut a pass, one core a rank, medians "
+        f"of {len(first['all_seconds'])} runs in turns. Rows are those of the text, or "
+        f"{results['made_rows']} of {results['words']} words, drawn by Zipf's law or evenly, few a tenth of "
+        "them; `prior` is a penalty with a prior mean. `touched` is the share of the columns that the rows "
+        "of a rank have entries in. Vectors are what a rank holds at most beside X and the cuts. MB that a "
+        "rank sends in an iteration, counted and as docs/scaling.md has them.\n"
+        + table([*columns, "MB sent", "MB modelled"], rows)
+    )
+
+
 def gpus() -> str:
     """Tell how a solve gets faster with GPUs; nothing where it was not run."""
     if not (report.RESULTS / "scaling_gpu.json").exists():

@@ -26,13 +26,16 @@ def taken_form(
     feature_lambda: Any,
     prior: Any,
     comm: Any,
+    device: str,
 ) -> str:
-    """Return the form in which weights are kept, "auto" where memory decides; raise where it cannot be."""
+    """Return the form in which weights are kept, "auto" where that is left open; raise where it cannot be."""
     why_not = refusal(reg, positive=positive, feature_lambda=feature_lambda)
     if isinstance(X, Dataset):
         if weights != "auto":
             raise ParameterError("weights: give it to the Shard, not to solve")
-        return settled("owned" if X.owned else "replicated", why_not, whole_cuts=False, columns=1)
+        return settled(
+            "owned" if X.owned else "replicated", why_not, whole_cuts=False, columns=1, device=device
+        )
     if comm is None:
         if weights != "auto":
             raise ParameterError("weights: goes with comm, found one process")
@@ -40,7 +43,7 @@ def taken_form(
     whole_cuts = feature_lambda is not None or prior is not None
     shape: tuple[int, ...] = getattr(X, "shape", ())
     columns = shape[1] if len(shape) > 1 else 1
-    return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns)
+    return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
 
 
 def taken_in(

@@ -12,27 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from bmrm.device import gpu
 from bmrm.errors import ParameterError
-from bmrm.host_steps import CUT_BYTES
 
 FORMS = ("auto", "replicated", "owned")
 
-VECTORS = 7
-"""Vectors of all columns on a rank where all weights are: best point, end of the line, minimiser of the best
-bound, gradient of the rows here, mean plane, and two that are made on the way."""
+MANY, MANY_IN_WHOLE_CUTS = 250_000, 1000
+"""Columns from which on weights that are owned in parts take less time, beside less memory. The second is for
+l2 penalties with strengths or a prior mean: such cuts are whole on every rank otherwise, and their inner
+problem is solved feature by feature. Below it Newton's steps may pay, which need all weights."""
+
+VECTORS = 9
+"""Vectors of all columns on a rank that has all weights, cuts aside, as measured: best point, end of the
+line, minimiser of the best bound, gradient, mean plane, and what is made on the way."""
 
 TOUCHED = 32
 """Bytes of a column that a rank's rows touch: weight, gradient, either on its way, and where it is."""
-
-COMFORT = 8
-"""Share of a rank's memory, one in so many, that those vectors may take."""
-
-MANY = 1_000_000
-"""Columns from which on the choice is one of time too: fewer are exchanged in less time than an iteration's
-other parts take."""
-
-FEW_CUTS = 500
-"""Cuts of all columns that have to fit in `CUT_BYTES`, where each rank keeps all of them."""
 
 
 def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
@@ -46,7 +41,7 @@ def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
     return None
 
 
-def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int) -> str:
+def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int, device: str) -> str:
     """Return the form that is asked for, as far as the problem decides it.
 
     Parameters
@@ -55,13 +50,15 @@ def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int
     why_not : str or None
         What `refusal` says.
     whole_cuts : bool
-        Every rank would keep all columns of all cuts, were weights everywhere.
+        The penalty has strengths or a prior mean: with all weights every rank would keep all columns of cuts.
     columns : int
+    device : str
+        Where X is asked to be; a GPU that there is may get it for "auto".
 
     Returns
     -------
     {"auto", "replicated", "owned"}
-        "auto" where memory decides.
+        "auto" where `MANY` decides, and whether X is on GPUs.
 
     Raises
     ------
@@ -70,9 +67,9 @@ def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int
 
     Examples
     --------
-    >>> settled("auto", "reg l1 is solved on whole cuts", whole_cuts=True, columns=10)
+    >>> settled("auto", "reg l1 is solved on whole cuts", whole_cuts=True, columns=5000, device="cpu")
     'replicated'
-    >>> settled("auto", None, whole_cuts=True, columns=10_000_000)
+    >>> settled("auto", None, whole_cuts=True, columns=5000, device="cpu")
     'owned'
     """
     if weights not in FORMS:
@@ -85,28 +82,8 @@ def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int
         return weights
     if why_not is not None:
         return "replicated"
-    return "owned" if whole_cuts and 8 * FEW_CUTS * columns > CUT_BYTES else "auto"
-
-
-def pays(columns: int, touched: int, memory: int) -> bool:
-    """Whether weights that are owned in parts take less time, or leave memory that is wanted.
-
-    Parameters
-    ----------
-    columns : int
-    touched : int
-        Columns that the rows of a rank touch, of the rank where they are most.
-    memory : int
-        Bytes of a rank.
-
-    Examples
-    --------
-    >>> pays(47_236, 20_000, 2 << 30), pays(5_000_000, 700_000, 2 << 30), pays(10**8, 10**8, 8 << 30)
-    (False, True, True)
-    """
-    if VECTORS * 8 * columns > memory // COMFORT:
-        return True
-    return columns >= MANY and 2 * touched <= columns
+    on_cpu = device == "cpu" or (device == "auto" and gpu() is None)
+    return "owned" if whole_cuts and columns >= MANY_IN_WHOLE_CUTS and on_cpu else "auto"
 
 
 def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:
@@ -124,7 +101,7 @@ def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:
     Examples
     --------
     >>> weight_bytes(1000, 4), weight_bytes(1000, 4, 300)
-    (56000, 23600)
+    (72000, 27600)
     """
     if touched is None:
         return VECTORS * 8 * weights

@@ -124,9 +124,9 @@ def solve(
         with the same options, and gets the same result. See `bmrm.distributed.Shard`.
     weights : {"auto", "replicated", "owned"}, default "auto"
         With ``comm``: whether every rank has all weights, or owns some columns of them; the latter for l2
-        penalties without ``positive``. "auto" is "owned" where that pays, from `bmrm.ownership.MANY` columns
-        on as a rule: see `bmrm.distributed.Shard`. All ranks get all weights of the result with either; where
-        they are owned, ask `Progress.best` on all ranks at once.
+        penalties without ``positive``, on CPUs. "auto" is "owned" where that pays: from 250 000 columns on,
+        or 1000 with ``feature_lambda`` or ``prior``. All ranks get all weights of the result with either;
+        where they are owned, ask `Progress.best` on all ranks at once.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
@@ -166,7 +166,14 @@ def solve(
         X, y, comm = local_rows(X, y, comm)
     chosen = losses.get(loss, **loss_params)
     form = taken_form(
-        weights, X, reg, positive=positive, feature_lambda=feature_lambda, prior=prior, comm=comm
+        weights,
+        X,
+        reg,
+        positive=positive,
+        feature_lambda=feature_lambda,
+        prior=prior,
+        comm=comm,
+        device=device,
     )
     data = taken_in(
         chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, gpu_mem, tol, comm, form

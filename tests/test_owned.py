@@ -283,36 +283,40 @@ def test_a_shard_says_so_too_and_auto_falls_back(keywords, monkeypatch):
         bmrm.solve(shard, **keywords)
     with pytest.raises(ParameterError, match="weights: give it to the Shard"):
         bmrm.solve(shard, weights="owned")
-    monkeypatch.setattr("bmrm.distributed.shard.pays", lambda *sizes: True)
+    monkeypatch.setattr("bmrm.distributed.shard.MANY", 2)
     assert Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF, weights="auto").owned
     assert not Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF).owned
     assert bmrm.solve(np.eye(2), [1, 2], comm=MPI.COMM_SELF, **keywords).status == "converged"
 
 
-def test_auto_takes_what_pays():
-    gigabyte = 1 << 30
-    few, many = ownership.MANY - 1, ownership.MANY
-    assert not ownership.pays(few, 1, gigabyte)
-    assert ownership.pays(many, many // 2, 64 * gigabyte)
-    assert not ownership.pays(many, many // 2 + 1, 64 * gigabyte)
-    assert ownership.pays(many, many, gigabyte // 4)
-    # Whole cuts on every rank, of which hardly any fit.
-    assert ownership.settled("auto", None, whole_cuts=True, columns=many) == "owned"
-    assert ownership.settled("auto", None, whole_cuts=True, columns=10_000) == "auto"
-    assert ownership.settled("auto", None, whole_cuts=False, columns=many) == "auto"
-    assert ownership.settled("auto", "no", whole_cuts=True, columns=many) == "replicated"
+def test_auto_takes_what_pays(monkeypatch):
+    def settled(weights="auto", why_not=None, *, whole_cuts=True, columns=1000, device="cpu"):
+        return ownership.settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
+
+    assert settled() == "owned"
+    assert settled(columns=999) == settled(whole_cuts=False) == settled(device="cuda") == "auto"
+    assert settled(why_not="no") == settled("replicated") == "replicated"
+    monkeypatch.setattr("bmrm.ownership.gpu", lambda: "a GPU")
+    assert (settled(device="auto"), settled(device="cpu")) == ("auto", "owned")
+    assert settled("owned", whole_cuts=False, columns=1) == "owned"
 
 
-def test_auto_looks_at_the_columns_that_rows_touch(tmp_path):
-    """On the rank that touches most; and all ranks come to one conclusion."""
+def test_auto_looks_at_the_columns_and_at_the_gpus_of_all_ranks(tmp_path):
     code = """
-import bmrm.distributed.shard
-import bmrm.ownership
-bmrm.distributed.shard.MANY = bmrm.ownership.MANY = 60
-few = X[mine].toarray() * (np.arange(d) < 20)
-for rows, owned in ((few, True), (few + rank, False)):
-    shard = Shard(sp.csr_matrix(rows), y[mine], comm=world, weights="auto")
-    assert world.allgather(shard.owned) == [owned] * size, shard.owned
+from bmrm.distributed import shard as module
+def owned(**keywords):
+    return world.allgather(Shard(X[mine], y[mine], comm=world, weights="auto", **keywords).owned)
+assert owned() == [False] * size
+module.MANY = d
+assert owned() == [True] * size
+module.wants_gpu = lambda device, stored: rank == 0
+module._own_gpu = lambda *arguments: "cpu"
+assert owned() == [False] * size
+module.wants_gpu = lambda device, stored: False
+found = bmrm.solve(X[mine], y[mine], lam=1e-2, comm=world)
+assert isinstance(found.bundle.store, bmrm.distributed.owned.OwnedCuts)
+sparse = bmrm.solve(X[mine], y[mine], reg="l1", lam=1e-2, comm=world)
+assert not isinstance(sparse.bundle.store, bmrm.distributed.owned.OwnedCuts)
 """
     mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 

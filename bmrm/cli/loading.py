@@ -112,6 +112,7 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             refusal(options.reg, positive=options.positive, feature_lambda=factors),
             whole_cuts=factors is not None or options.prior is not None,
             columns=columns,
+            device=options.device,
         )
     with logged(options.verbose):
         dataset = Shard(

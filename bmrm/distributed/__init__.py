@@ -1,5 +1,7 @@
 """Training on several ranks of MPI: rows spread over the ranks, the cuts' columns too, the weights on all.
 
+Or the weights' columns are spread likewise (``owned.py``).
+
 Each rank holds a run of rows of X (and X') on its own device. What the ranks exchange in an iteration is told
 in docs/scaling.md, with what it costs. All that decides how a solve goes on is the same on every rank, bit
 for bit, so that no rank has to tell the others what to do.

@@ -70,8 +70,6 @@ class Group:
         That it may use without sharing them, at least 1.
     crowded : bool
         There are more ranks than cores.
-    memory : int
-        Bytes of main memory of the machine, shared out among its ranks: of the rank that has least.
     board : bmrm._cpu.Board or None
         Where short sums are made; None where the ranks are on several hosts.
     area : Area or None
@@ -104,7 +102,7 @@ class Group:
         """Says why the job ends, and returns the exit code; a program may put its own function here."""
         self._failures = _own_twin(comm)
         self._check_likeness()
-        self.number, self.cores, self.crowded, self.memory = self._place()
+        self.number, self.cores, self.crowded = self._place()
         self.board, self.area = shared_memory(comm, self.crowded)
 
     def _check_likeness(self) -> None:
@@ -293,15 +291,13 @@ class Group:
                 os._exit(code)  # where the abort takes effect a little later
             raise
 
-    def _place(self) -> tuple[int, int, bool, int]:
+    def _place(self) -> tuple[int, int, bool]:
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         mine = os.sched_getaffinity(0)
         rivals = sum(not mine.isdisjoint(theirs) for theirs in here.allgather(mine))
         number = here.Get_rank()
-        share = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // here.Get_size()
         here.Free()
-        memory = min(self.comm.allgather(share))
-        return number, max(1, len(mine) // rivals), rivals > len(mine), memory
+        return number, max(1, len(mine) // rivals), rivals > len(mine)
 
 
 _TWIN = MPI.Comm.Create_keyval()

@@ -7,6 +7,8 @@ rank. So nothing that grows with rows times ranks or with cuts times columns is 
 The risk is cut into blocks by the number of a row in the whole, not by rank: with any number of ranks the
 blocks, and hence the cuts, are the same but for rounding.
 
+Where weights are owned in parts (``owned.py``), those are spread like the columns of the cuts.
+
 Where X is so narrow that Newton steps pay, the gradients are a few hundred numbers: every rank then holds
 all columns.
 """

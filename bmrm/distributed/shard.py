@@ -13,11 +13,10 @@ from bmrm import _cpu
 from bmrm.dataset import Dataset
 from bmrm.distributed.exchange import Exchange, layout
 from bmrm.distributed.group import Group
-from bmrm.distributed.narrow import narrowed, touched
+from bmrm.distributed.narrow import narrowed
 from bmrm.errors import DataError, ParameterError
 from bmrm.groups import group_numbers
-from bmrm.io.csr import Csr
-from bmrm.ownership import MANY, pays, settled
+from bmrm.ownership import MANY, settled
 from bmrm.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
 from bmrm.weights import ClassWeight, row_weights
 
@@ -56,9 +55,8 @@ class Shard(Dataset):
     weights : {"replicated", "owned", "auto"}, default "replicated"
         Whether solves keep all weights on every rank, or a run of columns on each, as PETSc lays out a
         vector: then X here has only the columns that these rows touch, and nothing in a solve is as long as
-        all columns. For l2 penalties without ``positive``, with X on CPUs. "auto" is "owned" where that pays:
-        from `bmrm.ownership.MANY` columns on, where no rank's rows touch more than half of them, or where
-        vectors of all columns would take much of a rank's memory.
+        all columns. For l2 penalties without ``positive``, with X on CPUs. "auto" is "owned" on CPUs from
+        `bmrm.ownership.MANY` columns on.
 
     Attributes
     ----------
@@ -114,7 +112,7 @@ class Shard(Dataset):
         self.bounds = layout(self._columns, group.size)
         self.wanted_by: Literal["all", "first", "none"] = "all"
         self._exchanges: dict[tuple[int, bool], Exchange] = {}
-        self.owned = self._is_owned(weights, device, found, sum(sizes) // group.size)
+        self.owned = self._is_owned(weights, device, sum(sizes) // group.size)
         if self.owned:
             device = "cpu"
             with group.together():
@@ -148,20 +146,15 @@ class Shard(Dataset):
         if not self._total_weight > 0.0:
             raise DataError("sample weights: all are 0, expected some positive weight")
 
-    def _is_owned(self, weights: str, device: str, X: Csr | NDArray[Any], stored: int) -> bool:
+    def _is_owned(self, weights: str, device: str, stored: int) -> bool:
         """Settle whether each rank keeps some columns of the weights alone."""
         group, columns = self.group, self._columns
         with group.together():
-            form = settled(weights, None, whole_cuts=False, columns=columns)
+            form = settled(weights, None, whole_cuts=False, columns=columns, device=device)
             if form == "owned" and device not in ("auto", "cpu"):
                 raise ParameterError(f"weights owned: trains on CPUs, found device {device}")
-            on_gpu = wants_gpu(device, stored)
-        if form != "auto":
-            return form == "owned"
-        if any(group.everyones(on_gpu)):
-            return False
-        here = int(np.count_nonzero(touched(X))) if columns >= MANY else columns
-        return pays(columns, max(group.everyones(here)), group.memory)
+            wanted = form == "owned" or (form == "auto" and columns >= MANY and not wants_gpu(device, stored))
+        return all(group.everyones(wanted))  # hosts may differ in their GPUs
 
     def _group_numbers(self, groups: Any) -> NDArray[np.int64] | None:
         """Give the groups of this rank's rows the numbers that they have on all."""

@@ -93,6 +93,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
         feature_lambda=keywords.get("feature_lambda"),
         prior=keywords.get("prior"),
         comm=comm,
+        device=keywords.get("device", "auto"),
     )
     of_data = {name: keywords.pop(name) for name in OF_DATA if name in keywords}
     if "tol" in keywords:
