@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.resident import Matrix
+from bmrm._cpu import Matrix
 
 Vector = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -62,7 +62,8 @@ class Seat:
         """``out[p] = X_p' r_p`` for each block of rows."""
         if len(starts) > 2:
             return np.asarray(self._matrix.rmatvec_blocks(r, starts, out))
-        return self._wait(True, r, out)
+        self._wait(True, r, out[0])
+        return out
 
     def _wait(self, transposed: bool, vector: Vector, out: Vector) -> Vector:
         if self.done:  # nobody else runs
@@ -103,12 +104,10 @@ def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
     """Do products of one kind at once."""
     transposed, vector, out = wanted[0]
     if len(wanted) > 1:
-        product = matrix.rmatmat if transposed else matrix.matmat
-        found = product(np.stack([p.vector for p in wanted], axis=1))
-        for k, p in enumerate(wanted):
-            p.out[...] = found[:, k]
+        product = matrix.rmatvecs if transposed else matrix.matvecs
+        product([p.vector for p in wanted], [p.out for p in wanted])
     elif transposed:
-        matrix.rmatvec(vector, out[0])
+        matrix.rmatvec(vector, out)
     else:
         matrix.matvec(vector, out)
 

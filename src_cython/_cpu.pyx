@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
+from libcpp.vector cimport vector
 
 from board cimport Board as CBoard
 
@@ -22,14 +23,21 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
         automatic
         always
 
+    cdef cppclass Sources "bmrm::Vectors<const double>":
+        Sources(double**, int64_t)
+
+    cdef cppclass Targets "bmrm::Vectors<double>":
+        Targets(double**, int64_t)
+
     cdef cppclass CMatrix "bmrm::Matrix":
         void matvec(const double*, double*) except +
         void rmatvec_blocks(const double*, const int64_t*, int64_t, double*) except +
-        void matmat(const double*, int64_t, double*) except +
-        void rmatmat(const double*, int64_t, double*) except +
-        void rmatmat_blocks(const double*, int64_t, const int64_t*, int64_t, double*) except +
+        void matmat(Sources, int64_t, Targets) except +
+        void rmatmat(Sources, int64_t, Targets) except +
+        void rmatmat_blocks(Sources, int64_t, const int64_t*, int64_t, Targets) except +
         void weighted_gram(const double*, double*) except +
         double weighted_gram_work()
+        unique_ptr[CMatrix] reordered(const int64_t*, int64_t*, void*) except +
         void build_transpose() except +
         int64_t bytes()
         cbool has_transpose()

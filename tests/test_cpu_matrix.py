@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -32,7 +33,19 @@ def random_csr(rng, m, d, nnz, dtype):
 
 def products(X, w, r, starts, R):
     vectors = X.matvec(w), X.rmatvec(r), X.rmatvec_blocks(r, starts)
-    return *vectors, X.matmat(columns_of(w, R)), X.rmatmat(R), X.rmatmat_blocks(R, starts)
+    found = X.matmat(columns_of(w, R)), X.rmatmat(R)
+    assert_same_apart(X, columns_of(w, R), R, found)
+    return *vectors, *found, X.rmatmat_blocks(R, starts)
+
+
+def assert_same_apart(X, W, R, found):
+    """Vectors on their own have the bits that columns of an array have."""
+    (m, d), K = X.shape, R.shape[1]
+    outs = np.full((K, m), np.nan), np.full((K, d), np.nan)
+    X.matvecs(list(W.T.copy()), list(outs[0]))
+    X.rmatvecs(list(R.T.copy()), list(outs[1]))
+    for own, columns in zip(outs, found, strict=True):
+        np.testing.assert_array_equal(own.T, columns)
 
 
 def columns_of(w, R):
@@ -57,6 +70,7 @@ def assert_close(got, want, scale):
 def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3):
     m, d = A.shape
     w, r, R = rng.standard_normal(d), rng.standard_normal(m), rng.standard_normal((m, columns))
+    R[rng.random(m) < 0.3] = 0.0
     starts = np.sort(np.concatenate(([0, m], rng.integers(0, m + 1, blocks - 1))))
     want = expected(A, w, r, starts, R)
     scale = expected(abs(A), abs(w), abs(r), starts, abs(R))
@@ -201,6 +215,80 @@ def test_nan_and_infinity_pass_as_in_scipy(kept, shape):
         np.testing.assert_allclose(X.rmatvec(r), A.T @ r, rtol=1e-10)
 
 
+@pytest.mark.parametrize("kept", TRANSPOSE)
+def test_nan_and_infinity_pass_through_rows_of_zeros(kept):
+    rng = np.random.default_rng(19)
+    A, triple = random_csr(rng, 90, 7, 300, np.float64)
+    R = rng.standard_normal((90, 5))
+    R[20:70] = 0.0
+    for bad in (np.nan, np.inf):
+        R[80, 2] = bad
+        for k in (A.nnz // 2, 3):  # a row of zeros, and another
+            A.data[k] = triple[2][k] = bad
+            X = Matrix(*triple, A.shape, transpose=kept)
+            np.testing.assert_allclose(X.rmatmat(R), A.T @ R, rtol=1e-10)
+            assert_same_apart(X, np.ones((7, 5)), R, (X.matmat(np.ones((7, 5))), X.rmatmat(R)))
+
+
+def test_products_of_several_vectors_at_the_same_time():
+    """What one product keeps to write to is never another's."""
+    rng = np.random.default_rng(20)
+    A, triple = random_csr(rng, 3000, 200, 60_000, np.float64)
+    X = Matrix(*triple, A.shape, transpose=False)
+    inputs = [(rng.standard_normal((200, 3)), rng.standard_normal((3000, 3))) for _ in range(8)]
+    want = [(X.matmat(W), X.rmatmat(R)) for W, R in inputs]
+
+    def again(k):
+        return all(
+            (X.matmat(inputs[k][0]) == want[k][0]).all() and (X.rmatmat(inputs[k][1]) == want[k][1]).all()
+            for _ in range(20)
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(again, range(8)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    m=st.integers(0, 60),
+    d=st.integers(0, 30),
+    dtype=st.sampled_from(VALUES),
+    dense=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_in_another_order(m, d, dtype, dense, seed):
+    rng = np.random.default_rng(seed)
+    A, triple = random_csr(rng, m, d, 5 * m, dtype)
+    order = rng.permutation(m)
+    given = np.ascontiguousarray(A.toarray(), dtype or np.float64)
+    X = Matrix.from_dense(given) if dense else Matrix(*triple, A.shape)
+    wanted = Matrix.from_dense(given[order]) if dense else Matrix(*rows_of(triple, order), A.shape)
+    found = X.reordered(order)
+    assert (found.shape, found.nnz, found.dtype) == (wanted.shape, wanted.nnz, wanted.dtype)
+    inputs = rng.standard_normal(d), rng.standard_normal(m), [0, m // 2, m], rng.standard_normal((m, 3))
+    for got, want in zip(products(found, *inputs), products(wanted, *inputs), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert found.index_bytes == X.index_bytes
+
+
+def rows_of(triple, order):
+    """Rows in another order, by scipy."""
+    indptr, columns, data = triple
+    width = max(1, int(columns.max(initial=0)) + 1)
+    numbers = sp.csr_matrix((np.arange(len(columns)), columns, indptr), (len(indptr) - 1, width))
+    taken = numbers[order]
+    return taken.indptr.astype(np.int64), taken.indices, None if data is None else data[taken.data]
+
+
+def test_rows_in_another_order_large():
+    rng = np.random.default_rng(21)
+    A, triple = random_csr(rng, 30_000, 300, 900_000, np.float32)
+    order = rng.permutation(30_000)
+    r = rng.standard_normal(30_000)
+    X = Matrix(*triple, A.shape)
+    np.testing.assert_allclose(X.reordered(order).rmatvec(r[order]), X.rmatvec(r), rtol=1e-10, atol=1e-10)
+
+
 def test_a_value_beside_a_row_never_leaks_into_it():
     indptr, columns = np.arange(0, 30, 3), np.tile([0, 1, 2], 9)
     data = np.arange(1.0, 28.0)
@@ -300,6 +388,15 @@ def test_vectors_of_the_wrong_shape():
         lambda: X.rmatvec_blocks(np.ones(1), [-1, 1]),
         lambda: X.rmatvec_blocks(np.ones(1), [0, 1, 0]),
         lambda: X.rmatvec_blocks(np.ones(1), [0, 1], np.empty((2, 2))),
+        lambda: X.matvecs([np.ones(2)], []),
+        lambda: X.matvecs([np.ones(3)], [np.empty(1)]),
+        lambda: X.matvecs([np.ones(2)], [np.empty(2)]),
+        lambda: X.matvecs([np.ones(2)], [None]),
+        lambda: X.rmatvecs([np.ones(2)], [np.empty(2)]),
+        lambda: X.reordered([1]),
+        lambda: X.reordered([-1]),
+        lambda: X.reordered([0, 0]),
+        lambda: Matrix([0, 1, 1], [0], None, (2, 2)).reordered([0, 0]),
         lambda: Matrix.predict_bytes(-1, 2, 3, 4),
         lambda: Matrix.predict_bytes(1, 2, 3, 5),
         lambda: Matrix.__new__(Matrix).matvec(np.ones(2)),

@@ -24,13 +24,15 @@ class Counting:
         self.columns.append(-1)
         out[:] = self.array.T @ r
 
-    def matmat(self, W):
-        self.columns.append(W.shape[1])
-        return self.array @ W
+    def matvecs(self, vectors, outs):
+        self.columns.append(len(vectors))
+        for w, out in zip(vectors, outs, strict=True):
+            out[:] = self.array @ w
 
-    def rmatmat(self, R):
-        self.columns.append(-R.shape[1])
-        return self.array.T @ R
+    def rmatvecs(self, vectors, outs):
+        self.columns.append(-len(vectors))
+        for r, out in zip(vectors, outs, strict=True):
+            out[:] = self.array.T @ r
 
 
 def together(seats=3):
@@ -103,10 +105,10 @@ def test_an_interrupt_ends_all():
     matrix, steps = together()
     running = threading.active_count()
 
-    def interrupt(R):
+    def interrupt(vectors, outs):
         raise KeyboardInterrupt
 
-    matrix.matmat = interrupt
+    matrix.matvecs = interrupt
     with pytest.raises(KeyboardInterrupt):
         steps.run({k: lambda k=k: steps.seats[k].matvec(np.ones(3)) for k in range(3)})
     assert threading.active_count() == running

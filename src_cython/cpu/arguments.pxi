@@ -9,6 +9,15 @@ cdef int _threads(threads) except -1:
     return threads
 
 
+cdef vector[double*] _column_addresses(array) except *:
+    """Where each column of an array by rows begins; the last of its axes counts the columns."""
+    cdef vector[double*] found
+    cdef int64_t c
+    for c in range(array.shape[array.ndim - 1]):
+        found.push_back(<double*>_address(array) + c)
+    return found
+
+
 cdef TransposePolicy _policy(transpose) noexcept:
     """The C++ name of an argument `transpose`."""
     if transpose is None:

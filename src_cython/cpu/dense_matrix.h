@@ -38,27 +38,29 @@ class DenseMatrix final : public Matrix {
         });
     }
 
-    void matmat(const double* W, i64 K, double* out) const override {
+    void matmat(Vectors<const double> W, i64 K, Vectors<double> out) const override {
         const auto& kernels = DenseKernels<V>::get();
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             Buffer<double> in(d_ * ld);
-            copy_rows(W + first, K, d_, columns, ld, ld - columns, in.get());
             i64 tasks = (m_ + kPaddedRows - 1) / kPaddedRows;
-            for_each_task(tasks, threads_for(m_ * d_ * ld / 8, threads_), [&](i64 t) {
+            int threads = threads_for(m_ * d_ * ld / 8, threads_);
+            pad_all(W, first, columns, d_, ld, threads, in.get());
+            for_each_task(tasks, threads, [&](i64 t) {
                 double sums[kPaddedRows * kWidth[kWidths - 1]];
-                i64 i = t * kPaddedRows, n = std::min(kPaddedRows, m_ - i);
-                kernels.rows_many[kernel](X_ + i * d_, d_, n, in.get(), sums);
-                copy_rows(sums, ld, n, columns, K, 0, out + i * K + first);
+                i64 i = t * kPaddedRows, end = std::min(i + kPaddedRows, m_);
+                kernels.rows_many[kernel](X_ + i * d_, d_, end - i, in.get(), sums);
+                unpad_rows(sums, ld, {i, end}, first, columns, out);
             });
         });
     }
 
-    void rmatmat(const double* R, i64 K, double* out) override {
+    void rmatmat(Vectors<const double> R, i64 K, Vectors<double> out) override {
         const i64 all[2] = {0, m_};
         rmatmat_blocks(R, K, all, 1, out);
     }
 
-    void rmatmat_blocks(const double* R, i64 K, const i64* starts, i64 blocks, double* out) override {
+    void rmatmat_blocks(Vectors<const double> R, i64 K, const i64* starts, i64 blocks,
+                        Vectors<double> out) override {
         const auto& kernels = DenseKernels<V>::get();
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             i64 size = d_ * ld;
@@ -66,12 +68,12 @@ class DenseMatrix final : public Matrix {
             sum_groups(starts, blocks, size, ld / 8 + 1, sums.get(), [&](Range rows, double* acc) {
                 double in[kPaddedRows * kWidth[kWidths - 1]];
                 for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
-                    i64 n = std::min(kPaddedRows, rows.end - i);
-                    copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in);
-                    kernels.add_rows_many[kernel](X_ + i * d_, d_, n, in, acc);
+                    i64 end = std::min(i + kPaddedRows, rows.end);
+                    pad_rows(R, first, columns, {i, end}, ld, in);
+                    kernels.add_rows_many[kernel](X_ + i * d_, d_, end - i, in, acc);
                 }
             });
-            copy_rows(sums.get(), ld, blocks * d_, columns, K, 0, out + first);
+            unpad_rows(sums.get(), ld, {0, blocks * d_}, first, columns, out);
         });
     }
 
@@ -104,6 +106,13 @@ class DenseMatrix final : public Matrix {
     double weighted_gram_work() const override {
         auto d = static_cast<double>(d_);
         return static_cast<double>(m_) * d * d / 16;
+    }
+
+    std::unique_ptr<Matrix> reordered(const i64* order, i64*, void* val) const override {
+        V* values = static_cast<V*>(val);
+        for_each_task(m_, threads_for(m_ * d_, threads_),
+                      [&](i64 i) { std::copy_n(X_ + order[i] * d_, d_, values + i * d_); });
+        return std::make_unique<DenseMatrix>(m_, d_, values, threads_);
     }
 
     i64 bytes() const override { return m_ * d_ * static_cast<i64>(sizeof(V)); }

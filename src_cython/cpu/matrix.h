@@ -11,6 +11,14 @@
 
 namespace bmrm {
 
+/// Several vectors, columns of an array or arrays of their own: vector c has the entry i at at[c][i * step].
+template <class T>
+struct Vectors {
+    Vectors(T* const* at, i64 step) : at(at), step(step) {}
+    T* const* at;
+    i64 step;
+};
+
 class Matrix {
   public:
     virtual ~Matrix() = default;
@@ -19,18 +27,22 @@ class Matrix {
     virtual void matvec(const double* w, double* out) const = 0;
     /// out (blocks, d): row p is X[starts[p]:starts[p+1]]^T r[starts[p]:starts[p+1]].
     virtual void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) = 0;
-    /// out (m, K) = X W, W (d, K).
-    virtual void matmat(const double* W, i64 K, double* out) const = 0;
-    /// out (d, K) = X^T R, R (m, K).
-    virtual void rmatmat(const double* R, i64 K, double* out) = 0;
-    /// out (blocks, d, K): slice p is X[starts[p]:starts[p+1]]^T R[starts[p]:starts[p+1]].
-    virtual void rmatmat_blocks(const double* R, i64 K, const i64* starts, i64 blocks, double* out) = 0;
+    /// out = X W for K vectors W.
+    virtual void matmat(Vectors<const double> W, i64 K, Vectors<double> out) const = 0;
+    /// out = X^T R for K vectors R.
+    virtual void rmatmat(Vectors<const double> R, i64 K, Vectors<double> out) = 0;
+    /// The same over blocks of rows: the entries p * d to (p + 1) * d - 1 of the vectors `out` are
+    /// X[starts[p]:starts[p+1]]^T R[starts[p]:starts[p+1]].
+    virtual void rmatmat_blocks(Vectors<const double> R, i64 K, const i64* starts, i64 blocks,
+                                Vectors<double> out) = 0;
     /// out (d, d) = X^T diag(s) X, both triangles; rows with s[i] == 0 are left out.
     virtual void weighted_gram(const double* s, double* out) const = 0;
     /// Multiply-adds that weighted_gram takes.
     virtual double weighted_gram_work() const = 0;
     /// Build X^T now, where products use it.
     virtual void build_transpose() {}
+    /// The same rows in another order; row pointers and values, as many as here, go where the caller says.
+    virtual std::unique_ptr<Matrix> reordered(const i64* order, i64* ptr, void* val) const = 0;
     /// Bytes held or referred to.
     virtual i64 bytes() const = 0;
     virtual bool has_transpose() const { return false; }
@@ -64,12 +76,31 @@ void for_columns(i64 K, const Body& body) {
     }
 }
 
-/// Copies n rows of `columns` numbers, `from_ld` apart, to rows `to_ld` apart, and zeros behind them where
-/// there is place.
-inline void copy_rows(const double* from, i64 from_ld, i64 n, i64 columns, i64 to_ld, i64 pad, double* to) {
-    for (i64 i = 0; i < n; ++i) {
-        std::copy_n(from + i * from_ld, columns, to + i * to_ld);
-        std::fill_n(to + i * to_ld + columns, pad, 0.0);
+/// The entries of some rows of the vectors first to first + columns - 1, side by side: ld numbers a row, with
+/// zeros behind those of the vectors.
+inline void pad_rows(Vectors<const double> from, i64 first, i64 columns, Range rows, i64 ld, double* to) {
+    i64 n = rows.end - rows.begin;
+    for (i64 c = 0; c < columns; ++c) {
+        const double* vector = from.at[first + c] + rows.begin * from.step;
+        for (i64 i = 0; i < n; ++i) to[i * ld + c] = vector[i * from.step];
+    }
+    for (i64 i = 0; i < n; ++i) std::fill(to + i * ld + columns, to + (i + 1) * ld, 0.0);
+}
+
+/// All n rows so, a task after the other.
+inline void pad_all(Vectors<const double> from, i64 first, i64 columns, i64 n, i64 ld, int threads,
+                    double* to) {
+    for_each_task((n + kPaddedRows - 1) / kPaddedRows, threads, [&](i64 t) {
+        Range rows{t * kPaddedRows, std::min(n, (t + 1) * kPaddedRows)};
+        pad_rows(from, first, columns, rows, ld, to + rows.begin * ld);
+    });
+}
+
+/// Puts rows of ld numbers, the first of them in the place of `rows.begin`, back into vectors.
+inline void unpad_rows(const double* from, i64 ld, Range rows, i64 first, i64 columns, Vectors<double> to) {
+    for (i64 c = 0; c < columns; ++c) {
+        double* vector = to.at[first + c] + rows.begin * to.step;
+        for (i64 i = 0; i < rows.end - rows.begin; ++i) vector[i * to.step] = from[i * ld + c];
     }
 }
 

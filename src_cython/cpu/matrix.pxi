@@ -112,6 +112,48 @@ cdef class Matrix(_Products):
         self.impl = make_dense(_address(values), values.itemsize, self._m, self._d, self._n_threads)
         return self
 
+    def reordered(self, order):
+        """Return a matrix of its own with the same rows in another order.
+
+        Parameters
+        ----------
+        order : ndarray of int64, shape (m,)
+            Each row's number once.
+
+        Returns
+        -------
+        Matrix
+
+        Raises
+        ------
+        ParameterError
+            If `order` is not that.
+
+        Examples
+        --------
+        >>> X = Matrix([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3))
+        >>> X.reordered(np.array([1, 0])).matvec([1.0, 1.0, 1.0])
+        array([3., 3.])
+        """
+        cdef CMatrix* X = self._get()
+        order = _integers(order, "order", False)
+        if order.shape[0] != self._m or (order < 0).any() or (order >= self._m).any() \
+                or (np.bincount(order, minlength=self._m) != 1).any():
+            raise ParameterError(f"order: expected each of the {self._m} rows once")
+        ptr, val = np.empty(self._m + 1, np.int64), None
+        if self._dtype is not None:
+            val = np.empty(self._nnz, self._dtype)
+        cdef const int64_t* rows = <const int64_t*>_address(order)
+        cdef int64_t* p = <int64_t*>_address(ptr)
+        cdef void* v = NULL if val is None else _address(val)
+        cdef Matrix found = Matrix.__new__(Matrix)
+        with nogil:
+            found.impl = X.reordered(rows, p, v)
+        found._owners, found._dtype = (ptr, val), self._dtype
+        found._m, found._d, found._nnz = self._m, self._d, self._nnz
+        found._n_threads = self._n_threads
+        return found
+
     @staticmethod
     def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
         """Bytes that a sparse matrix takes at most, the shared arrays of the caller included.
@@ -161,15 +203,20 @@ cdef class Matrix(_Products):
         return 0
 
     cdef int _of_columns(self, bint transposed, x, out) except -1:
+        self._of_several(transposed, _column_addresses(x), _column_addresses(out), x.shape[1])
+        return 0
+
+    cdef int _of_several(
+        self, bint transposed, vector[double*] source, vector[double*] target, int64_t step
+    ) except -1:
+        """Products with several vectors, of each of which neighbours are `step` numbers apart."""
         cdef CMatrix* X = self._get()
-        cdef int64_t K = x.shape[1]
-        cdef const double* source = <const double*>_address(x)
-        cdef double* target = <double*>_address(out)
+        cdef int64_t K = source.size()
         with nogil:
             if transposed:
-                X.rmatmat(source, K, target)
+                X.rmatmat(Sources(source.data(), step), K, Targets(target.data(), step))
             else:
-                X.matmat(source, K, target)
+                X.matmat(Sources(source.data(), step), K, Targets(target.data(), step))
         return 0
 
     cdef int _of_blocks(self, r, starts, out) except -1:
@@ -180,6 +227,67 @@ cdef class Matrix(_Products):
         cdef double* target = <double*>_address(out)
         with nogil:
             X.rmatvec_blocks(source, cuts, blocks, target)
+        return 0
+
+    def matvecs(self, vectors, outs):
+        """Products of X and several vectors, reading X once for up to 32 of them.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray of float64, shape (d,)
+            Other dtypes and layouts are copied.
+        outs : sequence of ndarray of float64, shape (m,)
+            Where to write the product of each, C-contiguous.
+
+        Raises
+        ------
+        ParameterError
+            If a shape or a number differs or one of `outs` cannot be written in place.
+
+        Examples
+        --------
+        >>> a, b = np.empty(1), np.empty(1)
+        >>> Matrix([0, 1], [1], None, (1, 2)).matvecs([[3.0, 4.0], [5.0, 6.0]], [a, b])
+        >>> a, b
+        (array([4.]), array([6.]))
+        """
+        self._of_vectors(False, vectors, outs, self._d, self._m)
+
+    def rmatvecs(self, vectors, outs):
+        """Products of X^T and several vectors, reading X once for up to 32 of them.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray of float64, shape (m,)
+            Other dtypes and layouts are copied.
+        outs : sequence of ndarray of float64, shape (d,)
+            Where to write the product of each, C-contiguous.
+
+        Raises
+        ------
+        ParameterError
+            If a shape or a number differs or one of `outs` cannot be written in place.
+
+        Examples
+        --------
+        >>> a, b = np.empty(2), np.empty(2)
+        >>> Matrix([0, 1], [1], None, (1, 2)).rmatvecs([[3.0], [4.0]], [a, b])
+        >>> a, b
+        (array([0., 3.]), array([0., 4.]))
+        """
+        self._of_vectors(True, vectors, outs, self._m, self._d)
+
+    cdef int _of_vectors(self, bint transposed, vectors, outs, int64_t entries, int64_t sums) except -1:
+        if len(vectors) != len(outs):
+            raise ParameterError(f"outs: found {len(outs)}, expected {len(vectors)}")
+        kept = [_input(v, (entries,), "vectors") for v in vectors]
+        cdef vector[double*] source, target
+        for v, out in zip(kept, outs):
+            if out is None:
+                raise ParameterError("outs: found None, expected an array for each of the vectors")
+            source.push_back(<double*>_address(v))
+            target.push_back(<double*>_address(_output(out, (sums,))))
+        self._of_several(transposed, source, target, 1)
         return 0
 
     def rmatmat_blocks(self, R, starts, out=None):
@@ -216,11 +324,10 @@ cdef class Matrix(_Products):
         out = _output(out, (blocks, self._d, K))
         if blocks == 0:
             return out
-        cdef const double* source = <const double*>_address(R)
         cdef const int64_t* cuts = <const int64_t*>_address(starts)
-        cdef double* target = <double*>_address(out)
+        cdef vector[double*] source = _column_addresses(R), target = _column_addresses(out)
         with nogil:
-            X.rmatmat_blocks(source, K, cuts, blocks, target)
+            X.rmatmat_blocks(Sources(source.data(), K), K, cuts, blocks, Targets(target.data(), K))
         return out
 
     def weighted_gram(self, s, out=None):
@@ -289,7 +396,10 @@ cdef class Matrix(_Products):
 
     @property
     def nbytes(self):
-        """Bytes held now, with the caller's arrays that are shared, and X^T where it has been built."""
+        """Bytes held now, with the caller's arrays that are shared, and X^T where it has been built.
+
+        What products with several columns keep to write to, at most 64 MiB, is not counted.
+        """
         return self._get().bytes()
 
     @property

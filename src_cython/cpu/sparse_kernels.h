@@ -156,20 +156,23 @@ struct Sparse {
     }
 
     /// acc[idx[k]*W + c] += val[k] * R[(i - begin)*W + c] over the entries k of the rows i in [begin, end), c
-    /// < W.
+    /// < W; rows of which all W numbers are zero are left out when `skip`.
     template <int W>
     BMRM_TARGET static void scatter_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
-                                         const double* R, double* acc) {
+                                         const double* R, bool skip, double* acc) {
         for (i64 i = begin; i < end; ++i) {
-            Pack<W> row, sum;
+            if (skip && all_zero<W>(R + (i - begin) * W)) continue;
+            Pack<W> row;
             row.read(R + (i - begin) * W);
-            for (i64 k = ptr[i]; k < ptr[i + 1]; ++k) {
-                double* to = acc + idx[k] * i64{W};
-                if constexpr (W >= 8) __builtin_prefetch(acc + idx[k + kSumsAhead] * i64{W}, 1);
-                sum.read(to);
-                sum.add_product(scaled(val, k, 1.0), row);
-                sum.write(to);
+            i64 k = ptr[i];
+            for (; k + 8 <= ptr[i + 1]; k += 8) {
+                __builtin_prefetch(idx + k + kAhead);
+                if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + k + kAhead);
+                if constexpr (W >= 8)
+                    for (int u = 0; u < 8; ++u) __builtin_prefetch(acc + idx[k + u + kSumsAhead] * i64{W}, 1);
+                for (int u = 0; u < 8; ++u) add_entry(idx, val, k + u, row, acc);
             }
+            for (; k < ptr[i + 1]; ++k) add_entry(idx, val, k, row, acc);
         }
     }
 
@@ -220,6 +223,23 @@ struct Sparse {
         }
         if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, hi - k);
         for (; k < hi; ++k) acc[idx[k]] += scaled(val, k, c);
+    }
+
+    /// acc[idx[k]*W + c] += val[k] * row[c], c < W.
+    template <int W>
+    BMRM_INLINE static void add_entry(const I* idx, const V* val, i64 k, const Pack<W>& row, double* acc) {
+        double* to = acc + idx[k] * i64{W};
+        Pack<W> sum;
+        sum.read(to);
+        sum.add_product(scaled(val, k, 1.0), row);
+        sum.write(to);
+    }
+
+    template <int W>
+    BMRM_INLINE static bool all_zero(const double* r) {
+        bool other = false;
+        for (int c = 0; c < W; ++c) other |= r[c] != 0;
+        return !other;
     }
 
     BMRM_INLINE static double scaled(const V* val, i64 k, double c) {

@@ -30,7 +30,12 @@ class SparseMatrix final : public Matrix {
           threads_(threads),
           policy_(policy),
           tiles_(ptr, m),
-          whole_rows_(d, ptr) {}
+          whole_rows_(d, ptr) {
+        for (i64 i = 0; i < m; ++i) {
+            auto n = static_cast<double>(ptr[i + 1] - ptr[i]);
+            gram_work_ += n * (n + 1) / 2;
+        }
+    }
 
     void matvec(const double* w, double* out) const override {
         const auto& kernels = SparseKernels<I, V>::get();
@@ -49,13 +54,13 @@ class SparseMatrix final : public Matrix {
         for (i64 p = 0; p < pieces; ++p) out[tiles_.pieces[p].row] += sums[p];
     }
 
-    void matmat(const double* W, i64 K, double* out) const override {
+    void matmat(Vectors<const double> W, i64 K, Vectors<double> out) const override {
         const auto& kernels = SparseKernels<I, V>::get();
         i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
         int threads = threads_for((nnz_ + m_) * K, threads_);
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
-            Buffer<double> in(d_ * ld), sums(pieces * ld);
-            copy_rows(W + first, K, d_, columns, ld, ld - columns, in.get());
+            Buffer<double> in = scratch_.take(d_ * ld), sums(pieces * ld);
+            pad_all(W, first, columns, d_, ld, threads, in.get());
             for_each_task(tiles + pieces, threads, [&](i64 t) {
                 if (t >= tiles) {
                     const auto& piece = tiles_.pieces[t - tiles];
@@ -66,15 +71,17 @@ class SparseMatrix final : public Matrix {
                 }
                 double some[kPaddedRows * kWidth[kWidths - 1]];
                 for (i64 i = tiles_.tiles[t].begin; i < tiles_.tiles[t].end; i += kPaddedRows) {
-                    i64 n = std::min(kPaddedRows, tiles_.tiles[t].end - i);
-                    kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, n, in.get(), false, some);
-                    copy_rows(some, ld, n, columns, K, 0, out + i * K + first);
+                    i64 end = std::min(i + kPaddedRows, tiles_.tiles[t].end);
+                    kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, in.get(), false, some);
+                    unpad_rows(some, ld, {i, end}, first, columns, out);
                 }
             });
-            for (const auto& piece : tiles_.pieces) std::fill_n(out + piece.row * K + first, columns, 0.0);
-            for (i64 p = 0; p < pieces; ++p)
-                for (i64 c = 0; c < columns; ++c)
-                    out[tiles_.pieces[p].row * K + first + c] += sums[p * ld + c];
+            for (i64 c = 0; c < columns; ++c) {
+                double* vector = out.at[first + c];
+                for (const auto& piece : tiles_.pieces) vector[piece.row * out.step] = 0;
+                for (i64 p = 0; p < pieces; ++p) vector[tiles_.pieces[p].row * out.step] += sums[p * ld + c];
+            }
+            scratch_.keep(std::move(in));
         });
     }
 
@@ -88,7 +95,7 @@ class SparseMatrix final : public Matrix {
             wide_->rmatvec_blocks(r, starts, blocks, threads, out);
     }
 
-    void rmatmat(const double* R, i64 K, double* out) override {
+    void rmatmat(Vectors<const double> R, i64 K, Vectors<double> out) override {
         if (!keeps_transpose(policy_, m_, d_, nnz_)) {
             const i64 all[2] = {0, m_};
             return scatter_columns(R, K, all, 1, out);
@@ -97,19 +104,17 @@ class SparseMatrix final : public Matrix {
         int threads = threads_for(nnz_ * K, threads_);
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             Buffer<double> in(m_ * ld), sums(d_ * ld);
-            for_each_task((m_ + kPaddedRows - 1) / kPaddedRows, threads, [&](i64 t) {
-                i64 i = t * kPaddedRows, n = std::min(kPaddedRows, m_ - i);
-                copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in.get() + i * ld);
-            });
+            pad_all(R, first, columns, m_, ld, threads, in.get());
             if (narrow_)
                 narrow_->rmatmat(in.get(), ld, kernel, threads, sums.get());
             else
                 wide_->rmatmat(in.get(), ld, kernel, threads, sums.get());
-            copy_rows(sums.get(), ld, d_, columns, K, 0, out + first);
+            unpad_rows(sums.get(), ld, {0, d_}, first, columns, out);
         });
     }
 
-    void rmatmat_blocks(const double* R, i64 K, const i64* starts, i64 blocks, double* out) override {
+    void rmatmat_blocks(Vectors<const double> R, i64 K, const i64* starts, i64 blocks,
+                        Vectors<double> out) override {
         if (blocks == 1 && starts[0] == 0 && starts[1] == m_) return rmatmat(R, K, out);
         scatter_columns(R, K, starts, blocks, out);
     }
@@ -141,14 +146,7 @@ class SparseMatrix final : public Matrix {
         });
     }
 
-    double weighted_gram_work() const override {
-        double work = 0;
-        for (i64 i = 0; i < m_; ++i) {
-            auto n = static_cast<double>(ptr_[i + 1] - ptr_[i]);
-            work += n * (n + 1) / 2;
-        }
-        return work;
-    }
+    double weighted_gram_work() const override { return gram_work_; }
 
     void build_transpose() override {
         std::lock_guard<std::mutex> hold(building_);
@@ -160,6 +158,24 @@ class SparseMatrix final : public Matrix {
         else
             wide_ = std::make_unique<Transpose<std::uint32_t, V>>(m_, d_, ptr_, idx_.get(), val_, panel,
                                                                   threads_);
+    }
+
+    std::unique_ptr<Matrix> reordered(const i64* order, i64* ptr, void* val) const override {
+        constexpr i64 kRows = 1024;
+        V* values = static_cast<V*>(val);
+        Buffer<I> idx(nnz_ + kIndexPad);
+        ptr[0] = 0;
+        for (i64 i = 0; i < m_; ++i) ptr[i + 1] = ptr[i] + ptr_[order[i] + 1] - ptr_[order[i]];
+        for_each_task((m_ + kRows - 1) / kRows, threads_for(nnz_, threads_), [&](i64 t) {
+            for (i64 i = t * kRows; i < std::min(m_, (t + 1) * kRows); ++i) {
+                i64 from = ptr_[order[i]], n = ptr_[order[i] + 1] - from;
+                std::copy_n(idx_.get() + from, n, idx.get() + ptr[i]);
+                if constexpr (!std::is_same_v<V, One>) std::copy_n(val_ + from, n, values + ptr[i]);
+            }
+        });
+        std::fill_n(idx.get() + nnz_, kIndexPad, I{0});
+        return std::make_unique<SparseMatrix>(m_, d_, ptr, std::move(idx), values, finite_, threads_,
+                                              policy_);
     }
 
     i64 bytes() const override {
@@ -184,10 +200,12 @@ class SparseMatrix final : public Matrix {
         return nonzero * 10 < sample * 4;
     }
 
-    /// The parts of the blocks that get sums of their own.
-    std::vector<Group> cut_groups(const i64* starts, i64 blocks, i64 entries_per_sum) const {
+    /// The parts of the blocks that get sums of their own; where there are `few`, as many for each of 2, 4 or
+    /// 8 threads.
+    std::vector<Group> cut_groups(const i64* starts, i64 blocks, i64 entries_per_sum, bool few) const {
         i64 wanted = std::clamp<i64>(std::min(nnz_ / (entries_per_sum * d_ + 1), nnz_ / kSmallestGroup), 1,
                                      kMostGroups);
+        while (few && (wanted & (wanted - 1))) --wanted;
         std::vector<Group> groups;
         for (i64 b = 0; b < blocks; ++b)
             for (Range rows : split_evenly(starts[b], starts[b + 1], (wanted + blocks - 1) / blocks,
@@ -197,7 +215,7 @@ class SparseMatrix final : public Matrix {
     }
 
     void scatter(const double* r, const i64* starts, i64 blocks, double* out) {
-        std::vector<Group> groups = cut_groups(starts, blocks, kEntriesPerSum);
+        std::vector<Group> groups = cut_groups(starts, blocks, kEntriesPerSum, false);
         int threads = threads_for(nnz_ + blocks * d_, threads_);
         // Strips change no sum, so this choice may look at the number of threads: one sum on one thread is
         // fastest by whole rows.
@@ -224,28 +242,30 @@ class SparseMatrix final : public Matrix {
         return *strips_;
     }
 
-    void scatter_columns(const double* R, i64 K, const i64* starts, i64 blocks, double* out) {
+    void scatter_columns(Vectors<const double> R, i64 K, const i64* starts, i64 blocks, Vectors<double> out) {
         // Sums of several columns are long: fewer of them stay closer to the processor.
-        std::vector<Group> groups = cut_groups(starts, blocks, 2 * kEntriesPerSum);
+        std::vector<Group> groups = cut_groups(starts, blocks, 2 * kEntriesPerSum, true);
         i64 count = static_cast<i64>(groups.size());
         int threads = threads_for(nnz_ * K + count * d_ * K, threads_);
         const auto& kernels = SparseKernels<I, V>::get();
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             i64 size = d_ * ld;
             bool direct = count == blocks;
-            Buffer<double> partial(count * size), total(direct ? 0 : blocks * size);
+            Buffer<double> partial = scratch_.take((count + (direct ? 0 : blocks)) * size);
+            double* total = partial.get() + (direct ? 0 : count * size);
             for_each_task(count, threads, [&](i64 g) {
                 double in[kPaddedRows * kWidth[kWidths - 1]], *acc = partial.get() + g * size;
                 std::fill_n(acc, size, 0.0);
                 Range rows = groups[g].rows;
                 for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
-                    i64 n = std::min(kPaddedRows, rows.end - i);
-                    copy_rows(R + i * K + first, K, n, columns, ld, ld - columns, in);
-                    kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, i + n, in, acc);
+                    i64 end = std::min(i + kPaddedRows, rows.end);
+                    pad_rows(R, first, columns, {i, end}, ld, in);
+                    kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, end, in, finite_, acc);
                 }
             });
-            if (!direct) add_groups(groups, partial.get(), size, blocks, threads, total.get());
-            copy_rows(direct ? partial.get() : total.get(), ld, blocks * d_, columns, K, 0, out + first);
+            if (!direct) add_groups(groups, partial.get(), size, blocks, threads, total);
+            unpad_rows(total, ld, {0, blocks * d_}, first, columns, out);
+            scratch_.keep(std::move(partial));
         });
     }
 
@@ -256,8 +276,10 @@ class SparseMatrix final : public Matrix {
     bool finite_;
     int threads_;
     TransposePolicy policy_;
+    double gram_work_ = 0;
     RowTiles tiles_;
     std::mutex building_;
+    mutable Scratch scratch_;
     Strips whole_rows_;
     std::unique_ptr<Strips> strips_;
     std::unique_ptr<Transpose<std::uint16_t, V>> narrow_;
