@@ -122,6 +122,9 @@ class Bundle:
     ----------
     merged : bool
         Whether ``max_cuts`` has cost cuts that had mass.
+    passed_on : bool
+        Whether a solve that starts from these cuts may go on with them, rather than with a copy: whoever had
+        them looks at them no more.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class Bundle:
     """
 
     merged = False
+    passed_on = False
 
     def __init__(
         self,
@@ -228,7 +232,7 @@ class Bundle:
         """
         self.store.size = self.size
         other = copy.copy(self)
-        other.face = _qp.Face()
+        other.face, other.passed_on = _qp.Face(), False
         other.store = self.store.only(kept)
         if type(other.store) is not type(self.store):
             other.origin = None

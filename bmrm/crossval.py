@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from bmrm import losses, metrics
+from bmrm import _cpu, losses, metrics
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.errors import DataError, ParameterError
 from bmrm.folds import (
@@ -366,7 +366,8 @@ class _Apart:
         self._parts: dict[int, Dataset] = {}
         self._last: dict[int, Result] = {}
         data, folds = problem.data, problem.folds.number
-        self._steps = Lockstep[Solved](data.matrix, folds) if data.device == "cpu" else None
+        matrix = data.matrix
+        self._steps = Lockstep[Solved](matrix, folds) if isinstance(matrix, _cpu.Matrix) else None
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         if self._steps is None or len(lams) == 1:
@@ -388,7 +389,8 @@ class _Apart:
         warm = self._last.get(fold) or next(reversed(self._last.values()), None)
         options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
         result = solve(self._parts[fold], loss=problem.loss, **options)
-        self._last[fold] = result
+        self._last[fold], result = result, replace(result, bundle=result.bundle.active())
+        self._last[fold].bundle.passed_on = True
         matrix = self._parts[fold].matrix
         product = matrix.matmat if problem.loss.several else matrix.matvec
         return result, np.asarray(product(result.w) + result.intercept)

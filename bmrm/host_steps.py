@@ -174,6 +174,10 @@ class HostSteps:
         return Planes(gradients, None, dot_rows(gradients, w), risk, slope)
 
 
+AHEAD = 8
+"""Times the cuts asked for that get an address: those there are would be copied each time it ends."""
+
+
 class HostCuts:
     """Gradients of cuts in one array.
 
@@ -195,13 +199,15 @@ class HostCuts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return int(self._rows.nbytes)
+        """Bytes of the cuts in use."""
+        return 8 * self.width * self.size
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many cuts."""
-        rows = np.empty((capacity, self.width))
-        rows[: len(self._rows)] = self._rows
+        """Make room for so many cuts, and for more in advance: what nobody writes to takes no memory."""
+        if capacity <= len(self._rows):
+            return
+        rows = np.empty((max(capacity, min(AHEAD * capacity, self.most)), self.width))
+        rows[: self.size] = self._rows[: self.size]
         self._rows = rows
 
     def append(self, planes: Planes) -> Vector:

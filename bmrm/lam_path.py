@@ -130,6 +130,7 @@ def path(
     for done, lam in enumerate(ordered, 1):
         last = solve(X, lam=lam, warm_start=last, **options)
         found[lam] = replace(last, bundle=last.bundle.active())
+        last.bundle.passed_on = True
         if progress is not None:
             progress(LamDone(done, len(ordered), found[lam]))
         if last.status == "interrupted":

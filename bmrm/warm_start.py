@@ -75,13 +75,17 @@ def origin_of(
 
 
 def known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
-    """Return the cuts of an earlier result where they still hold: a copy, or on a GPU the cuts themselves."""
+    """Return the cuts of an earlier result where they still hold.
+
+    These are a copy, but on a GPU, or where they were passed on, the cuts themselves.
+    """
     if not isinstance(warm_start, Result):
         return None
     known = warm_start.bundle
     if known.origin != origin or known.groups != blocks or not len(known):
         return None
-    return known if isinstance(known.store, DeviceCuts) else known.only(np.arange(len(known)))
+    themselves = known.passed_on or isinstance(known.store, DeviceCuts)
+    return known if themselves else known.only(np.arange(len(known)))
 
 
 def go_on(run: BundleMethod, checkpoint: Checkpoint, resolution: float) -> None:

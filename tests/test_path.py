@@ -55,6 +55,20 @@ def test_a_warm_start_leaves_what_it_starts_from(data):
     assert len(second.bundle) > 0
 
 
+def test_cuts_that_are_passed_on_are_not_copied(data):
+    first = bmrm.solve(data, lam=1e-2)
+    copied = bmrm.solve(data, lam=1e-3, tol=1e-6, warm_start=first)
+    first.bundle.passed_on = True
+    taken = bmrm.solve(data, lam=1e-3, tol=1e-6, warm_start=first)
+    assert taken.bundle is first.bundle
+    assert copied.bundle is not first.bundle
+    assert not copied.bundle.passed_on
+    for result in (copied, taken):
+        assert result.status == "converged"
+        assert dual(result.bundle, 1e-3) <= result.lower_bound * (1 + 1e-12)
+    assert not any(result.bundle.passed_on for result in bmrm.path(data, lams=LAMS))
+
+
 def test_a_result_of_a_path_restarts_where_it_ended(data):
     for result in bmrm.path(data, lams=LAMS, tol=1e-5):
         again = bmrm.solve(data, lam=result.lam, tol=1e-5, warm_start=result)
