@@ -57,6 +57,9 @@ Vector = npt.NDArray[np.float64]
 KEPT = 300
 """Cuts a fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
 
+COPIED = 1 << 30
+"""Bytes of a resident X up to which a copy is made with its rows in the order of the folds."""
+
 AT_ONCE = 8
 """Folds solved in step: as many columns as a product takes from one line of the cache."""
 
@@ -406,7 +409,10 @@ class _Shared:
             given["solver"], given["tol"], given["tol_kind"], given["max_iter"], given["max_time"],
             given["callback"], data.resolution,
         )  # fmt: skip
-        rows = data.matrix if folds.is_sorted else RowsByFold(data.matrix, folds)
+        rows: Any = data.matrix
+        if not folds.is_sorted:
+            copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= COPIED
+            rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
         scaling = given["intercept_scaling"] if given["fit_intercept"] else None
         design = cast("Design", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
         self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
@@ -438,8 +444,8 @@ class _Shared:
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
-        known = objective.known(run.certified().w)
-        assert known is not None
+        best = run.certified()
+        known = objective.known(best.w) or self._parts.at(best.w, best.margins, run.slopes)
         found = known._replace(slopes=run.slopes)
         self._latest = self._last.get(fold), found
         self._last[fold] = found

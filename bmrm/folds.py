@@ -305,6 +305,11 @@ class FoldObjective(Objective):
         self.starts, self._parts, self._fold_steps = starts, parts, steps
         self._known: list[Known] = []
 
+    @property
+    def takes_full_steps(self) -> bool:
+        """Whether Newton's point itself will do: from another fold's answer, or another lam's, it is near."""
+        return True
+
     def begin(self, lam: float) -> None:
         """Get ready for a solve."""
         self.reg, self._fold_steps.seconds = L2(lam), 0.0

@@ -230,6 +230,14 @@ class Objective:
         self._bias = 0.0
 
     @property
+    def takes_full_steps(self) -> bool:
+        """Whether Newton's point itself will do where it leaves little of the slope.
+
+        It has the zeros that a sparse regulariser put there.
+        """
+        return self.reg.sparse
+
+    @property
     def blocks(self) -> int:
         """Cuts a pass."""
         return len(self.starts) - 1

@@ -224,8 +224,8 @@ def select(
     Parameters
     ----------
     X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
-        Of a `Dataset` the matrix stays as it is. Any other X is put in the order of the folds before it
-        becomes resident, which makes a pass cheaper where folds share their cuts.
+        Where folds share their cuts, a pass is cheaper with rows in the order of the folds: any X but a
+        `Dataset` is put in it before it becomes resident, and of a `Dataset` with up to 1 GiB a copy is.
     y : array_like of shape (n_samples,), optional
         Labels; not with a `Dataset`.
     lams : sequence of float, default LAMS

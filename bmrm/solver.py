@@ -48,7 +48,7 @@ STUCK = 1e-5
 """Decrease of J, as a share of the gap, under which the next cut is taken farther beyond the best point."""
 
 CONTENT = 0.3
-"""Slope that a step to Newton's point may leave, as a share of the first one, where it makes weights zero."""
+"""Slope that a step to Newton's point may leave, as a share of the first one."""
 
 NO_FALL, RISING = 1e-12, 0.1
 """Newton's steps end where J falls by no more than this share, and the bound rises by no more than this share
@@ -233,8 +233,7 @@ class BundleMethod:
         self._make_room()
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
-        # A step of 1 keeps the zeros that a sparse regulariser put into the point.
-        content = CONTENT if self.newton and self.objective.reg.sparse else 0.0
+        content = CONTENT if self.newton and self.objective.takes_full_steps else 0.0
         self.step = line.search(first, self._accuracy(), content)
         self._lap("search")
         self._improve(line, self.step)
@@ -285,7 +284,9 @@ class BundleMethod:
         self._lap("loss")
         if found.objective < self.best.objective:
             self._note_progress(self.best.objective - found.objective)
-            self.best, self._evaluated = found, False
+            # At Newton's point itself the margins are those of this pass's product.
+            self.best, self._evaluated = found, self.newton and t == 1.0 and not self.objective.profile
+            self._measured = False
             self._magnified = abs(1.0 - t) * self._magnified + abs(t)
             if self._magnified > MAGNIFIED:
                 self._evaluate_best()

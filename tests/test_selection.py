@@ -14,7 +14,8 @@ from bmrm import losses
 from bmrm.bundle import Bundle
 from bmrm.crossval import FoldProblem
 from bmrm.errors import DataError, ParameterError
-from bmrm.folds import FoldBundle, FoldParts, Remembering, RowsByFold, deal
+from bmrm.folds import FoldBundle, FoldObjective, FoldParts, Remembering, RowsByFold, deal
+from bmrm.host_steps import HostSteps
 from bmrm.objective import Cut, Iterate, Planes
 from bmrm.regularizers import L2
 from bmrm.selection import Selection
@@ -103,12 +104,11 @@ def test_the_cuts_of_a_fold_prove_its_bound(engine):
                 model = cuts.gradients @ w + cuts.offsets
                 risk = hinge(X[rest] @ w, coded(y)[rest]).mean()
                 assert sum(model[cuts.blocks == p].max() for p in range(cuts.groups)) <= risk + 1e-12
-            if engine == "shared":
-                np.testing.assert_allclose(np.bincount(cuts.blocks, cuts.alpha), 1.0, rtol=1e-12)
-                a = cuts.alpha @ cuts.gradients
-                dual = cuts.alpha @ cuts.offsets - a @ a / (2 * lam)
-                assert dual <= result.lower_bound + 1e-12
-                assert dual == pytest.approx(result.lower_bound, rel=1e-3)
+            np.testing.assert_allclose(np.bincount(cuts.blocks, cuts.alpha), 1.0, rtol=1e-12)
+            a = cuts.alpha @ cuts.gradients
+            dual = cuts.alpha @ cuts.offsets - a @ a / (2 * lam)
+            assert dual <= result.lower_bound + 1e-12
+            assert dual == pytest.approx(result.lower_bound, rel=1e-3)
 
 
 def test_both_ways_and_any_order_of_rows_agree(monkeypatch):
@@ -117,12 +117,38 @@ def test_both_ways_and_any_order_of_rows_agree(monkeypatch):
     for kept in (0, 10**9):
         monkeypatch.setattr("bmrm.crossval.KEPT", kept)
         found[kept] = bmrm.select(X, y, LAMS, loss="hinge", tol=1e-8)
-    again = bmrm.select(bmrm.Dataset(X, y), lams=LAMS, loss="hinge", tol=1e-8)
-    for other in (found[10**9], again):
+    again = []
+    for copied in (10**9, 0):
+        monkeypatch.setattr("bmrm.crossval.KEPT", 0)
+        monkeypatch.setattr("bmrm.crossval.COPIED", copied)
+        again.append(bmrm.select(bmrm.Dataset(X, y), lams=LAMS, loss="hinge", tol=1e-8))
+    for other in (found[10**9], *again):
         np.testing.assert_allclose(other.scores, found[0].scores, atol=0.02)
         np.testing.assert_allclose(other.values, found[0].values, atol=1e-2)
         assert (other.folds.fold_of == found[0].folds.fold_of).all()
         assert other.result.objective == pytest.approx(found[0].result.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_full_steps_of_folds_spare_products(monkeypatch, loss):
+    X, y = problem(rows=3000, features=15)
+    made = HostSteps.margins
+    products, lams = [], np.logspace(-4, -1, 6)
+    monkeypatch.setattr("bmrm.crossval.KEPT", 0)
+    monkeypatch.setattr(HostSteps, "margins", lambda self, w: products.append(1) or made(self, w))
+    found, counts = [], []
+    for full in (True, False):
+        monkeypatch.setattr(FoldObjective, "takes_full_steps", full)
+        found.append(bmrm.select(X, y, lams, 5, loss=loss, tol=1e-5, refit=False))
+        counts.append(len(products))
+        products.clear()
+    assert counts[0] < counts[1]
+    for validation in found[0].validations:
+        for fold, result in enumerate(validation.results):
+            rest = found[0].folds.fold_of != fold
+            assert result.status == "converged"
+            J = objective(X[rest], coded(y)[rest], result.w, 0.0, result.lam, LOSSES[loss])
+            assert result.objective == pytest.approx(J, rel=1e-13)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "auc", "loss"])
@@ -193,6 +219,7 @@ def test_folds_share_their_hessians(monkeypatch):
     X = rng.standard_normal((3000, 15))
     y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)
     monkeypatch.setattr("bmrm.crossval.RowsByFold", CountingGrams)
+    monkeypatch.setattr("bmrm.crossval.COPIED", 0)
     monkeypatch.setattr("bmrm.crossval.KEPT", 0)
     found = bmrm.select(bmrm.Dataset(X, y), lams=np.logspace(-5, -1, 5), loss="logistic", refit=False)
     results = [r for v in found.validations for r in v.results]
