@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.newton import newton_point
 from bmrm.objective import FARTHEST, REACH, Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
@@ -135,6 +135,11 @@ class BundleMethod:
         self.rounding = 0.0
         self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
+        if not np.isfinite(self.best.objective):
+            raise DataError(
+                f"loss {objective.loss.name}: the objective is {self.best.objective:g} at the first weights; "
+                "labels, weights or values of X are too large"
+            )
         self._evaluated, self._measured, self._magnified = True, False, 1.0
         self.slopes = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or

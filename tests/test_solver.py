@@ -533,6 +533,15 @@ def test_bad_data(X, y, text):
         bmrm.solve(X, y)
 
 
+@pytest.mark.parametrize("reg", ["l2", "l1"])
+def test_an_objective_that_overflows_is_no_solution(reg):
+    X, y = problem(BY_NAME["squared"])
+    with pytest.raises(DataError, match="loss squared: the objective is inf at the first"):
+        bmrm.solve(X, 1e200 * y, "squared", reg=reg)
+    with pytest.raises(DataError, match="loss exponential: the objective is inf"):
+        bmrm.solve(X, np.sign(y), "exponential", warm_start=np.full(X.shape[1], 1e5))
+
+
 def test_known_optima_of_real_data(real_data):
     X, y = bmrm.load_svmlight(real_data / "svm" / "a9a.gz")
     wanted = {
