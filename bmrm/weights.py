@@ -1,5 +1,7 @@
 """Weights of rows, from sample and class weights."""
 
+from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,10 @@ def row_weights(
     Raises
     ------
     DataError
-        For weights of the wrong number, negative, not finite, or all zero.
+        For weights of the wrong number, negative, not finite or all zero, or whose sum overflows; for labels
+        that are no numbers beside class weights.
     ParameterError
-        For a class weight of a label that does not occur, or one that is not a positive number.
+        For class weights that are none, one of a label that does not occur, or that is not a positive number.
     """
     weights = None
     if sample_weight is not None:
@@ -38,27 +41,49 @@ def row_weights(
     if class_weight is not None:
         if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
             raise ParameterError("class_weight: rows with several labels have no weight by class")
-        factors = _class_factors(np.asarray(y, np.float64), class_weight)
+        factors = _class_factors(_labels(y, n_samples), class_weight)
         weights = factors if weights is None else weights * factors
-    if weights is not None and not weights.sum() > 0.0:
-        raise DataError("sample weights: all are 0, expected some positive weight")
+    if weights is not None:
+        _check_sum(weights)
     return weights
 
 
-def _class_factors(labels: Vector, class_weight: ClassWeight) -> Vector:
+def _check_sum(weights: Vector) -> None:
+    """Raise unless weights can be divided by their sum."""
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if total == 0.0:
+        raise DataError("sample weights: all are 0, expected some positive weight")
+    if not np.finfo(np.float64).tiny <= total < np.inf:
+        size = "large" if total > 1.0 else "small"
+        raise DataError(f"sample weights: their sum is {total:g}, too {size} to divide by")
+
+
+def _labels(y: Any, n_samples: int) -> Vector:
+    if y is None:
+        raise DataError("class_weight: labels are missing")
+    try:
+        labels = np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"labels: {error}; expected numbers") from None
+    if labels.shape != (n_samples,):
+        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
+    return labels
+
+
+def _class_factors(labels: Vector, class_weight: Any) -> Vector:
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ParameterError(
-                f"class_weight: found {class_weight!r}, expected 'balanced' or a weight a label"
-            )
+    if isinstance(class_weight, str) and class_weight == "balanced":
         return np.asarray((len(labels) / (len(classes) * counts))[codes])
+    if not isinstance(class_weight, Mapping):
+        raise ParameterError(f"class_weight: found {class_weight!r}, expected 'balanced' or a weight a label")
     factors = np.ones(len(classes))
     for label, weight in class_weight.items():
-        if not 0.0 < weight < np.inf:
-            raise ParameterError(f"class_weight: label {label:g} has {weight:g}, expected a positive number")
+        name = f"{label:g}" if isinstance(label, Real) else repr(label)
+        if not (isinstance(weight, Real) and 0.0 < float(weight) < np.inf):
+            raise ParameterError(f"class_weight: label {name} has {weight!r}, expected a positive number")
         where = np.flatnonzero(classes == label)
         if not where.size:
-            raise ParameterError(f"class_weight: no row has label {label:g}")
+            raise ParameterError(f"class_weight: no row has label {name}")
         factors[where] = weight
     return factors[codes]
