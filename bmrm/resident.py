@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -81,7 +82,7 @@ def resident(
     >>> resident(np.eye(3)).device
     'cpu'
     """
-    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", device):
+    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and threads < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
@@ -126,13 +127,11 @@ def number_of(device: str) -> int:
 def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     if dtype is None:
         return None
-    try:
+    with contextlib.suppress(TypeError):
         found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
-    return found
+        if found in (np.float32, np.float64):
+            return found
+    raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
 
 
 def checked(X: Any) -> _Checked:

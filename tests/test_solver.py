@@ -481,7 +481,9 @@ def test_predictions():
         ({"cuts_per_pass": 2, "fit_intercept": True}, ParameterError, "one cut a pass"),
         ({"max_cuts": 2}, ParameterError, "max_cuts: found 2"),
         ({"device": "gpu"}, ParameterError, "gpu"),
+        ({"device": None}, ParameterError, "device: found None"),
         ({"dtype": "int8"}, ParameterError, "int8"),
+        ({"dtype": "flaot64"}, ParameterError, "flaot64"),
         ({"threads": 0}, ParameterError, "threads"),
         (
             {"loss": "novelty", "fit_intercept": True, "penalize_intercept": True},
