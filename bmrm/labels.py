@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError
+from bmrm.io.csr import has_masked
 from bmrm.losses import Loss
 
 Vector = NDArray[np.float64]
@@ -87,6 +88,8 @@ def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
         raise DataError(f"loss {loss.name}: labels are missing")
     if isinstance(y, list) and any(isinstance(label, tuple) for label in y):
         raise DataError(f"loss {loss.name}: the data has several labels a row, expected one")
+    if has_masked(y):
+        raise DataError("labels: found masked ones, expected a number in each place")
     try:
         labels = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:

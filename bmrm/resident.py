@@ -18,7 +18,7 @@ from bmrm import _cpu, device_cache
 from bmrm.device import FLOAT32_RESOLUTION, WORTH_A_GPU, backend, gpu
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.gpu_memory import WORTH_STREAMING, check_host_memory, memory_size, plan_memory, plan_text
-from bmrm.io.csr import Csr
+from bmrm.io.csr import Csr, dense_matrix
 
 if TYPE_CHECKING:
     from bmrm import _cuda
@@ -141,14 +141,7 @@ def checked(X: Any) -> _Checked:
     if isinstance(X, Csr):
         _check_shape(X.shape)
         return X
-    try:
-        dense = np.asarray(X)
-    except ValueError as error:
-        raise DataError(f"X: {error}; expected a matrix") from None
-    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
-        raise DataError(f"X: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
-    if dense.dtype not in (np.float32, np.float64):
-        dense = dense.astype(np.float64)
+    dense = dense_matrix(X)
     _check_shape(dense.shape)
     return dense
 

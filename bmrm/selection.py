@@ -20,7 +20,7 @@ from bmrm.dataset import Dataset
 from bmrm.errors import DataError, ParameterError
 from bmrm.folds import Folds
 from bmrm.groups import group_numbers
-from bmrm.io.csr import Csr
+from bmrm.io.csr import Csr, dense_matrix
 from bmrm.labels import encode
 from bmrm.losses import Loss
 from bmrm.result import Result
@@ -349,7 +349,7 @@ def _resident(
     tol = {"tol": options["tol"]} if "tol" in options else {}
     sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
     if not (sparse or isinstance(X, Csr)):
-        X = np.asarray(X)
+        X = dense_matrix(X)
     rows = X.shape[0] if len(X.shape) else 0
     labels = encode(y, rows, loss)[0]
     groups = group_numbers(given.get("groups"), rows)

@@ -163,9 +163,20 @@ def test_decision_function(kind):
     assert model.predict(given_X).tolist() == [4.0, 4.0, 2.0]
 
 
-def test_other_width():
-    with pytest.raises(DataError, match="found 2 features, expected the model's 3"):
-        example().predict(np.ones((1, 2)))
+@pytest.mark.parametrize(
+    ("given_X", "text"),
+    [
+        (np.ones((1, 2)), "found 2 features, expected the model's 3"),
+        (np.ones(3), r"found shape \(3,\)"),
+        ([["a", "b", "c"]], "expected a matrix of real numbers"),
+        (np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]), r"found nan in position \(1, 1\)"),
+        (np.array([[1.0, np.inf, 3.0]]), "found inf"),
+        (np.ma.masked_greater(X, 2.5), "masked values"),
+    ],
+)
+def test_what_no_row_can_be_predicted_of(given_X, text):
+    with pytest.raises(DataError, match=text):
+        example().predict(given_X)
 
 
 def test_what_each_task_predicts():

@@ -534,6 +534,8 @@ def test_what_a_dataset_holds_is_not_given_again():
         (np.zeros((0, 2)), [], "0 rows"),
         (np.zeros(3), [1, -1, 1], "expected a matrix"),
         (np.array([["x"]]), [1], "expected a matrix of real numbers"),
+        (np.ma.masked_less(np.eye(2), 0.5), [1, -1], "X: found masked values"),
+        (np.eye(3), np.ma.masked_less([1, -1, 1], 0), "labels: found masked ones"),
     ],
 )
 def test_bad_data(X, y, text):

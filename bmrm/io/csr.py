@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,6 +159,31 @@ def check_finite(values: NDArray[Any]) -> None:
     if not finite.all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
         raise DataError(f"found {values[at]} in position {tuple(map(int, at))}, expected a finite number")
+
+
+def has_masked(values: Any) -> bool:
+    """Whether it is an array with masked values; if it is, NumPy's module for them has been imported."""
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(values, ma.MaskedArray) and bool(ma.is_masked(values))
+
+
+def dense_matrix(X: Any) -> NDArray[Any]:
+    """Take what is not sparse for an array of float32 or float64, finite or not.
+
+    Raises
+    ------
+    DataError
+        It is no matrix of real numbers, or some are masked.
+    """
+    if has_masked(X):
+        raise DataError("X: found masked values, expected a number in each place")
+    try:
+        dense = np.asarray(X)
+    except ValueError as error:
+        raise DataError(f"X: {error}; expected a matrix") from None
+    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
+        raise DataError(f"X: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
+    return dense if dense.dtype in (np.float32, np.float64) else dense.astype(np.float64)
 
 
 def _outside(indices: NDArray[Any], columns: int) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bmrm.calibration import Calibration
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
+from bmrm.io.csr import Csr, check_finite, dense_matrix
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
@@ -259,11 +259,10 @@ class Model:
         Raises
         ------
         DataError
-            ``X`` has another number of columns than ``n_features``.
+            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
         """
-        if not isinstance(X, Csr) and not hasattr(X, "tocsr"):
-            dense = np.asarray(X)
-            X = np.ascontiguousarray(dense, None if dense.dtype in (np.float32, np.float64) else np.float64)
+        if not isinstance(X, Csr):
+            X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(dense_matrix(X))
         if X.shape[1] != self.n_features:
             raise DataError(f"data: found {X.shape[1]} features, expected the model's {self.n_features}")
         from bmrm._cpu import Matrix
@@ -271,12 +270,11 @@ class Model:
         if isinstance(X, np.ndarray):
             matrix = Matrix.from_dense(X, threads=threads)
         else:
-            rows = X if isinstance(X, Csr) else Csr.from_scipy(X)
-            matrix = Matrix(
-                rows.indptr, rows.indices, rows.data, rows.shape, threads=threads, transpose=False
-            )
+            matrix = Matrix(X.indptr, X.indices, X.data, X.shape, threads=threads, transpose=False)
         values = matrix.matvec(self.w) if self.w.ndim == 1 else matrix.matmat(self.w)
         values += self.intercept
+        if isinstance(X, np.ndarray) and not np.isfinite(values).all():
+            check_finite(X)  # a NaN or an infinity in X is in the values too
         return values
 
     def predict(self, X: MatrixLike) -> Predictions:
@@ -294,7 +292,7 @@ class Model:
         Raises
         ------
         DataError
-            ``X`` has another number of columns than ``n_features``.
+            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
         """
         return self.predictions(self.decision_function(X))
 
@@ -353,7 +351,7 @@ class Model:
         ParameterError
             The model has neither a calibration nor the loss logistic or softmax.
         DataError
-            ``X`` has another number of columns than ``n_features``.
+            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
         """
         return self.probabilities(self.decision_function(X))
 
