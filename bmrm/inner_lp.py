@@ -54,11 +54,14 @@ class LinearModel:
         self._rows: NDArray[np.int64] = np.empty(0, np.int64)
         # The columns of each feature, upwards and downwards of the prior mean; 0, a block's, for none.
         self._up, self._down = np.zeros((2, len(penalty.l1)), np.int32)
+        self.taken = True
+        """Whether HiGHS has taken all numbers: slopes of 1e15 and levels of 1e20 are too large for it."""
 
     def bound(self, planes: CutModel, a: Vector, evaluate: Bound) -> float:
         """Return the best bound of the planes, as ``evaluate`` finds it for the programme's multipliers.
 
-        ``a`` is the slope of a mean plane that is near the best one.
+        ``a`` is the slope of a mean plane that is near the best one. Where HiGHS refuses a number, the bound
+        need not be the best, and ``taken`` is false.
         """
         if self._highs is None:
             self._highs = self._build(planes)
@@ -67,6 +70,10 @@ class LinearModel:
         wanted = np.abs(a) >= NEAR * self.penalty.l1
         for _ in range(ROUNDS):
             self._add_columns(highs, planes, np.flatnonzero(wanted & (self._up == 0)))
+            columns = planes.groups + 2 * int(np.count_nonzero(self._up))
+            self.taken = (highs.getNumRow(), highs.getNumCol()) == (1 + len(self._rows), columns)
+            if not self.taken:
+                break
             highs.run()
             duals = np.asarray(highs.getSolution().row_dual)[1 + self._places(planes.serials)]
             duals = np.maximum(0.0, duals)

@@ -300,7 +300,10 @@ class Penalised:
     ) -> float:
         """Return the best bound of the planes, without the proximal term."""
         if self._linear is not None:
-            return self._linear.bound(planes, found.a, self._bound)
+            bound = self._linear.bound(planes, found.a, self._bound)
+            if self._linear.taken:
+                return bound
+            self._linear = None
         bound = -np.inf
         for _ in range(MULTIPLIER_STEPS):
             # What is left of the slope is mu times the last move: the method of multipliers (Rockafellar,

@@ -320,3 +320,12 @@ def test_a_penalised_quadratic_is_minimised(seed, d, rank):
     at_end = w == p.low
     held[at_end] = np.maximum(0.0, -(s + l1 * np.where(w < prior, -1.0, 1.0)))[at_end]
     assert held.max() < 1e-6
+
+
+@pytest.mark.parametrize(("labels", "values"), [(1e12, 1.0), (1.0, 1e16)])
+def test_numbers_that_the_linear_programme_cannot_hold(labels, values):
+    X, y = problem("squared")
+    result = bmrm.solve(values * X, labels * y, "squared", reg="l1", lam=1e-4)
+    wanted = labels**2 * 0.5 * np.mean((X @ np.linalg.lstsq(X, y)[0] - y) ** 2)
+    assert result.objective == pytest.approx(wanted, rel=1e-3)
+    assert result.lower_bound <= result.objective
