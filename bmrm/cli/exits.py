@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bmrm._version import __version__
-from bmrm.errors import BmrmError, DataError
+from bmrm.errors import BmrmError, DataError, ParameterError
 
 
 class Exit(enum.IntEnum):
@@ -112,6 +112,22 @@ def reading(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(_os_error_text(error, path)) from error
+
+
+def check_apart(output: str, others: Mapping[str, str | None]) -> None:
+    """Raise where a file to be written is also another one of the command; the others go by what they are."""
+    if os.path.exists(output) and not os.path.isfile(output):
+        return  # what goes to a terminal or to /dev/null replaces nothing
+    for what, other in others.items():
+        if other is not None and _same_file(output, other):
+            raise ParameterError(f"{shown(output)}: is {what} itself, choose another file to write")
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one is not there yet
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def shown(path: str) -> str:

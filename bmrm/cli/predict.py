@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from bmrm.cli.exits import PREDICT_MEANINGS, Exit, epilog, reading, run
+from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run
 from bmrm.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ def predict(argv: Sequence[str]) -> int:
     to_stdout = options.out == "-"
     if to_stdout and options.json:
         raise ParameterError("--json: OUT is stdout already; name a file")
+    if not to_stdout:
+        check_apart(options.out, {"DATA": options.data, "MODEL": options.model})
     with reading(options.model):
         model = Model.load(options.model)
     tells = options.probability or options.estimates == 1

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import Exit, run, shown
+from bmrm.cli.exits import Exit, check_apart, run, shown
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, leave, start_driver
 from bmrm.cli.launch import launched
 from bmrm.errors import ParameterError
@@ -185,19 +185,26 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
     from bmrm.io.atomic import check_writable
 
     path = options.model
+    if path == "-":
+        raise ParameterError("MODEL: found -, expected a file (/dev/stdout is standard output)")
     if path is None:
         if options.data == "-":
             raise ParameterError("DATA is stdin: name the MODEL")
         if group is not None and not os.path.exists(options.data) and glob.has_magic(options.data):
             raise ParameterError("DATA is a pattern: name the MODEL")
         path = os.path.basename(options.data) + ".model"
+    # A checkpoint is a model, and models that are read may be written anew.
+    inputs = {"DATA": options.data, "--sample-weight": options.sample_weight}
+    inputs |= {"--feature-lambda": options.feature_lambda, "--costs": options.costs}
+    outputs = {"MODEL": path, "--checkpoint": options.checkpoint}
+    logs = {"--log-jsonl": options.log_jsonl, "--plot": options.plot}
     with together(group):
-        for output in filter(None, (path, options.checkpoint, options.log_jsonl, options.plot)):
+        for output in filter(None, (*outputs.values(), *logs.values())):
             if is_first(group):
                 check_writable(output)
-            with contextlib.suppress(OSError):
-                if os.path.samefile(output, options.data):
-                    raise ParameterError(f"{shown(output)}: is DATA itself, choose another file to write")
+            check_apart(output, inputs)
+        for log in filter(None, logs.values()):
+            check_apart(log, outputs)
     return path
 
 

@@ -164,10 +164,21 @@ def test_unknown_config_key(data, folder, bmrm_train):
     check(bmrm_train("--config", "options.toml", data), USAGE, "'gamma'")
 
 
-def test_data_is_not_overwritten(data, bmrm_train):
+def test_a_model_is_no_text(data, bmrm_train):
+    check(bmrm_train("-q", data, "-"), USAGE, "MODEL: found -", "/dev/stdout")
+
+
+def test_files_of_the_command_are_not_overwritten(data, model, bmrm_train, bmrm_predict):
     before = data.read_bytes()
     check(bmrm_train(data, data), USAGE, "DATA itself")
+    for option in ("--sample-weight", "--feature-lambda", "--log-jsonl"):
+        check(bmrm_train(option, "file", data, "file"), USAGE, "file: is ", "itself")
+    check(bmrm_train("--checkpoint", "./best", "--log-jsonl", "best", data), USAGE, "best: is --checkpoint")
+    check(bmrm_predict(data, model, data), USAGE, "DATA itself")
+    check(bmrm_predict(data, model, model), USAGE, "MODEL itself")
     assert data.read_bytes() == before
+    Model.load(model)
+    assert bmrm_train("--log-jsonl", "/dev/null", data, "/dev/null").code == 0
 
 
 def test_tolerance_below_what_is_possible(data, folder, bmrm_train):
