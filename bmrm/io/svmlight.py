@@ -20,6 +20,8 @@ from bmrm.io.text import BLOCK_BYTES, CHUNK_BYTES, Grammar, Parser, ZeroBased, c
 
 Rows = tuple[Csr, Labels, NDArray[np.int64] | None]
 
+MOST_THREADS = 4096  # as many as products take
+
 
 def load_svmlight(
     path: str | os.PathLike[str],
@@ -252,6 +254,6 @@ def thread_count(threads: int | None) -> int:
     """Return the number of threads asked for, or that of the cores the process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0))
-    if threads < 1:
-        raise ParameterError(f"threads: found {threads}, expected at least 1")
+    if not 1 <= threads <= MOST_THREADS:
+        raise ParameterError(f"threads: found {threads}, expected 1 to {MOST_THREADS}")
     return threads

@@ -184,6 +184,7 @@ def test_chunks_know_a_late_index_zero_but_no_comment(write):
     "options",
     [
         {"threads": 0},
+        {"threads": 1 << 40},
         {"dtype": "int32"},
         {"dtype": "what"},
         {"zero_based": "maybe"},
