@@ -65,12 +65,13 @@ def _words(option: str, action: argparse.Action, value: Any) -> list[str]:
         if isinstance(action, argparse.BooleanOptionalAction):
             return [option if value else f"--no-{option[2:]}"]
         return [option] if value else []
-    if isinstance(value, dict):  # class-weight = {"1" = 2.0, "-1" = 0.5}
+    if isinstance(value, dict) and action.dest == "class_weight":  # class-weight = {"1" = 2.0, "-1" = 0.5}
         return [f"{option}={key}={_text(number)}" for key, number in value.items()]
     return [f"{option}={_text(value)}"]
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise TypeError(f"found {value!r}, expected a number or a string")
+        found = "a table" if isinstance(value, dict) else repr(value)
+        raise TypeError(f"found {found}, expected a number or a string")
     return str(value)

@@ -425,7 +425,9 @@ def _class_weights(entries: Sequence[str]) -> dict[float, float] | str:
         try:
             key, value = float(label), float(weight)
         except ValueError:
-            raise ParameterError(f"--class-weight: found {entry}, expected LABEL=WEIGHT, balanced") from None
+            raise ParameterError(
+                f"--class-weight: found {entry}, expected LABEL=WEIGHT or balanced"
+            ) from None
         if not 0 < value < float("inf"):
             raise ParameterError(f"--class-weight: found weight {weight}, expected a positive number")
         weights[key] = value

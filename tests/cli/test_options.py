@@ -144,6 +144,8 @@ def test_command_line_wins(config):
         ("lambda = -1\n", "--lambda"),
         ("lambda = [1]\n", "lambda"),
         ("json = 1\n", "json"),
+        ("[solver]\ntol = 1e-3\n", "solver: found a table, expected a number or a string"),
+        ('class-weight = "2"\n', "expected LABEL=WEIGHT or balanced"),
         ("lambda = \n", "options.toml"),
         ("lambda = 1\ncost = 1\n", "--lambda"),
     ],
