@@ -91,13 +91,20 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def predict(argv: Sequence[str]) -> int:
     """Do what the command line says and return the exit code."""
-    from bmrm import metrics
     from bmrm.cli.progress import Interrupts
+
+    options = _parse(argv)
+    with Interrupts() as interrupts:
+        interrupts.importing("bmrm._cpu", "bmrm.io", "bmrm.metrics", "safetensors.numpy")
+        return _predict(options)
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from bmrm import metrics
     from bmrm.io.atomic import atomic_write
     from bmrm.io.model import Model
 
     started = time.perf_counter()
-    options = _parse(argv)
     to_stdout = options.out == "-"
     if to_stdout and options.json:
         raise ParameterError("--json: OUT is stdout already; name a file")
@@ -121,7 +128,7 @@ def predict(argv: Sequence[str]) -> int:
         fit = metrics.ProbabilityMetrics((model.classes[0], model.classes[1]))
     ignored = 0
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
-    with Interrupts(), target as out:
+    with target as out:
         if options.estimates == 1 and model.classes is not None:
             # The columns in which `_write` has the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes

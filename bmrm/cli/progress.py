@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -33,7 +34,8 @@ class Interrupts:
     """SIGINT and SIGTERM: `KeyboardInterrupt` at once, or, where it is awaited, a request to stop.
 
     The first signal inside `awaited` sets `requested`, so that the solver stops between two iterations
-    with its best iterate; a second one raises. Inside `shielded` signals wait: a model is being written.
+    with its best iterate; a second one raises. Inside `shielded` signals wait: a model is being written;
+    while modules are imported they wait as well, and then raise.
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,14 @@ class Interrupts:
             yield
         finally:
             self._deferring = False
+
+    def importing(self, *modules: str) -> None:
+        """Import modules, with signals held back: raised there they may be lost, or break a module."""
+        with self.shielded():
+            for module in modules:
+                import_module(module)
+        if self.requested:
+            raise KeyboardInterrupt
 
     @contextlib.contextmanager
     def shielded(self) -> Iterator[None]:

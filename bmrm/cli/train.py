@@ -53,16 +53,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(argv: Sequence[str], group: Group | None = None) -> int:
     """Do what the command line says, on the ranks of a group if there is one, and return the exit code."""
-    from bmrm.cli import ranks
-    from bmrm.cli.options import parse
     from bmrm.cli.progress import Interrupts
 
-    options = parse(argv)
-    if group is not None:
-        ranks.check(options)
-    elif options.weights != "auto":
-        raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
     with Interrupts() as interrupts:
+        interrupts.importing("bmrm.losses")
+        from bmrm.cli import ranks
+        from bmrm.cli.options import parse
+
+        options = parse(argv)
+        if group is not None:
+            ranks.check(options)
+        elif options.weights != "auto":
+            raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
+        interrupts.importing("bmrm.cli.loading", "bmrm.training")
         if options.dry_run:
             from bmrm.cli.dryrun import dry_run
 

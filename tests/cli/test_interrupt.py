@@ -115,6 +115,28 @@ def test_many_signals_in_a_cross_validation(data, folder):
         assert process.returncode != 0
 
 
+@pytest.mark.parametrize("module", ["numpy", "bmrm._losses", "bmrm._qp", "bmrm.solver"])
+def test_signal_that_an_import_swallows(module, data, folder):
+    """A compiled module may take the exception for an optional import that fails."""
+    code = (
+        "import signal, sys\n"
+        "from bmrm.cli.train import main\n"
+        "class Press:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            try:\n"
+        "                signal.raise_signal(signal.SIGINT)\n"
+        "            except KeyboardInterrupt:\n"
+        "                pass\n"
+        "sys.meta_path.insert(0, Press())\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    process = start_python(code, data, "model", cwd=folder)
+    assert process.communicate(timeout=60) == ("", "bmrm-train: interrupted, nothing written\n")
+    assert process.returncode == 130
+    assert not (folder / "model").exists()
+
+
 def start_waiting(command, *words, cwd):
     """Start a command that reads a pipe on which nothing comes any more; return the pipe's other end."""
     reader, writer = os.pipe()
