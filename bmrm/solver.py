@@ -339,8 +339,12 @@ class BundleMethod:
 
     @property
     def lower_bound(self) -> float:
-        """The best bound less what rounding was found to hide, which may put it above the objective."""
-        return min(self.bound, self.best.objective) - self.rounding
+        """The best bound less what rounding was found to hide, which may put it above the objective.
+
+        Before the cuts say more it is the least value of the loss.
+        """
+        best = self.best.objective
+        return max(min(self.bound, best) - self.rounding, min(self.bundle.floor, best))
 
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""

@@ -420,7 +420,10 @@ def test_limits_and_callbacks_keep_the_best():
     X, y = rng.normal(size=(300, 50)), rng.choice([-1.0, 1.0], 300)
     limited = bmrm.solve(X, y, lam=1e-5, max_iter=3)
     assert (limited.status, limited.n_iter) == ("max_iter", 3)
-    assert bmrm.solve(X, y, lam=1e-5, max_time=1e-9).status == "max_time"
+    hurried = bmrm.solve(X, y, lam=1e-5, max_time=1e-9)
+    assert (hurried.status, hurried.lower_bound, hurried.gap) == ("max_time", 0.0, hurried.objective)
+    assert bmrm.solve(X, y, lam=1e-5, max_iter=1).lower_bound >= 0.0
+    assert bmrm.solve(X, loss="novelty", lam=1e-5, max_time=1e-9).lower_bound == -np.inf
     seen = []
 
     def stop(state):
