@@ -31,14 +31,16 @@ def certificate_text(result: Result, seconds: float) -> str:
     The optimum is at least the lower bound, so gap / lower bound bounds the relative excess.
     """
     place = "" if result.device == "cpu" else f" on {result.device}"
-    excess = f"{result.gap:.3g}"
+    known = f"at most {result.gap:.3g} above the optimum"
     if result.lower_bound > 0:
-        excess = f"{100 * result.gap / result.lower_bound:.2g} %"
+        known = f"at most {100 * result.gap / result.lower_bound:.2g} % above the optimum"
+    elif result.gap == float("inf"):
+        known = "nothing is known of the optimum"
     return (
         f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
         f"objective    {result.objective:.10g}\n"
         f"lower bound  {result.lower_bound:.10g}\n"
-        f"gap          {result.gap:.3g}: at most {excess} above the optimum"
+        f"gap          {result.gap:.3g}: {known}"
     ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
 
 

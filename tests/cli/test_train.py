@@ -149,6 +149,12 @@ def test_time_limit(data, bmrm_train):
     assert json.loads(outcome.out)["status"] == "max_time"
 
 
+def test_a_bound_that_is_not_known(data, bmrm_train):
+    words = ("--loss", "novelty", "--max-time", "1e-9", data, "model")
+    assert "gap          inf: nothing is known of the optimum\n" in bmrm_train(*words).out
+    assert json.loads(bmrm_train("--json", *words).out)["lower_bound"] is None
+
+
 def test_log_has_a_line_per_iteration(data, folder, bmrm_train):
     report = json.loads(bmrm_train("--json", "--log-jsonl", "log", data, "model").out)
     records = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
