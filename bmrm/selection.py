@@ -50,6 +50,9 @@ METRICS: dict[str, tuple[str, ...]] = {
 }
 """What folds can be scored by, for each task; the first is the default."""
 
+DEFAULTS = {"quantile": "loss", "roc_area": "auc", "prbep": "auc"}
+"""The default of a loss that asks for no mean, or whose values have no threshold at 0."""
+
 HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precision", "ndcg", "mrr")
 
 _DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
@@ -236,7 +239,9 @@ def select(
         "accuracy" (the default for two classes), "auc"; "mse" (the default for real labels), "mae";
         "deviance" (for counts); "accuracy", "macro_f1" (several classes); "micro_f1", "macro_f1",
         "hamming_loss" (several labels a row); "average_precision", "ranking_loss", "one_error" (their
-        ranking); or "loss", the training loss itself, for a loss of one margin.
+        ranking); "ndcg", "mrr", "pairwise_error" (queries); "accuracy", "mae" (ordered classes); or "loss",
+        the training loss itself, for a loss of one margin. "loss" is the default for "quantile", "auc" for
+        "roc_area" and "prbep", whose decision values have no threshold.
     rule : {"best", "1se"}, default "best"
         "1se" takes the strongest lam whose mean score is within one standard error of the best.
     refit : bool, default True
@@ -318,7 +323,7 @@ def _metric(loss: Loss, metric: str | None) -> str:
     # The loss of some rows is a part of that of all only where it is a sum over rows.
     known = tuple(name for name in METRICS[loss.task] if name != "loss" or loss.by_rows)
     if metric is None:
-        return known[0]
+        return DEFAULTS.get(loss.name, known[0])
     if metric not in known:
         raise ParameterError(f"metric: found {metric!r}, expected one of {', '.join(known)} for {loss.name}")
     return metric

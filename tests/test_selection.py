@@ -272,6 +272,13 @@ def test_wrong_gradients_to_begin_with_do_no_harm():
     assert passes[1] <= passes[0] + 9  # one more pass a solve
 
 
+def test_no_threshold_and_no_mean_are_scored():
+    X, y = problem()
+    metrics = {"roc_area": "auc", "prbep": "auc", "f_beta": "accuracy", "quantile": "loss", "absolute": "mse"}
+    for loss, metric in metrics.items():
+        assert bmrm.select(X, y, [1.0], 3, loss=loss, refit=False).metric == metric
+
+
 def test_regression_and_counts_have_their_metrics():
     rng = np.random.default_rng(5)
     X = rng.standard_normal((150, 3))
