@@ -168,6 +168,7 @@ def _save(
 def _cross_validate(options: TrainOptions) -> int:
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.loading import load
+    from bmrm.cli.progress import notice
     from bmrm.cli.report import cross_validation_json, cross_validation_text
     from bmrm.crossval import cross_validate
 
@@ -179,7 +180,13 @@ def _cross_validate(options: TrainOptions) -> int:
         print(cross_validation_json(found, options))
     elif not options.quiet:
         print(cross_validation_text(found))
-    return exit_code([result.status for result in found.results], options)
+    statuses = [result.status for result in found.results]
+    stopped = [status for status in statuses if status != "converged"]
+    if stopped:
+        why = ", ".join(sorted(set(stopped)))
+        text = f"{PROGRAM}: note: {len(stopped)} of {len(statuses)} folds did not converge ({why})"
+        notice(text, quiet=options.quiet)
+    return exit_code(statuses, options)
 
 
 def model_path(options: TrainOptions, group: Group | None = None) -> str:

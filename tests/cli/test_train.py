@@ -217,6 +217,9 @@ def test_cross_validation(data, folder, bmrm_train):
     report = json.loads(bmrm_train("-v", "5", "--json", data).out)
     assert report["rows"] == 60
     assert report["folds"] == 5
+    stopped = bmrm_train("-v", "5", "--max-iter", "1", data)
+    assert stopped.code == 4
+    assert stopped.err == "bmrm-train: note: 5 of 5 folds did not converge (max_iter)\n"
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "epsilon_insensitive", "huber"])
