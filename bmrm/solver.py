@@ -132,7 +132,7 @@ class BundleMethod:
         self.iteration = 0
         self.step, self.shift = 1.0, FARTHEST
         self._last_bound = -np.inf
-        self.rounding = 0.0
+        self.rounding = self._largest_risk = 0.0
         self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
         if not np.isfinite(self.best.objective):
@@ -211,8 +211,8 @@ class BundleMethod:
         if bound - self.best.objective <= max(IMPOSSIBLE, self.settings.resolution) * size:
             return False
         best = self.certified()
-        # The cuts of a warm start may be from where the objective was far larger.
-        size = max(size, float(np.abs(self.bundle.offsets).max()))
+        # Cuts may be from where the objective is far larger, those of a warm start from an earlier solve.
+        size = max(size, self._largest_risk, float(np.abs(self.bundle.offsets).max()))
         hidden = 2.0 * self.rounding if self.settings.resolution else 0.0
         return bound - best.objective > hidden + IMPOSSIBLE * size
 
@@ -277,6 +277,7 @@ class BundleMethod:
         # Negated, so that NaN is refused as well.
         if not (cut.risk <= USELESS * self._first_objective and cut.finite):
             return False
+        self._largest_risk = max(self._largest_risk, abs(cut.risk))
         self.bundle.add(cut)
         self._lap("bundle")
         known = cut.planes.gradients if self.newton else None

@@ -248,6 +248,14 @@ def test_a_bound_above_the_objective_is_rounding_that_counts():
         assert first.lower_bound <= again.objective * (1 + 1e-15)
 
 
+def test_cuts_far_above_the_objective_round_by_more_than_it():
+    """With a lam so small the first minimiser has a risk of 1e11; the optimum is 0, at no weights."""
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    for lam in (1e-12, 1e-14):
+        result = bmrm.solve(X, loss="novelty", lam=lam, max_iter=300)
+        assert result.lower_bound <= 0.0 == result.objective
+
+
 def test_too_few_cuts_are_no_matter_of_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 30))
