@@ -54,7 +54,7 @@ class Clock:
         self._last, self._products = now, products
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Progress:
     """The state after an iteration, as a callback sees it.
 
@@ -92,7 +92,7 @@ class Progress:
         return self.model()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """A trained model and its certificate.
 

@@ -58,7 +58,7 @@ HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precisio
 _DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """A grid of lam, scored by cross validation.
 

@@ -81,6 +81,8 @@ def test_it_is_a_sequence(data):
     assert [r.lam for r in along] == list(along.lams) == LAMS
     assert (len(along), along[-1].lam, along[1:].lams) == (3, 1e-2, (1e-1, 1e-2))
     assert repr(along) == f"Path(lams={LAMS})"
+    assert along.index(along[1]) == 1
+    assert along[0] not in along[1:]
 
 
 def test_the_table_has_a_line_a_lam(data):
