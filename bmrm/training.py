@@ -50,7 +50,7 @@ def solve(
     tol_kind: str = "rel",
     max_iter: int = 10_000,
     max_time: float = np.inf,
-    warm_start: Result | Checkpoint | Vector | None = None,
+    warm_start: Result | Model | Checkpoint | Vector | None = None,
     solver: str = "ocas",
     cuts_per_pass: int | str = "auto",
     max_cuts: int | None = None,
@@ -107,7 +107,7 @@ def solve(
         Most passes over the data.
     max_time : float, default inf
         Most seconds.
-    warm_start : Result, Checkpoint or ndarray of shape (n_features,) or (n_features, K), optional
+    warm_start : Result, Model, Checkpoint or ndarray of shape (n_features,) or (n_features, K), optional
         Where to start. A `bmrm.io.checkpoint.Checkpoint` of the same problem goes on where it was written,
         on any number of ranks. A `Result` of the same `Dataset` object, loss and kind of intercept also
         brings a copy of its cuts, whatever its lam.

@@ -39,7 +39,7 @@ def prior_mean(prior: Model | Result | Any, design: Design, columns: tuple[int, 
 
 
 def first_point(
-    warm_start: Result | Checkpoint | Vector | None,
+    warm_start: Result | Model | Checkpoint | Vector | None,
     design: Design,
     d: int,
     reg: Regularizer,
@@ -49,13 +49,16 @@ def first_point(
     if warm_start is None:
         return reg.start(d)
     shape = (d // columns[0], *columns) if columns else (d,)
-    if isinstance(warm_start, (Result, Checkpoint)):
-        found = warm_start if isinstance(warm_start, Result) else warm_start.model
+    if isinstance(warm_start, (Result, Model, Checkpoint)):
+        found = warm_start.model if isinstance(warm_start, Checkpoint) else warm_start
         w = found.w
         if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
             w = design.joined(w, found.intercept).reshape(-1, *columns)
     else:
-        w = np.asarray(warm_start, np.float64)
+        try:
+            w = np.asarray(warm_start, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"warm_start: {error}; expected a Result, a Model or weights") from None
     if w.shape != shape or not np.isfinite(w).all():
         raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
     return reg.project(w.flatten())

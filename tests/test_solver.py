@@ -380,6 +380,12 @@ def test_warm_starts():
     plain = bmrm.solve(X, y, "logistic", lam=1e-3, tol=1e-6)
     from_weights = bmrm.solve(X, y, "logistic", lam=1e-3, tol=1e-6, warm_start=plain.w)
     assert from_weights.n_iter < plain.n_iter
+    from_model = bmrm.solve(
+        data, loss="logistic", lam=1e-3, tol=1e-6, warm_start=bmrm.Model.from_result(cold), **intercept
+    )
+    assert from_model.n_iter < cold.n_iter
+    with pytest.raises(DataError, match="expected a Result, a Model or weights"):
+        bmrm.solve(X, y, warm_start="cold.model")
     with pytest.raises(DataError, match=r"shape \(2,\), expected \(5,\)"):
         bmrm.solve(X, y, warm_start=np.zeros(2))
 
