@@ -102,6 +102,10 @@ class Dataset:
         self.weights = row_weights(y, self.shape[0], sample_weight, class_weight)
         self.groups = group_numbers(groups, self.shape[0])
 
+    def __repr__(self) -> str:
+        size = "{} rows, {} columns".format(*self.shape)
+        return f"<{type(self).__name__}: {size}, {self.nnz} stored values, {self.device}>"
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
