@@ -553,6 +553,8 @@ def test_what_a_dataset_holds_is_not_given_again():
         (np.array([["x"]]), [1], "expected a matrix of real numbers"),
         (np.ma.masked_less(np.eye(2), 0.5), [1, -1], "X: found masked values"),
         (np.eye(3), np.ma.masked_less([1, -1, 1], 0), "labels: found masked ones"),
+        (sp.csr_array([[1.0, np.nan], [0.0, 1.0]]), [1, -1], "X: found nan"),
+        (sp.csr_array([[1.0, 1j], [0.0, 1.0]]), [1, -1], "X: found values of type complex128"),
     ],
 )
 def test_bad_data(X, y, text):
@@ -567,6 +569,17 @@ def test_an_objective_that_overflows_is_no_solution(reg):
         bmrm.solve(X, 1e200 * y, "squared", reg=reg)
     with pytest.raises(DataError, match="loss exponential: the objective is inf"):
         bmrm.solve(X, np.sign(y), "exponential", warm_start=np.full(X.shape[1], 1e5))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.longdouble])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.coo_array])
+def test_numbers_of_any_type(form, dtype):
+    X = form(np.array([[1, 0], [0, 1], [1, 1]], dtype))
+    data = bmrm.Dataset(X, [1, -1, 1])
+    values = 4 if sp.issparse(X) else 6
+    assert repr(data) == f"<Dataset: 3 rows, 2 columns, {values} stored values, cpu>"
+    whole = bmrm.solve(X.toarray().astype(float) if sp.issparse(X) else X.astype(float), [1, -1, 1])
+    assert bmrm.solve(data).w.tolist() == whole.w.tolist()
 
 
 def test_known_optima_of_real_data(real_data):

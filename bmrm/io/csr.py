@@ -115,11 +115,14 @@ class Csr(NamedTuple):
             Values that are complex or not finite, or arrays that contradict each other.
         """
         X = X.tocsr()
-        if X.ndim != 2:
-            raise DataError(f"found a sparse array of {X.ndim} dimensions, expected 2")
-        values = real_values(X.data)
-        check_layout(X.indptr, X.indices, values, X.shape)
-        return canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True, rows=rows)
+        try:
+            if X.ndim != 2:
+                raise DataError(f"found a sparse array of {X.ndim} dimensions, expected 2")
+            values = real_values(X.data)
+            check_layout(X.indptr, X.indices, values, X.shape)
+            return canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True, rows=rows)
+        except DataError as error:
+            raise DataError(f"X: {error}") from None
 
 
 def check_layout(
@@ -194,7 +197,7 @@ def real_values(array: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as float32 or float64; raise `DataError` where they are no real numbers."""
     if array.dtype in (np.float32, np.float64):
         return array
-    if not (np.issubdtype(array.dtype, np.integer) or array.dtype in (np.bool_, np.float16)):
+    if array.dtype.kind not in "fiub":
         raise DataError(f"found values of type {array.dtype}, expected real numbers")
     return array.astype(np.float64)
 
