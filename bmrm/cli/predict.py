@@ -115,8 +115,8 @@ def _predict(options: argparse.Namespace) -> int:
     tells = options.probability or options.estimates == 1
     if tells and not model.has_probabilities:
         raise ParameterError(
-            f"--probability: found a model of the loss {model.loss} without calibration, expected one "
-            "trained with --calibrate, or with the loss logistic or softmax"
+            f"{'--probability' if options.probability else '-b 1'}: found a model of the loss {model.loss} "
+            "without calibration, expected one trained with --calibrate, or with the loss logistic or softmax"
         )
     ranking = _ranked(options, model) if model.task == "ranking" else None
     groups = None if ranking is None else ranking.qid

@@ -52,10 +52,12 @@ def test_probabilities(data, folder, values, bmrm_predict):
 
 def test_probability_needs_the_logistic_loss(data, folder, bmrm_predict):
     model().save("model")
-    outcome = bmrm_predict("--probability", data, "model", "out")
-    assert outcome.code == 2
-    assert "logistic" in outcome.err
-    assert not (folder / "out").exists()
+    for option in (["--probability"], ["-b", "1"]):
+        outcome = bmrm_predict(*option, data, "model", "out")
+        assert outcome.code == 2
+        assert outcome.err.startswith(f"bmrm-predict: {' '.join(option)}: found a model of the loss hinge")
+        assert "logistic" in outcome.err
+        assert not (folder / "out").exists()
 
 
 def test_json(data, values, bmrm_predict):
