@@ -22,6 +22,9 @@ Vector = NDArray[np.float64]
 class Dataset:
     """A data matrix resident on one device, with its labels, weights and groups.
 
+    On the CPU arrays are shared with the caller where their type and order allow: they must not change while
+    the data set, or a result that was trained on it, is in use.
+
     Parameters
     ----------
     X : Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
