@@ -60,7 +60,8 @@ def first_point(
         except (TypeError, ValueError) as error:
             raise DataError(f"warm_start: {error}; expected a Result, a Model or weights") from None
     if w.shape != shape or not np.isfinite(w).all():
-        raise DataError(f"warm_start: found weights of shape {w.shape}, expected {shape} finite numbers")
+        name = warm_start.path if isinstance(warm_start, Checkpoint) else "warm_start"
+        raise DataError(f"{name}: found weights of shape {w.shape}, expected {shape} finite numbers")
     return reg.project(w.flatten())
 
 

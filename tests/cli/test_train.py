@@ -178,6 +178,13 @@ def test_checkpoint_ends_as_the_model(data, folder, bmrm_train):
     assert (best.certificate, best.intercept) == (model.certificate, model.intercept)
 
 
+def test_a_checkpoint_of_other_features(data, folder, bmrm_train):
+    bmrm_train("-q", "--checkpoint", "best", data, "model")
+    outcome = bmrm_train("--resume", "best", "--n-features", "7", data, "model")
+    assert outcome.code == 3
+    assert outcome.err == "bmrm-train: best: found weights of shape (5,), expected (7,) finite numbers\n"
+
+
 def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
     """Every state that a checkpoint catches is a model of its own, as good as it says."""
     X, y = two_classes()
