@@ -72,7 +72,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CrossValidation:
     """What cross validation finds for one strength of the regulariser.
 
@@ -94,6 +94,9 @@ class CrossValidation:
     scored: Vector = field(repr=False)
     targets: Any = field(repr=False)
     groups: npt.NDArray[np.int64] | None = field(repr=False, default=None)
+
+    def __repr__(self) -> str:
+        return f"CrossValidation(folds={len(self.results)}, lam={self.results[0].lam:g})"
 
     @cached_property
     def metrics(self) -> dict[str, float | int | None]:
@@ -323,8 +326,8 @@ def deal_for(
         If there are not from 2 to as many folds as rows, or groups.
     """
     most, what = (rows, "rows") if groups is None else (int(groups.max()) + 1, "groups")
-    if not 2 <= folds <= most:
-        raise ParameterError(f"folds: found {folds}, expected 2 to the number of {what}, {most}")
+    if not isinstance(folds, (int, np.integer)) or not 2 <= folds <= most:
+        raise ParameterError(f"folds: found {folds!r}, expected 2 to the number of {what}, {most}")
     if groups is not None:
         return by_fold(deal(None, most, folds, seed).fold_of[groups], folds)
     by_class = loss.task in ("binary", "multiclass", "ordinal")

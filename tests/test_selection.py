@@ -432,6 +432,8 @@ def test_an_interrupt_ends_the_selection(engine):
         ({"metric": "mse"}, "metric: found 'mse', expected one of accuracy, auc, loss for hinge"),
         ({"lam": 1.0}, "lam: a selection sets it"),
         ({"folds": 1}, "folds: found 1"),
+        ({"folds": 2.5}, "folds: found 2.5"),
+        ({"folds": "two"}, "folds: found 'two'"),
         ({"verbose": 1}, "verbose: no option"),
         ({"tol": 0.0}, "tol: found 0"),
         ({"loss": "quantile", "tau": 2.0}, "tau: found 2"),
