@@ -107,7 +107,7 @@ def work(case: str, form: str, text: str, out: str) -> None:
         options["prior"] = np.full(shard.shape[1], 1e-3)
     tracemalloc.start()
     first = bmrm.solve(shard, max_iter=4, max_cuts=16, **options)  # X' is built at its first product
-    memory = tracemalloc.get_traced_memory()[1] - first.bundle.store.nbytes
+    memory = tracemalloc.get_traced_memory()[1] - first.bundle.store._rows.nbytes
     tracemalloc.stop()
     counts = counted(group)
     group.comm.Barrier()
