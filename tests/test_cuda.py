@@ -622,8 +622,10 @@ def test_the_fused_pass(loss, layout, dtype):
     parameter = next(iter(chosen.params.values()), 0.0)
     for weights in (None, s):
         given = None if weights is None else cp.asarray(weights)
+        here, labels = cp.asarray(w), cp.asarray(y)
+        cp.cuda.Device().synchronize()
         X.fused(
-            number, cp.asarray(w), cp.asarray(y), margins, gradient, risk,
+            number, here, labels, margins, gradient, risk,
             weights=given, parameter=parameter, scale=1 / 5000,
         )  # fmt: skip
         X.synchronize()

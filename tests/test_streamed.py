@@ -219,8 +219,9 @@ def test_the_fused_pass_streams():
         assert X.host_bytes
         assert X.can_fuse
         z, g, risk = cupy.empty(60_000, np.float32), cupy.empty(90, np.float32), cupy.empty(1)
+        here, given = cupy.asarray(w), cupy.asarray(labels)
         cupy.cuda.Device().synchronize()
-        X.fused(0, cupy.asarray(w), cupy.asarray(labels), z, g, risk, scale=1 / 60_000)
+        X.fused(0, here, given, z, g, risk, scale=1 / 60_000)
         X.synchronize()
         margins = A @ w.astype(np.float64)
         assert np.allclose(cupy.asnumpy(z), margins, atol=1e-4)
