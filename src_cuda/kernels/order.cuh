@@ -83,17 +83,11 @@ struct Sums {
     double of[N];
 };
 
-template <>
-struct Sums<0> {
-    uint32_t count;
-};
-
 template <int N>
 struct AddSums {
     __device__ __forceinline__ Sums<N> operator()(Sums<N> a, const Sums<N>& b) const {
         a.count += b.count;
-        if constexpr (N > 0)
-            for (int k = 0; k < N; k++) a.of[k] += b.of[k];
+        for (int k = 0; k < N; k++) a.of[k] += b.of[k];
         return a;
     }
 };

@@ -166,8 +166,8 @@ __global__ void find_stretches(const Ordered<T> order, Stretches* stretches) {
     }
 }
 
-// Splits rows by their digit; `words` counts from the start of each tile of 64 rows a word, `whole` from that
-// of all.  Levels are not kept where `to` has no room for them: that was their last digit.
+// Splits rows by their digit.  `words` count from the start of their tile, `whole` gets those that count from
+// the first row of all.  Levels are not kept where `to` has no room for them: that was their last digit.
 __global__ void split_by_digit(LevelRows from, int shift, int64_t size, const DigitWord* words,
                                const DigitCounts* tiles, int64_t count, DigitWord* whole, LevelRows to) {
     const DigitCounts start = tiles[count];
