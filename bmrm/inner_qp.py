@@ -32,6 +32,9 @@ NEWTON_STEPS = 40
 SEARCH_TOL = 1e-6
 """Accuracy of the searches between them, as a share of what their slope at the start promises."""
 
+GOOD_SUM = 1e-14
+"""How far from 1 the weights of a block may add up: to scale them rounds each, and so the plane, again."""
+
 
 class CutModel(Protocol):
     """The cutting planes of a bundle, as inner solvers see them.
@@ -208,7 +211,8 @@ def piecewise(
             break
         alpha += t * change
         np.maximum(alpha, 0.0, out=alpha)
-        alpha /= np.bincount(planes.blocks, alpha, planes.groups)[planes.blocks]
+        sums = np.bincount(planes.blocks, alpha, planes.groups)
+        alpha /= np.where(np.abs(sums - 1.0) > GOOD_SUM, sums, 1.0)[planes.blocks]
         a, _ = combination(planes, alpha)
     return Maximum(w, a, value)
 

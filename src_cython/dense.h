@@ -62,35 +62,6 @@ static BMRM_INLINE void rotate_inline(const size_t n, const double c, const doub
     }
 }
 
-// y_i -= row i of M times x, for M of `rows` rows of n.
-BMRM_CLONES static void subtract_product(const size_t rows, const size_t n, const double* M, const double* x,
-                                         double* y) {
-    if (n == 1) return axpy_inline(rows, -x[0], M, y);
-    for (size_t i = 0; i < rows; ++i) y[i] -= dot_inline(n, M + i * n, x);
-}
-
-// y += c M' x
-BMRM_CLONES static void add_transposed(const size_t rows, const size_t n, const double c, const double* M,
-                                       const double* x, double* y) {
-    if (n == 1) {
-        y[0] += c * dot_inline(rows, M, x);
-        return;
-    }
-    size_t q = 0;
-    for (; q + 8 <= n; q += 8) {
-        Lanes even = {}, odd = {};
-        size_t i = 0;
-        for (; i + 2 <= rows; i += 2) {
-            even += lanes(M + i * n + q) * x[i];
-            odd += lanes(M + (i + 1) * n + q) * x[i + 1];
-        }
-        if (i < rows) even += lanes(M + i * n + q) * x[i];
-        lanes(y + q) += (even + odd) * c;
-    }
-    if (q < n)
-        for (size_t i = 0; i < rows; ++i) axpy_inline(n - q, c * x[i], M + i * n + q, y + q);
-}
-
 // y -= sum_k factor_k row_k, of eight rows.
 static BMRM_INLINE void subtract_eight(const size_t n, const double* factor, const double* const* row,
                                        double* y) {
@@ -207,12 +178,6 @@ BMRM_CLONES static void step_inside(const size_t n, const double t, const double
     }
 }
 
-// Entries of x at some places, times c.
-BMRM_CLONES static void gather(const size_t n, const int64_t* index, const double c, const double* x,
-                               double* y) {
-    for (size_t k = 0; k < n; ++k) y[k] = c * x[index[k]];
-}
-
 BMRM_CLONES static double dot_at(const size_t n, const int64_t* index, const double* x, const double* y) {
     double lane[8] = {0.0};
     size_t i = 0;
@@ -223,9 +188,9 @@ BMRM_CLONES static double dot_at(const size_t n, const int64_t* index, const dou
 }
 
 // Take row k out of L and rotate what is right of the diagonal then into its columns; the reciprocals of its
-// diagonal follow, and z and the rows of Y, n each, take part.
+// diagonal follow, and z takes part.
 BMRM_CLONES static void remove_row(const size_t s, const size_t k, double* L, const size_t stride,
-                                   double* inverse, double* z, const size_t n, double* Y) {
+                                   double* inverse, double* z) {
     for (size_t j = 0; j < s; ++j) {
         double* column = L + j * stride;
         // By whole lanes, since the rows behind do not count.
@@ -237,7 +202,6 @@ BMRM_CLONES static void remove_row(const size_t s, const size_t k, double* L, co
         const double c = left[0] * inverse[j], sn = right[0] * inverse[j];
         rotate_inline(s - 1 - j, c, sn, left, right);
         rotate_inline(1, c, sn, z + j, z + j + 1);
-        rotate_inline(n, c, sn, Y + j * n, Y + (j + 1) * n);
     }
 }
 

@@ -225,6 +225,37 @@ def check_bounds(A, b, group, lam, alpha, dual, gap):
     assert 0.5 * lam * w @ w + sum(tops) - dual == pytest.approx(gap, abs=1e-8 * size)
 
 
+@pytest.mark.parametrize("small", [0.0, 1e-4, 1e-7, 1e-8, 1e-10, 1e-12, 1e-14, 1e-20, 1e-75, 1e-150])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("n", "d", "groups"), [(21, 5, 7), (21, 5, 1), (60, 20, 4)])
+def test_curvatures_of_all_scales(n, d, groups, whole, small):
+    """Some cuts, or all of some blocks, are so much shorter than the others."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        group = np.resize(np.arange(groups, dtype=np.int32), n)
+        short = group % 2 == 1 if whole else rng.random(n) < 0.5
+        A, b = np.where(short, small, 1.0)[:, None] * rng.normal(size=(n, d)), rng.normal(size=n)
+        alpha, _, (dual, gap, changes) = run(A, b, group, 1.0, abs_tol=1e-9)
+        check_bounds(A, b, group, 1.0, alpha, dual, gap)
+        assert gap <= 1e-9
+        assert changes <= 4 * n
+
+
+@pytest.mark.parametrize("large", [1e3, 1e6, 1e9])
+def test_a_cut_from_far_away_spoils_no_other(large):
+    """As exp() has them, and squares: huge, and below the others nearly everywhere."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        A, b = rng.normal(size=(40, 8)), rng.normal(size=40)
+        group = np.resize(np.arange(4, dtype=np.int32), 40)
+        # The first of a block holds all its mass at the start.
+        A[[0, 37]] *= large
+        b[[0, 37]] -= large
+        alpha, _, (dual, gap, _) = run(A, b, group, 1.0, abs_tol=1e-9)
+        check_bounds(A, b, group, 1.0, alpha, dual, gap)
+        assert gap <= max(1e-9, 1e-14 * large)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
