@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <cmath>
 
 #include "dense.h"
-#include "kernels/dense.cuh"
+#include "kernels/dense_fused.cuh"
 #include "prepare.h"
 #include "tuning.h"
 
@@ -36,34 +37,49 @@ void with_pack(int64_t cols, F&& f) {
     BB_CHECK(cudaGetLastError());
 }
 
-// Threads of a block over so many packs of columns: many, but not so that the last strip is mostly empty.
-int threads_across(int64_t packs) {
-    int across = power_of_two(packs, kColumnThreads);
-    while (across > 32 && double((packs + across - 1) / across * across) > 1.06 * double(packs)) across /= 2;
-    return across;
+// How much longer a product takes than its bytes, for rows of so many packs in groups of `lanes` threads
+// each: threads without a load in the last step, and blocks that come in rounds of which the last is not
+// full.  The weights are measured; the last of many rounds is hardly seen.
+double row_loss(int64_t packs, int64_t groups, int lanes, int64_t slots) {
+    const double idle = double((packs + lanes - 1) / lanes * lanes) / double(packs) - 1;
+    const double rounds = double(groups * lanes) / double(slots * kDenseThreads);
+    return 0.12 * idle +
+           (rounds < 1 ? 0.05 * (1 - rounds) : 0.12 * (std::ceil(rounds) - rounds) / (rounds * rounds));
 }
 
-// Parts to cut the rows of each strip into, at most `most`: few, and such that the last round of blocks is
-// full.
-int64_t shares(int64_t strips, int64_t rows, int64_t most, int64_t slots) {
-    int64_t best = 1;
-    double least = 1e300;
-    most = std::min(most, std::max<int64_t>(8, 4 * slots / strips));
-    for (int64_t parts = 1; parts <= most; parts++) {
-        const double rounds = double((strips * parts + slots - 1) / slots);
-        // Partial sums are written and read again.
-        const double cost =
-            rounds / double(strips * parts) * (1 + 0.02 * rounds) * (1 + 2.0 * double(parts) / double(rows));
-        if (cost < least) {
-            least = cost;
-            best = parts;
-        }
-    }
+// Threads for a group of rows: a power of two, no more than there are packs.
+int row_lanes(int64_t packs, int64_t groups, int64_t slots) {
+    int best = power_of_two(packs, 32);
+    for (int lanes = 2 * best; best >= 32 && lanes <= std::min<int64_t>(packs, kDenseThreads); lanes *= 2)
+        if (row_loss(packs, groups, lanes, slots) <= row_loss(packs, groups, best, slots)) best = lanes;
     return best;
 }
 
-constexpr int kShort = 32 * kShortEach;  // entries of a row that a warp takes whole
-constexpr int64_t kLongHead = 1024;      // bytes of shared memory before the rows of dense_fused_long
+// Threads of a block over the columns, in packs of so many bytes: as few as leave a strip for each slot,
+// since the wider a strip is the more parts its rows come in, each with sums of all columns; but 512 bytes of
+// a row.
+int threads_across(int64_t packs, int bytes, int64_t slots) {
+    int across = power_of_two(packs, 32 * kLoadBytes / bytes);
+    while (across < kColumnThreads && (packs + across - 1) / across > slots) across *= 2;
+    return across;
+}
+
+constexpr int kShort = 32 * kMostEach;  // entries of a row that a warp takes whole
+constexpr int64_t kLongHead = 1024;     // bytes of shared memory before the rows of dense_fused_long
+
+// Entries that a thread has of a row of the fused pass.
+int short_each(int64_t cols) {
+    int each = kFewEach;
+    while (32 * each < cols) each *= 2;
+    return each;
+}
+
+template <class T, int VEC>
+const void* short_kernel(int each) {
+    if (each == kFewEach) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, kFewEach>);
+    if (each == kMostEach) return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, kMostEach>);
+    return reinterpret_cast<const void*>(&dense_fused_short<T, VEC, 2 * kFewEach>);
+}
 
 int long_threads(int64_t cols, int value_bytes) {
     const int each = value_bytes == 8 ? kLongEach<double> : kLongEach<float>;
@@ -95,25 +111,42 @@ void Dense::reserve(int64_t doubles) {
     if (sums_.size() < doubles) sums_ = Array<double>(*memory_, doubles);
 }
 
-template <class T, int VEC>
+template <class T, int VEC, bool SHIFTED>
 void Dense::normal_by(const T* x, int64_t padded, T* y) {
     // Shifted rows are longer by what comes before them.
-    const int64_t width = padded ? padded : cols_, packs = (width + VEC - 1) / VEC;
-    const int64_t apart = padded ? VEC : 1;
+    const int64_t width = SHIFTED ? padded : cols_, packs = (width + VEC - 1) / VEC;
+    const int64_t apart = SHIFTED ? VEC : 1;
     const int64_t groups = (rows_ + apart * kDenseRows - 1) / (apart * kDenseRows) * apart;
-    const int lanes = power_of_two(packs, 32);
+    const int64_t slots = int64_t(device_.multiprocessors) * kRowBlocks<SHIFTED>;
+    const int lanes = row_lanes(packs, groups, slots);
     // Segments where there are too few rows to keep every multiprocessor busy.
-    const int64_t wanted = int64_t(device_.multiprocessors) * 64, steps = (packs + lanes - 1) / lanes;
-    const int segments = int(std::clamp<int64_t>(wanted / std::max<int64_t>(1, groups), 1, (steps + 3) / 4));
+    const int64_t steps = (packs + lanes - 1) / lanes, blocks = (groups * lanes - 1) / kDenseThreads + 1;
+    int64_t segments = std::clamp<int64_t>(slots / blocks, 1, (steps + 1) / 2);
     const int64_t segment = (steps + segments - 1) / segments * lanes * VEC;
+    segments = (width + segment - 1) / segment;
     if (segments > 1) reserve(rows_ * segments);
-    T* sums = reinterpret_cast<T*>(sums_.data());
-    dense_rows<T, VEC>
-        <<<blocks_for(groups * segments * lanes, kDenseThreads), kDenseThreads, 0, memory_->stream>>>(
-            reinterpret_cast<const T*>(values_.data()), rows_, cols_, x, padded, lanes, segments, segment, y,
-            sums);
+    T* sums = segments > 1 ? reinterpret_cast<T*>(sums_.data()) : y;
+    const auto launch = [&](auto warps) {
+        dense_rows<T, VEC, decltype(warps)::value, SHIFTED>
+            <<<blocks_for(groups * segments * lanes, kDenseThreads), kDenseThreads, 0, memory_->stream>>>(
+                reinterpret_cast<const T*>(values_.data()), rows_, cols_, x, padded, lanes, int(segments),
+                segment, sums);
+    };
+    switch (lanes) {
+        case 256:
+            launch(std::integral_constant<int, 8>());
+            break;
+        case 128:
+            launch(std::integral_constant<int, 4>());
+            break;
+        case 64:
+            launch(std::integral_constant<int, 2>());
+            break;
+        default:
+            launch(std::integral_constant<int, 1>());
+    }
     BB_CHECK(cudaGetLastError());
-    if (segments > 1) add_up(sums, segments, rows_, rows_, y, nullptr, memory_->stream);
+    if (segments > 1) add_up(sums, segments, rows_, rows_, y, nullptr, memory_->stream, device_.major >= 9);
 }
 
 void Dense::normal(const void* x, void* y) {
@@ -123,7 +156,7 @@ void Dense::normal(const void* x, void* y) {
         if (pack_size<T>(cols_) == WIDEST || cols_ < tuning::kShiftedColumns ||
             rows_ < tuning::kShiftedRows || bytes() < tuning::kShiftedBytes) {
             with_pack<T>(cols_, [&](auto v) {
-                normal_by<T, decltype(v)::value>(static_cast<const T*>(x), 0, static_cast<T*>(y));
+                normal_by<T, decltype(v)::value, false>(static_cast<const T*>(x), 0, static_cast<T*>(y));
             });
             return;
         }
@@ -133,7 +166,7 @@ void Dense::normal(const void* x, void* y) {
         shift_inputs<T, WIDEST><<<blocks_for(WIDEST * padded), 256, 0, memory_->stream>>>(
             static_cast<const T*>(x), cols_, padded, inputs);
         BB_CHECK(cudaGetLastError());
-        normal_by<T, WIDEST>(inputs, padded, static_cast<T*>(y));
+        normal_by<T, WIDEST, true>(inputs, padded, static_cast<T*>(y));
     });
 }
 
@@ -142,10 +175,13 @@ void Dense::transposed(const void* r, void* y) {
         using T = decltype(t);
         with_pack<T>(cols_, [&](auto v) {
             constexpr int VEC = decltype(v)::value;
-            const int across = threads_across((cols_ + VEC - 1) / VEC), down = kColumnThreads / across;
+            const int64_t slots = int64_t(device_.multiprocessors) * kColumnBlocks<T, VEC>;
+            const int across = threads_across((cols_ + VEC - 1) / VEC, VEC * int(sizeof(T)), slots),
+                      down = kColumnThreads / across;
             const int64_t strips = (cols_ + across * VEC - 1) / (across * VEC);
-            const int64_t parts = shares(strips, rows_, (rows_ + 8 * down - 1) / (8 * down),
-                                         int64_t(device_.multiprocessors) * kColumnBlocks<T, VEC>);
+            // One round of blocks.
+            const int64_t parts = std::clamp<int64_t>(
+                slots / strips, 1, (rows_ + kColumnLoads * down - 1) / (kColumnLoads * down));
             const int64_t segment = (rows_ + parts - 1) / parts;
             const int64_t used = (rows_ + segment - 1) / segment;
             if (strips > 65535) throw Failure(BB_INVALID, "the matrix has too many columns");
@@ -181,8 +217,11 @@ void Dense::fused(int loss, double parameter, double scale, const void* w, const
             int64_t rows = rows_;
             int cols = int(cols_), resident = 0, stages = 1;
             const bool is_short = cols_ <= kShort;
-            const int threads = is_short ? 256 : long_threads(cols_, int(sizeof(T)));
-            const void* kernel = is_short ? reinterpret_cast<const void*>(&dense_fused_short<T, VEC>)
+            const int each = short_each(is_short ? cols_ : 0);
+            const int threads = !is_short          ? long_threads(cols_, int(sizeof(T)))
+                                : each == kFewEach ? kShortThreads<kFewEach>
+                                                   : kShortThreads<kMostEach>;
+            const void* kernel = is_short ? short_kernel<T, VEC>(each)
                                           : reinterpret_cast<const void*>(&dense_fused_long<T, VEC>);
             size_t shared = size_t(threads) * 8;
             if (!is_short) {
@@ -202,7 +241,8 @@ void Dense::fused(int loss, double parameter, double scale, const void* w, const
             void* for_long[] = {&a, &rows, &cols, &input, &in, &z, &sums, &stages};
             BB_CHECK(cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(unsigned(threads)),
                                       is_short ? for_short : for_long, shared, memory_->stream));
-            if (!is_short) add_up(sums, blocks, cols_ + 1, cols_, g, risk, memory_->stream);
+            if (!is_short || each > kFewEach)
+                add_up(sums, blocks, cols_ + 1, cols_, g, risk, memory_->stream);
         });
     });
 }

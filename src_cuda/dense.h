@@ -34,7 +34,7 @@ class Dense {
 
   private:
     void reserve(int64_t doubles);
-    template <class T, int VEC>
+    template <class T, int VEC, bool SHIFTED>
     void normal_by(const T* x, int64_t padded, T* y);
     Memory* memory_ = nullptr;
     int64_t rows_ = 0, cols_ = 0;

@@ -288,6 +288,17 @@ def test_what_is_not_finite_stays_where_it_is(plan, bad):
         (777, 777),
         (33, 31),
         (20_000, 54),
+        # A part of a warp, one, and several for each four rows; rows in segments.
+        (7, 4),
+        (50_001, 8),
+        (30_003, 12),
+        (20_011, 256),
+        (9_999, 512),
+        (6_001, 1024),
+        (2_047, 3200),
+        (5, 100_000),
+        (515, 12_800),
+        (3, 300_000),
     ],
 )
 def test_dense_shapes(m, d, dtype):
@@ -636,6 +647,30 @@ def test_the_fused_pass(loss, layout, dtype):
         assert risk.get()[0] == pytest.approx((ours * chosen.value(z, y)).mean(), rel=tolerance)
         want = A.T @ (ours * chosen.derivative(z, y)) / 5000
         np.testing.assert_allclose(gradient.get(), want, rtol=tolerance, atol=tolerance)
+
+
+@gpu
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("d", [1, 7, 100, 128, 129, 250, 256, 300, 511, 512, 513, 700, 2048, 3001])
+def test_the_fused_pass_of_dense_rows(d, dtype):
+    cp = pytest.importorskip("cupy", reason="cupy is not installed")
+    rng = np.random.default_rng(d)
+    for m in (1, 3001):
+        A = rng.standard_normal((m, d)).astype(dtype)
+        X = Matrix.from_dense(A)
+        assert X.can_fuse
+        y, w = np.where(rng.random(m) < 0.5, -1.0, 1.0), (rng.standard_normal(d) / np.sqrt(d)).astype(dtype)
+        margins, gradient, risk = cp.empty(m, dtype), cp.empty(d, dtype), cp.empty(1)
+        here, labels = cp.asarray(w), cp.asarray(y)
+        cp.cuda.Device().synchronize()
+        X.fused(_losses.names().index("logistic"), here, labels, margins, gradient, risk, scale=1 / m)
+        X.synchronize()
+        loss, z = losses.get("logistic"), A.astype(np.float64) @ w
+        tolerance = 1e-5 if dtype == np.float32 else 1e-12
+        np.testing.assert_allclose(margins.get(), z, rtol=tolerance, atol=tolerance)
+        assert risk.get()[0] == pytest.approx(loss.value(z, y).mean(), rel=tolerance)
+        want = A.astype(np.float64).T @ loss.derivative(z, y) / m
+        np.testing.assert_allclose(gradient.get(), want, rtol=tolerance, atol=10 * tolerance)
 
 
 @gpu

@@ -1,18 +1,14 @@
-// A dense row-major X, stored once: X w, X' r, and margins, loss and gradient in one read.
+// A dense row-major X, stored once: X w and X' r.
 //
-// X w: `lanes` threads take four rows at a time, so that each entry of w serves four; where rows are few and
-// long, they are cut into segments.  Rows that start at no multiple of 16 bytes are read from the last one
-// before, by whole loads all the same: the four rows are then some apart, so that they start alike, and there
-// is a copy of w for each such start, with zeros for what belongs to the neighbours.  X' r: a thread owns a
-// few neighbouring columns and runs down a share of the rows. The fused pass keeps a row in registers between
-// its margin and its part of the gradient.
+// X w: `lanes` threads, a warp or several or a part of one, take four rows at a time, so that each entry of w
+// serves four, and two loads of each row are under way; where rows are few and long, they are cut into
+// segments.  Rows that start at no multiple of 16 bytes are read from the last one before, by whole loads all
+// the same: the four rows are then some apart, so that they start alike, and there is a copy of w for each
+// such start, with zeros for what belongs to the neighbours.  X' r: a thread owns a few neighbouring columns
+// and runs down a share of the rows.
 //
-// Bytes an entry: the value's, once for each product and once for both in the fused pass.
+// Bytes an entry: the value's, once for each product.
 #pragma once
-#include <cuda_pipeline.h>
-
-#include "finish.cuh"
-#include "loss.cuh"
 #include "parts.cuh"
 
 namespace bmrm {
@@ -26,6 +22,9 @@ constexpr int kDenseThreads = 256, kDenseRows = 4;
 constexpr int kColumnThreads = 512, kColumnLoads = 8;
 
 // Blocks a multiprocessor: as many as have the registers for their loads.
+template <bool SHIFTED>
+constexpr int kRowBlocks = SHIFTED ? 3 : 4;
+
 template <class T, int VEC>
 constexpr int kColumnBlocks = sizeof(T) * VEC <= 4 ? 4 : 2;
 
@@ -53,58 +52,101 @@ __global__ void shift_inputs(const T* __restrict__ x, int64_t cols, int64_t padd
     }
 }
 
-// padded: 0 where all rows start at a multiple of 16 bytes, else x is what `shift_inputs` made of it.  sums:
-// (segments, rows) where segments > 1, else y.
-template <class T, int VEC>
-__global__ void __launch_bounds__(kDenseThreads)
+// The sums of kDenseRows numbers over `lanes` threads, side by side within a warp: in each round a thread
+// hands half of its numbers over and keeps the others, so that seven shuffles do for four sums over a warp.
+// A thread ends with the sum number lane / (lanes / kDenseRows).
+template <class T>
+__device__ __forceinline__ T spread_sums(T (&x)[kDenseRows], int lanes, int lane) {
+    static_assert(kDenseRows == 4);
+    bool upper = lane & (lanes / 2);
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        x[k] = (upper ? x[k + 2] : x[k]) + __shfl_xor_sync(0xFFFFFFFFu, upper ? x[k] : x[k + 2], lanes / 2);
+    upper = lane & (lanes / 4);
+    T sum = (upper ? x[1] : x[0]) + __shfl_xor_sync(0xFFFFFFFFu, upper ? x[0] : x[1], lanes / 4);
+    for (int half = lanes / 8; half; half /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, half);
+    return sum;
+}
+
+// lanes: threads for four rows, 32 WARPS or, for a single warp, fewer.  SHIFTED: not all rows start at a
+// multiple of 16 bytes, and x is what `shift_inputs` made of it, `padded` entries each.  y: (segments, rows).
+template <class T, int VEC, int WARPS, bool SHIFTED>
+__global__ void __launch_bounds__(kDenseThreads, kRowBlocks<SHIFTED>)
     dense_rows(const T* __restrict__ a, int64_t rows, int64_t cols, const T* __restrict__ x, int64_t padded,
-               int lanes, int segments, int64_t segment, T* __restrict__ y, T* __restrict__ sums) {
+               int lanes, int segments, int64_t segment, T* __restrict__ y) {
+    __shared__ T of_warp[WARPS > 1 ? kDenseThreads / 32 * kDenseRows : 1];
+    let_next_start();
+    if (WARPS > 1) lanes = 32 * WARPS;
     const int64_t task = (int64_t(blockIdx.x) * kDenseThreads + threadIdx.x) / lanes;
     const int lane = int(threadIdx.x) & (lanes - 1);
     const int64_t group = task / segments, part = task % segments;
     // Rows that are VEC apart start alike.
-    const int apart = padded ? VEC : 1;
+    constexpr int apart = SHIFTED ? VEC : 1;
     const int64_t row = group / apart * (apart * kDenseRows) + group % apart;
-    const int shift = padded ? int(row * cols % VEC) : 0;
+    const int shift = SHIFTED ? int(row * cols % VEC) : 0, step = lanes * VEC;
     const int64_t stop = min(cols + shift, (part + 1) * segment);
+    int64_t c = part * segment + lane * VEC;
     T sum[kDenseRows] = {T(0), T(0), T(0), T(0)};
     if (row < rows) {
-        x += shift * padded;
+        if (SHIFTED) x += shift * padded;
         const T* from[kDenseRows];
 #pragma unroll
         for (int k = 0; k < kDenseRows; k++) {
             const int64_t mine = row + k * apart < rows ? row + k * apart : row;
             from[k] = a + mine * cols - shift;
         }
-#pragma unroll 2
-        for (int64_t c = part * segment + lane * VEC; c < stop; c += lanes * VEC) {
-            Pack<T, VEC> v[kDenseRows];
+        const auto take = [&](auto count) {
+            constexpr int LOADS = decltype(count)::value;
+            Pack<T, VEC> v[LOADS][kDenseRows], w[LOADS];
 #pragma unroll
-            for (int k = 0; k < kDenseRows; k++) v[k] = stream_pack<T, VEC>(from[k] + c);
-            // At either end a load has numbers of the neighbours, which may be none.
-            if (padded && (c < shift || c + VEC > cols + shift))
+            for (int u = 0; u < LOADS; u++)
 #pragma unroll
-                for (int j = 0; j < VEC; j++)
-                    if (c + j < shift || c + j >= cols + shift)
+                for (int k = 0; k < kDenseRows; k++) v[u][k] = stream_pack<T, VEC>(from[k] + c + u * step);
 #pragma unroll
-                        for (int k = 0; k < kDenseRows; k++) v[k].x[j] = T(0);
-            const Pack<T, VEC> w = *reinterpret_cast<const Pack<T, VEC>*>(x + c);
+            for (int u = 0; u < LOADS; u++) w[u] = *reinterpret_cast<const Pack<T, VEC>*>(x + c + u * step);
 #pragma unroll
-            for (int k = 0; k < kDenseRows; k++)
+            for (int u = 0; u < LOADS; u++) {
+                const int64_t at = c + u * step;
+                // At either end a load has numbers of the neighbours, which may be none.
+                if (SHIFTED && (at < shift || at + VEC > cols + shift))
 #pragma unroll
-                for (int j = 0; j < VEC; j++) sum[k] += v[k].x[j] * w.x[j];
-        }
+                    for (int j = 0; j < VEC; j++)
+                        if (at + j < shift || at + j >= cols + shift)
+#pragma unroll
+                            for (int k = 0; k < kDenseRows; k++) v[u][k].x[j] = T(0);
+#pragma unroll
+                for (int k = 0; k < kDenseRows; k++)
+#pragma unroll
+                    for (int j = 0; j < VEC; j++) sum[k] += v[u][k].x[j] * w[u].x[j];
+            }
+        };
+        for (; c + step < stop; c += 2 * step) take(std::integral_constant<int, 2>());
+        if (c < stop) take(std::integral_constant<int, 1>());
     }
+    y += part * rows;
+    if (lanes < kDenseRows) {
 #pragma unroll
-    for (int k = 0; k < kDenseRows; k++) {
-        for (int half = lanes / 2; half; half /= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], half);
-        const int64_t mine = row + k * apart;
-        if (lane == 0 && mine < rows) {
-            if (segments == 1)
-                y[mine] = sum[k];
-            else
-                sums[part * rows + mine] = sum[k];
+        for (int k = 0; k < kDenseRows; k++) {
+            if (lanes == 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], 1);
+            if (lane == 0 && row + k * apart < rows) y[row + k * apart] = sum[k];
         }
+        return;
+    }
+    const int width = WARPS > 1 ? 32 : lanes, each = width / kDenseRows, place = lane & (width - 1);
+    const T total = spread_sums(sum, width, place);
+    const int64_t mine = row + place / each * apart;
+    if (WARPS == 1) {
+        if (place % each == 0 && mine < rows) y[mine] = total;
+        return;
+    }
+    const int warp = int(threadIdx.x) / 32;
+    if (place % each == 0) of_warp[warp * kDenseRows + place / each] = total;
+    __syncthreads();
+    if (lane < kDenseRows && row + lane * apart < rows) {
+        T whole = T(0);
+#pragma unroll
+        for (int k = 0; k < WARPS; k++) whole += of_warp[(warp + k) * kDenseRows + lane];
+        y[row + lane * apart] = whole;
     }
 }
 
@@ -148,207 +190,13 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<T, VEC>)
 #pragma unroll
     for (int j = 0; j < VEC; j++) shared[j * kColumnThreads + threadIdx.x] = sum[j];
     __syncthreads();
-    if (ty == 0 && col < cols)
-#pragma unroll
-        for (int j = 0; j < VEC; j++) {
-            double total = 0;
-            for (int k = 0; k < down; k++) total += double(shared[j * kColumnThreads + k * across + tx]);
-            sums[int64_t(blockIdx.x) * cols + col + j] = T(total);
-        }
-}
-
-// The block's share of the risk, behind its sums of columns.
-__device__ __forceinline__ void leave_risk(double loss_sum, double* scratch, double* sums, int cols) {
-    for (int apart = 16; apart; apart /= 2) loss_sum += __shfl_xor_sync(0xFFFFFFFFu, loss_sum, apart);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = loss_sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
+    for (int e = int(threadIdx.x); e < across * VEC; e += kColumnThreads) {
+        const int j = e / across, x = e % across;
+        const int64_t mine = (int64_t(blockIdx.y) * across + x) * VEC + j;
         double total = 0;
-        for (int k = 0; k < int(blockDim.x) / 32; k++) total += scratch[k];
-        sums[cols] = total;
+        for (int k = 0; k < down; k++) total += double(shared[j * kColumnThreads + k * across + x]);
+        if (mine < cols) sums[int64_t(blockIdx.x) * cols + mine] = T(total);
     }
-}
-
-constexpr int kShortEach = 4;  // entries a thread has of a short row
-
-// Short rows, a warp's each, several of them at a time; the gradient stays in registers.
-template <class T, int VEC>
-__global__ void __launch_bounds__(256)
-    dense_fused_short(const T* __restrict__ a, int64_t rows, int cols, const FusedInput fused,
-                      const T* __restrict__ w, T* __restrict__ margins, T* __restrict__ gradient,
-                      double* __restrict__ risk, double* __restrict__ block_sums, uint32_t* ticket) {
-    extern __shared__ __align__(16) unsigned char raw[];
-    double* scratch = reinterpret_cast<double*>(raw);  // a double a thread
-    constexpr int EACH = kShortEach, PACKS = EACH / VEC, AT_ONCE = 32 / EACH;
-    const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
-    T weight[EACH], sum[EACH];
-#pragma unroll
-    for (int p = 0; p < PACKS; p++)
-#pragma unroll
-        for (int j = 0; j < VEC; j++) {
-            const int c = (p * 32 + lane) * VEC + j;
-            weight[p * VEC + j] = c < cols ? w[c] : T(0);
-            sum[p * VEC + j] = T(0);
-        }
-    double loss_sum = 0;
-    const int64_t step = int64_t(gridDim.x) * warps * AT_ONCE;
-    int64_t first = (int64_t(blockIdx.x) * warps + threadIdx.x / 32) * AT_ONCE;
-    // The next rows, and their labels, are on their way while these are worked on.
-    Pack<T, VEC> next[AT_ONCE][PACKS] = {};
-    double next_label = 0, next_weight = 0;
-    const auto fetch = [&] {
-        const bool mine = lane < AT_ONCE && first + lane < rows;
-        next_label = mine ? __ldg(fused.labels + first + lane) : 0;
-        next_weight = !mine           ? 0
-                      : fused.weights ? __ldg(fused.weights + first + lane) * fused.scale
-                                      : fused.scale;
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++)
-#pragma unroll
-            for (int p = 0; p < PACKS; p++) {
-                const int c = (p * 32 + lane) * VEC;
-                next[k][p] = Pack<T, VEC>();
-                if (c < cols && first + k < rows)
-                    next[k][p] = stream_pack<T, VEC>(a + (first + k) * cols + c);
-            }
-    };
-    if (first < rows) fetch();
-    while (first < rows) {
-        T v[AT_ONCE][EACH], mine = T(0);
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++)
-#pragma unroll
-            for (int j = 0; j < EACH; j++) v[k][j] = next[k][j / VEC].x[j % VEC];
-        const double label = next_label, weighted = next_weight;
-        const int64_t here = first;
-        first += step;
-        if (first < rows) fetch();
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            T margin = T(0);
-#pragma unroll
-            for (int j = 0; j < EACH; j++) margin += v[k][j] * weight[j];
-            for (int apart = 16; apart; apart /= 2) margin += __shfl_xor_sync(0xFFFFFFFFu, margin, apart);
-            if (lane == k) mine = margin;
-        }
-        // One thread a row works out its loss; the others get the derivative from it.
-        double value, slope;
-        loss_at(fused, double(mine), label, value, slope);
-        if (lane < AT_ONCE && here + lane < rows) {
-            loss_sum += weighted * value;
-            margins[here + lane] = mine;
-        }
-        const T of_row = weighted > 0 ? T(slope * weighted) : T(0);
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const T r = __shfl_sync(0xFFFFFFFFu, of_row, k);
-#pragma unroll
-            for (int j = 0; j < EACH; j++) sum[j] += v[k][j] * r;
-        }
-    }
-    double* sums = block_sums + int64_t(blockIdx.x) * (cols + 1);
-#pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        const int c = (j / VEC * 32 + lane) * VEC + j % VEC;
-        __syncthreads();
-        scratch[threadIdx.x] = double(sum[j]);
-        __syncthreads();
-        if (threadIdx.x < 32 && c < cols) {
-            double total = 0;
-            for (int k = 0; k < warps; k++) total += scratch[k * 32 + lane];
-            sums[c] = total;
-        }
-    }
-    leave_risk(loss_sum, scratch, sums, cols);
-    finish_columns(block_sums, cols, ticket, scratch, gradient, risk);
-}
-
-// Entries a thread has of a long row; with its sums they fill half of its registers.
-template <class T>
-constexpr int kLongEach = int(64 / sizeof(T));
-
-// Longer rows, a block's each.  `stages` rows are on their way into shared memory while one is worked on; a
-// thread copies what it will read itself, so that only the margin needs the whole block.
-template <class T, int VEC>
-__global__ void __launch_bounds__(1024)
-    dense_fused_long(const T* __restrict__ a, int64_t rows, int cols, const FusedInput fused,
-                     const T* __restrict__ w, T* __restrict__ margins, double* __restrict__ block_sums,
-                     int stages) {
-    extern __shared__ __align__(16) unsigned char raw[];
-    constexpr int EACH = kLongEach<T>, PACKS = EACH / VEC;
-    double* scratch = reinterpret_cast<double*>(raw);  // two rounds of a double a warp
-    T* slope_of = reinterpret_cast<T*>(scratch + 64);
-    const int threads = int(blockDim.x), warps = threads / 32, row_size = threads * EACH;
-    T* buffer = reinterpret_cast<T*>(raw + 1024);
-    const auto place = [&](int p) { return (p * threads + int(threadIdx.x)) * VEC; };
-    const auto request = [&](int64_t row, int stage) {
-        if (row < rows)
-#pragma unroll
-            for (int p = 0; p < PACKS; p++)
-                if (place(p) < cols)
-                    __pipeline_memcpy_async(buffer + stage * row_size + place(p), a + row * cols + place(p),
-                                            sizeof(T) * VEC);
-        __pipeline_commit();
-    };
-    T sum[EACH];
-#pragma unroll
-    for (int j = 0; j < EACH; j++) sum[j] = T(0);
-    for (int s = 0; s < stages; s++) request(blockIdx.x + int64_t(s) * gridDim.x, s);
-    double loss_sum = 0;
-    int stage = 0, round = 0;
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const double label = threadIdx.x == 0 ? fused.labels[row] : 0;
-        const double weighted = threadIdx.x == 0 && fused.weights ? fused.weights[row] : 1.0;
-        if (stages == 3)
-            __pipeline_wait_prior(2);
-        else if (stages == 2)
-            __pipeline_wait_prior(1);
-        else
-            __pipeline_wait_prior(0);
-        T v[EACH], margin = T(0);
-#pragma unroll
-        for (int p = 0; p < PACKS; p++) {
-            Pack<T, VEC> pack = {}, weight = {};
-            if (place(p) < cols) {
-                pack = *reinterpret_cast<const Pack<T, VEC>*>(buffer + stage * row_size + place(p));
-                weight = *reinterpret_cast<const Pack<T, VEC>*>(w + place(p));
-            }
-#pragma unroll
-            for (int j = 0; j < VEC; j++) {
-                v[p * VEC + j] = pack.x[j];
-                margin += pack.x[j] * weight.x[j];
-            }
-        }
-        request(row + int64_t(stages) * gridDim.x, stage);
-        for (int apart = 16; apart; apart /= 2) margin += __shfl_xor_sync(0xFFFFFFFFu, margin, apart);
-        if (threadIdx.x % 32 == 0) scratch[round * 32 + threadIdx.x / 32] = double(margin);
-        __syncthreads();
-        if (threadIdx.x < 32) {
-            double total = int(threadIdx.x) < warps ? scratch[round * 32 + threadIdx.x] : 0;
-            for (int apart = 16; apart; apart /= 2) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
-            if (threadIdx.x == 0) {
-                double value, slope;
-                loss_at(fused, total, label, value, slope);
-                loss_sum += weighted * fused.scale * value;
-                slope_of[round] = T(weighted * fused.scale * slope);
-                margins[row] = T(total);
-            }
-        }
-        __syncthreads();
-        const T r = slope_of[round];
-#pragma unroll
-        for (int j = 0; j < EACH; j++) sum[j] += v[j] * r;
-        stage = stage + 1 == stages ? 0 : stage + 1;
-        round ^= 1;
-    }
-    double* sums = block_sums + int64_t(blockIdx.x) * (cols + 1);
-#pragma unroll
-    for (int p = 0; p < PACKS; p++)
-        if (place(p) < cols)
-#pragma unroll
-            for (int j = 0; j < VEC; j++) sums[place(p) + j] = double(sum[p * VEC + j]);
-    leave_risk(loss_sum, scratch, sums, cols);
 }
 
 }  // namespace bmrm
