@@ -37,7 +37,6 @@ TITLES = {"normal": "X w", "transposed": "X^T r"}
 REPEATS = 12  # products a time is taken over
 ROUNDS = 3  # times of which the least counts: now and then all of one is late
 TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/tuning.h
-FUSED_WORTH = 0.85  # kFusedWorth
 AHEAD = 12  # matrices made while one is timed
 LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuning products": 50}
 
@@ -149,12 +148,8 @@ def predict_anew(rows: list[dict[str, Any]], gpu: dict[str, Any], constants: dic
 
 def tuned_pick(row: dict[str, Any]) -> int:
     """Position of what `tune="best"` takes."""
-
-    def counts(i: int) -> float:
-        fuses = row["plans"][i].kernel == "narrow" and row["op"] == "normal"
-        return row["trial"][i] * (FUSED_WORTH if fuses else 1)
-
-    return min((i for i in row["tried"] if row["trial"][i] is not None), key=counts)
+    timed = [i for i in row["tried"] if row["trial"][i] is not None]
+    return min(timed, key=row["trial"].__getitem__)
 
 
 def predicted_pick(row: dict[str, Any]) -> int:

@@ -45,6 +45,27 @@ class Resident:
         self.matrices = [first] + [build(plans) for _ in range(copies - 1)]
         for matrix in self.matrices:
             matrix.use_stream(clock.stream.ptr)
+        self._build, self._plans = build, plans
+
+    def fusing(self) -> list[Any]:
+        """As many copies that have the fused pass; none where there is no such pass.
+
+        A matrix keeps the form that the pass reads beside another one for X w, but a copy with plans given to
+        it has only what they read.
+        """
+        narrow = [
+            candidate["plan"]
+            for candidate in self.matrices[0].report()["normal"]["candidates"]
+            if candidate["plan"]["kernel"] == "narrow"
+        ]
+        if not self.matrices[0].can_fuse:
+            return []
+        if not narrow:
+            return self.matrices
+        fused = [self._build((narrow[0], self._plans[1])) for _ in self.matrices]
+        for matrix in fused:
+            matrix.use_stream(self.clock.stream.ptr)
+        return fused
 
     def format_bytes(self, product: str) -> int:
         """Bytes of the stored format that the product reads."""

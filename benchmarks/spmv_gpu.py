@@ -208,7 +208,8 @@ def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict
     """The pass that makes margins, loss and gradient from one read, against the two products alone."""
     from bmrm import _losses
 
-    if not resident.matrices[0].can_fuse:
+    fusing = resident.fusing()
+    if not fusing:
         print(f"fused {name:10} has too many columns: two products are faster")
         return []
     m, d = resident.shape
@@ -216,7 +217,7 @@ def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict
     labels = cp.where(normal(m, "float64", 3) > 0, 1.0, -1.0)
     hinge = _losses.names().index("hinge")
     work = []
-    for seed, matrix in enumerate(resident.matrices):
+    for seed, matrix in enumerate(fusing):
         margins, gradient = cp.empty(m, resident.dtype), cp.empty(d, resident.dtype)
         arguments = hinge, normal(d, resident.dtype, seed), labels.copy(), margins, gradient, cp.empty(1)
         work.append(partial(matrix.fused, *arguments, scale=1 / m))

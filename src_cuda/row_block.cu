@@ -194,8 +194,8 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
                          [&](int32_t a, int32_t b) { return predicted[size_t(a)] < predicted[size_t(b)]; });
     }
     const bool timed = !by_bus && (trials.size() > 1 || options.tuning == BB_TUNE_ALL);
-    // A narrow X is worth having in the form that the fused pass reads, also where another is a little
-    // faster.
+    // A narrow X is worth having in the form that the fused pass reads, also where another is
+    // faster for X w.
     const auto narrow_plan = std::find_if(plans.begin(), plans.end(),
                                           [](const bb_plan& plan) { return plan.kernel == BB_NARROW; });
     if (!by_bus && op == BB_NORMAL && narrow_plan != plans.end()) {
@@ -215,7 +215,6 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
             refused = std::current_exception();
             continue;
         }
-        if (op == BB_NORMAL && plans[size_t(i)].kernel == BB_NARROW) seconds *= tuning::kFusedWorth;
         if (seconds < best) {
             best = seconds;
             s.chosen = i;

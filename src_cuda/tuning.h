@@ -45,7 +45,6 @@ constexpr int kTimedProducts = 3;     // products of a graph; it is replayed twi
 constexpr int kTrialProducts = 1 + 2 * kTimedProducts;
 constexpr double kMostBuilding = 0.10;  // seconds that building formats for trial may take
 constexpr double kBuildPasses = 50;     // times a build as good as reads and writes all indices and values
-constexpr double kFusedWorth = 0.85;    // what the narrow form's time counts for X w: it fuses passes too
 
 // --- row blocks
 constexpr double kFreeShare = 0.95;   // of the free memory that is taken where no limit is given

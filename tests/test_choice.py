@@ -467,7 +467,6 @@ def test_the_matrices_of_the_benchmark_are_many_and_as_named(benchmark):
 
 def test_the_benchmark_counts_as_the_tuner_does(benchmark):
     assert 1 + 2 * tuning("kTimedProducts") == benchmark.TRIAL_PRODUCTS
-    assert tuning("kFusedWorth") == benchmark.FUSED_WORTH
 
 
 def test_the_results_become_a_section_of_the_page(benchmark, tmp_path, monkeypatch, capsys):
