@@ -225,13 +225,15 @@ class FoldProblem:
         values = np.empty(
             (len(self.labels), len(classes)) if several and classes is not None else len(self.labels)
         )
-        scored = np.empty_like(values)
+        ordinal = self.loss.task == "ordinal"
+        scored = np.empty_like(values) if ordinal else values
         results = []
         solved = self._solve(lam, range(self.folds.number))
         for fold, (result, margins) in enumerate(solved):
             rows = self.folds.rows(fold)
             values[rows] = margins[rows]
-            scored[rows] = metrics.scored(Model.from_result(result), values[rows])
+            if ordinal:
+                scored[rows] = metrics.scored(Model.from_result(result), values[rows])
             results.append(result)
         targets = _targets(self.data.y, self.labels, classes, self.loss)
         return CrossValidation(results, values, scored, targets, self.data.groups)
@@ -265,6 +267,7 @@ class FoldProblem:
     def without(self, fold: int, matrix: Any) -> Dataset:
         """Return the data with a fold's weights set to 0, and a matrix that stands for theirs."""
         rest = copy.copy(self.data)
+        rest.coded = self.labels, self.classes
         if rest.device == "cpu":
             rest.matrix = cast("Matrix", Remembering(matrix))
         if fold < self.folds.number:
@@ -413,7 +416,8 @@ class _Shared:
             given["callback"], data.resolution,
         )  # fmt: skip
         rows: Any = data.matrix
-        if not folds.is_sorted:
+        self._sorted = folds.is_sorted
+        if not self._sorted:
             copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= COPIED
             rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
         scaling = given["intercept_scaling"] if given["fit_intercept"] else None
@@ -447,11 +451,11 @@ class _Shared:
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
-        best = run.certified()
-        known = objective.known(best.w) or self._parts.at(best.w, best.margins, run.slopes)
-        found = known._replace(slopes=run.slopes)
+        found = objective.reached(run.certified(), run.slopes)
         self._latest = self._last.get(fold), found
         self._last[fold] = found
+        if self._sorted:
+            return result, found.margins
         margins = np.empty(len(self._labels))
         margins[folds.order] = found.margins
         return result, margins

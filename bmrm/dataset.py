@@ -85,6 +85,9 @@ class Dataset:
     owned = False
     """Whether each rank keeps some columns of the weights alone."""
 
+    coded: tuple[Vector, Vector | None] | None = None
+    """Labels and classes as `bmrm.labels.encode` gives them, where all solves are known to have one loss."""
+
     def __init__(
         self,
         X: Any,

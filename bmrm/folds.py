@@ -20,7 +20,6 @@ translates at the two products.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -33,14 +32,14 @@ from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.inner_qp import maximise
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
-from bmrm.objective import Cut, Design, Iterate, Objective
-from bmrm.regularizers import L2, Regularizer
+from bmrm.objective import Cut, Design, Iterate, Objective, Planes, Searched, Starts
+from bmrm.regularizers import L2, Regularizer, Slopes
 from bmrm.resident import Matrix
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 
-CHANGED = 0.2
+CHANGED = 0.4
 """Change of the second derivatives, as a share of their sum, up to which the Hessian is that of an earlier
 point."""
 
@@ -172,7 +171,7 @@ class Remembering:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._known: deque[tuple[Vector, Vector]] = deque(maxlen=2)
+        self._known: deque[tuple[Vector, Vector]] = deque()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._matrix, name)
@@ -186,7 +185,12 @@ class Remembering:
                 out[:] = margins
                 return out
         found = self._matrix.matvec(w, out)
-        self._known.append((w.copy(), found.copy()))
+        # Into memory that is there already: new pages at each product would cost more than the copy.
+        known, margins = (
+            self._known.popleft() if len(self._known) == 2 else (np.empty_like(w), np.empty_like(found))
+        )
+        known[:], margins[:] = w, found
+        self._known.append((known, margins))
         return found
 
 
@@ -226,29 +230,47 @@ class FoldParts:
         self.design, self.risk, self.starts = design, risk, starts
         self._derivatives = np.empty(design.shape[0])
         self._curvature: Vector | None = None
-        self._hessians = np.empty(0)
+        self._hessians = self._sum = np.empty(0)
+        self._doubted = True
 
     def at(self, w: Vector, margins: Vector, slopes: Vector) -> Known:
         """Evaluate the parts at a point."""
         parts, _ = self.risk.cut(margins, margins, 0.0, 0.0, self.starts, self._derivatives)
         return Known(w, margins, parts, slopes)
 
-    def hessians(self, margins: Vector) -> Vector:
-        """Return the Hessians of the parts, shape (folds, d, d), at a point or one much like it.
+    def doubt(self) -> None:
+        """Look at the second derivatives again before the next step: lam has changed, or a step was poor."""
+        self._doubted = True
+
+    def hessian(self, margins: Vector, without: slice, scale: float) -> Vector:
+        """Return the Hessian of the parts but some, weighed, at a point or one much like it.
 
         A Hessian only proposes a point: those of another fold's answer, or of another lam's, will do as long
         as the second derivatives of the rows have changed little.
         """
-        curvature = np.empty_like(margins)
-        total = self.risk.curvature(margins, 0.0, curvature)
-        if self._curvature is None or np.abs(curvature - self._curvature).sum() > CHANGED * total:
-            self._curvature, (_, d) = curvature, self.design.shape
-            self._hessians = np.empty((len(self.starts) - 1, d, d))
-            for fold, (i, j) in enumerate(pairwise(self.starts)):
-                rows = np.zeros_like(curvature)
-                rows[i:j] = curvature[i:j]
-                self.design.weighted_gram(rows, self._hessians[fold])
-        return self._hessians
+        if self._doubted:
+            curvature, self._doubted = np.empty_like(margins), False
+            total = self.risk.curvature(margins, 0.0, curvature)
+            if self._curvature is None or np.abs(curvature - self._curvature).sum() > CHANGED * total:
+                self._form(curvature)
+        return np.asarray(scale * (self._sum - self._hessians[without].sum(axis=0)))
+
+    def _form(self, curvature: Vector) -> None:
+        (_, d), folds = self.design.shape, len(self.starts) - 1
+        self._curvature, self._hessians = curvature, np.empty((folds, d, d))
+        for fold, (i, j) in enumerate(pairwise(self.starts)):
+            rows = np.zeros_like(curvature)
+            rows[i:j] = curvature[i:j]
+            self.design.weighted_gram(rows, self._hessians[fold])
+        self._sum = self._hessians.sum(axis=0)
+
+
+class _FullStep(NamedTuple):
+    """The end of a line that a search was content with: its margins, the way there, the parts of the risk."""
+
+    margins: Vector
+    direction: Vector
+    parts: Vector
 
 
 class FoldSteps(HostSteps):
@@ -259,17 +281,64 @@ class FoldSteps(HostSteps):
     parts : FoldParts
     risk : RowRisk
         Of all rows but the fold's.
-    without : callable
-        From what is known of every part to the sum of those that take part, as they are weighed.
+    held_out : slice
+        The blocks that take no part.
+    scale : float
+        c_f.
     """
 
-    def __init__(self, parts: FoldParts, risk: RowRisk, without: Callable[[Vector], Vector]) -> None:
+    def __init__(self, parts: FoldParts, risk: RowRisk, held_out: slice, scale: float) -> None:
         super().__init__(parts.design, risk, cut_of=parts.risk)
-        self._parts, self._without = parts, without
+        self._parts, self._held_out, self._scale = parts, held_out, scale
+        starts = parts.starts[held_out.start : held_out.stop + 1]
+        self._left_out = slice(int(starts[0]), int(starts[-1])) if len(starts) > 1 else slice(0, 0)
+        self._full: _FullStep | None = None
+
+    def without(self, parts: Vector) -> Vector:
+        """From what is known of every part, the sum of those that take part, as they are weighed."""
+        return np.asarray(self._scale * (parts.sum(axis=0) - parts[self._held_out].sum(axis=0)))
 
     def hessian(self, at: Iterate, profile: bool) -> Vector:
         """Hessian of the risk at a point, or one much like it."""
-        return self._without(self._parts.hessians(at.margins))
+        return self._parts.hessian(at.margins, self._held_out, self._scale)
+
+    def parts_at(self, margins: Vector) -> Vector | None:
+        """Tell the parts of the risk at margins where a line was content to end."""
+        return self._full.parts if self._full is not None and self._full.margins is margins else None
+
+    def search(
+        self,
+        z: Vector,
+        end: Vector,
+        w: Vector,
+        w_end: Vector,
+        penalty: Slopes,
+        first: float,
+        accuracy: float,
+        content: float,
+    ) -> tuple[Vector, Searched]:
+        """Minimise J along a line; return the direction too.
+
+        Where its end may be good enough, all that a cut there needs is made at once, and the slope from that.
+        """
+        if content:
+            parts, _ = self.cut_of.cut(end, end, 0.0, 0.0, self._parts.starts, self._derivatives[0])
+            dz, r, out = end - z, self._derivatives[0], self._left_out
+            last = self._scale * (dot(r, dz) - dot(r[out], dz[out])) + penalty.slope(1.0)
+            if abs(last) <= -content * (self.slope(z, dz, 0.0, 0.0)[0] + penalty.slope(0.0)):
+                self._full = _FullStep(end, dz, parts)
+                return dz, Searched(1.0, end, float(self.without(parts)))
+            self._parts.doubt()
+        return super().search(z, end, w, w_end, penalty, first, accuracy, 0.0)
+
+    def planes(
+        self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
+    ) -> Planes:
+        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        full = self._full
+        if full is None or dz is not full.direction or t != 1.0:
+            return super().planes(z, dz, t, starts, w, end)
+        return self._planes(starts, self.between(w, end, t), full.parts, np.full_like(full.parts, np.nan))
 
 
 class FoldObjective(Objective):
@@ -300,7 +369,7 @@ class FoldObjective(Objective):
             rest[starts[held_out] : starts[held_out + 1]] = 0.0
         inside = float(rest.sum())
         self.scale = float(weights.sum()) / inside
-        steps = FoldSteps(parts, loss.risk(y, rest, 1.0 / inside, threads), self._without)
+        steps = FoldSteps(parts, loss.risk(y, rest, 1.0 / inside, threads), self._held_out, self.scale)
         super().__init__(parts.design, steps, loss, L2(1.0), profile=False, blocks=1)
         self.starts, self._parts, self._fold_steps = starts, parts, steps
         self._known: list[Known] = []
@@ -312,17 +381,27 @@ class FoldObjective(Objective):
 
     def begin(self, lam: float) -> None:
         """Get ready for a solve."""
+        if lam != self.reg.lam:
+            self._parts.doubt()
         self.reg, self._fold_steps.seconds = L2(lam), 0.0
         self._known.clear()
 
     def value(self, point: Known) -> float:
         """J at a known point, from its parts."""
         self._known.append(point)
-        return self.reg.value(point.w) + float(self._without(point.parts))
+        return self.reg.value(point.w) + float(self._fold_steps.without(point.parts))
 
     def known(self, w: Vector) -> Known | None:
         """Tell of a point that was evaluated."""
         return next((point for point in self._known if point.w is w), None)
+
+    def reached(self, best: Iterate, slopes: Vector) -> Known:
+        """Return what is known of the best point of a run, with the gradients of the parts there."""
+        parts = self._fold_steps.parts_at(best.margins)
+        if parts is not None:
+            return Known(best.w, best.margins, parts, slopes)
+        known = self.known(best.w) or self._parts.at(best.w, best.margins, slopes)
+        return known._replace(slopes=slopes)
 
     def evaluate(self, w: Vector) -> Iterate:
         """Evaluate J at ``w``: from its parts where it is known, else from a new product."""
@@ -331,10 +410,7 @@ class FoldObjective(Objective):
 
     def gradient(self, slopes: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts."""
-        return self._without(slopes)
-
-    def _without(self, parts: Vector) -> Vector:
-        return np.asarray(self.scale * (parts.sum(axis=0) - parts[self._held_out].sum(axis=0)))
+        return self._fold_steps.without(slopes)
 
 
 class FoldBundle(Bundle):
@@ -348,15 +424,19 @@ class FoldBundle(Bundle):
     """
 
     def __init__(self, n_features: int, folds: int, max_cuts: int | None = None, threads: int = 1) -> None:
-        self._held_out, self._scale = folds, 1.0
+        self._held_out = folds
         super().__init__(HostCuts(n_features, threads), folds, max_cuts, threads=threads)
-        self._allocate(self.max_cuts)  # all at once: what nobody writes to takes no memory
         self._faces = [_qp.Face() for _ in range(folds + 1)]
+        self.hold_out(folds, 1.0)
 
     def hold_out(self, fold: int, scale: float) -> None:
         """Serve the risk of all rows but one fold's from now on; ``scale`` is c_f."""
         self._held_out, self._scale = fold, scale
         self._alpha = self._alphas[fold]
+        # The number of each block in the problem: -1 for that held out, one less behind it.
+        self._number_of = np.arange(self.groups, dtype=np.int32)
+        self._number_of[fold:] -= 1
+        self._number_of[fold : fold + 1] = -1
 
     def add(self, cut: Cut) -> None:
         """Add one cut for each fold."""
@@ -371,13 +451,12 @@ class FoldBundle(Bundle):
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Vector, float]:
         """Minimise the model of the objective without the fold held out; see `Bundle.minimise`."""
         n, scale = self.size, self._scale
-        number = self._numbers()
         # lam Omega + c_f sum_g Q_g is c_f times (lam / c_f) Omega + sum_g Q_g.
         maximise(
             self._gram,
             self.offsets,
-            number[self.blocks],
-            int(number.max()) + 1,
+            self._number_of[self.blocks],
+            self._blocks,
             reg.lam / scale,
             self.alpha,
             best.objective / scale,
@@ -390,25 +469,23 @@ class FoldBundle(Bundle):
         w, least = self.store.minimise(reg, scale * self.alpha, best.w)
         return w, least + scale * dot(self.offsets, self.alpha)
 
-    def _numbers(self) -> NDArray[np.int32]:
-        """Return the number of each block in the problem: -1 for that held out, one less behind it."""
-        number = np.arange(self.groups, dtype=np.int32)
-        number[self._held_out :] -= 1
-        number[self._held_out : self._held_out + 1] = -1
-        return number
-
     def active(self) -> Bundle:
         """Return a bundle with the cuts that hold mass in the last QP, those of blocks that take part."""
         kept = np.flatnonzero(self.alpha)
-        blocks, scale = self.groups - (self._held_out < self.groups), self._scale
+        blocks, scale = self._blocks, self._scale
         other = Bundle(HostCuts(self.n_features, self.threads), blocks, threads=self.threads)
         other.store = HostCuts.of(scale * self.gradients[kept], self.threads)
         other._gram = scale**2 * self._gram[np.ix_(kept, kept)]
         other._offset, other._alpha = scale * self._offset[kept], self._alpha[kept]
-        other._group, other._idle = self._numbers()[self._group[kept]], self._idle[kept]
+        other._group, other._idle = self._number_of[self._group[kept]], self._idle[kept]
         other._serial = other._number(len(kept))
         other.size = len(kept)
         return other
+
+    @property
+    def _blocks(self) -> int:
+        """Number of blocks that take part."""
+        return self.groups - (self._held_out < self.groups)
 
     def _mass(self) -> Vector:
         """Mass of each cut over all dual solutions: one that any fold uses is not idle."""

@@ -136,8 +136,9 @@ class LocalParts:
         self.data = data
 
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
-        """Code the labels; see `bmrm.labels.encode`."""
-        return encode(self.data.y, self.data.shape[0], loss)
+        """Code the labels, unless somebody has; see `bmrm.labels.encode`."""
+        known = self.data.coded if isinstance(self.data, Dataset) else None
+        return encode(self.data.y, self.data.shape[0], loss) if known is None else known
 
     def floor(self, loss: Loss, labels: Vector) -> float:
         """Return a number that no risk on these labels is below."""

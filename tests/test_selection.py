@@ -16,6 +16,7 @@ from bmrm.crossval import FoldProblem
 from bmrm.errors import DataError, ParameterError
 from bmrm.folds import FoldBundle, FoldObjective, FoldParts, Remembering, RowsByFold, deal
 from bmrm.host_steps import HostSteps
+from bmrm.labels import encode
 from bmrm.objective import Cut, Iterate, Planes
 from bmrm.regularizers import L2
 from bmrm.selection import Selection
@@ -151,6 +152,38 @@ def test_full_steps_of_folds_spare_products(monkeypatch, loss):
             assert result.objective == pytest.approx(J, rel=1e-13)
 
 
+def test_a_full_step_of_a_fold_is_that_of_a_search():
+    rng = np.random.default_rng(11)
+    X, folds = rng.standard_normal((300, 3)), deal(None, 300, 3, 0)
+    y, weights = np.where(rng.random(300) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 300)
+    loss, design = losses.get("logistic"), RowsByFold(bmrm.Dataset(X).matrix, folds)
+    parts = FoldParts(design, loss.risk(y, weights, 1.0 / weights.sum(), 1), folds.starts)
+    for fold in range(4):  # the last holds out nothing
+        objective = FoldObjective(parts, loss, y, weights, fold, threads=1)
+        objective.begin(0.1)
+        steps, starts = objective.steps, objective.starts
+        w, end = np.zeros(3), 0.1 * rng.standard_normal(3)
+        best = objective.evaluate(w)
+        if steps.slope(best.margins, steps.margins(end), 0.0, 0.0)[0] > 0.0:
+            end = -end
+        alone, penalty = HostSteps(design, steps.rows, cut_of=parts.risk), objective.reg.line(w, end - w)
+        for content, taken in ((100.0, True), (1e-9, False)):  # any slope will do at the end; none will
+            given = w, end, penalty, 1.0, 1e-9, content
+            dz, found = steps.search(best.margins, steps.margins(end), *given)
+            dz_alone, expected = alone.search(best.margins, alone.margins(end), *given)
+            assert (found.step == 1.0) == taken
+            assert found.step == expected.step
+            assert found.risk == pytest.approx(expected.risk, rel=1e-13)
+            np.testing.assert_allclose(found.margins, expected.margins, atol=1e-15)
+            known = steps.parts_at(found.margins)
+            assert (known is not None) == taken
+            for t in (1.0, found.step, 0.5):
+                cut = steps.planes(best.margins, dz, t, starts, w, end)
+                same = alone.planes(best.margins, dz_alone, t, starts, w, end)
+                np.testing.assert_allclose(cut.gradients, same.gradients, atol=1e-15)
+                np.testing.assert_allclose(cut.risk, same.risk, rtol=1e-13)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "auc", "loss"])
 def test_the_choice_is_brute_forces(engine, metric):
     X, y = problem(rows=200, seed=3)
@@ -243,11 +276,22 @@ def test_hessians_are_kept_while_the_margins_are_much_the_same():
         s = weights * p * (1.0 - p) / weights.sum()
         return np.array([there[i:j].T @ (s[i:j, None] * there[i:j]) for i, j in pairwise(folds.starts)])
 
-    first = parts.hessians(margins)
-    np.testing.assert_allclose(first, expected(margins), rtol=1e-10)
-    np.testing.assert_array_equal(parts.hessians(margins + 0.01), first)
+    def of_the_rest(hessians, fold):
+        return 1.5 * np.delete(hessians, fold, axis=0).sum(axis=0)
+
+    held_out = [slice(fold, fold + 1) for fold in range(4)]  # the last holds out nothing
+    first = [parts.hessian(margins, out, 1.5) for out in held_out]
+    for fold, found in enumerate(first[:3]):
+        np.testing.assert_allclose(found, of_the_rest(expected(margins), fold), rtol=1e-10)
+    np.testing.assert_allclose(first[3], 1.5 * expected(margins).sum(axis=0), rtol=1e-10)
     far = margins + 4.0
-    np.testing.assert_allclose(parts.hessians(far), expected(far), rtol=1e-10)
+    np.testing.assert_array_equal(parts.hessian(far, held_out[0], 1.5), first[0])
+    parts.doubt()
+    np.testing.assert_array_equal(parts.hessian(margins + 0.01, held_out[0], 1.5), first[0])
+    parts.doubt()
+    np.testing.assert_allclose(
+        parts.hessian(far, held_out[1], 1.5), of_the_rest(expected(far), 1), rtol=1e-10
+    )
 
 
 def test_wrong_gradients_to_begin_with_do_no_harm():
@@ -393,6 +437,26 @@ def test_a_shared_bundle_bounds_every_fold(seed, folds, passes, most):
         assert same == pytest.approx(bound, abs=1e-7 * max(1.0, abs(bound)))
 
 
+def test_a_shared_bundle_grows_with_its_cuts():
+    rng = np.random.default_rng(12)
+    few, many = FoldBundle(4, 2), FoldBundle(4, 2)
+    many._allocate(many.max_cuts)
+    assert few.nbytes < many.nbytes / 100
+    for k in range(80):
+        gradients, offsets = rng.standard_normal((2, 4)), rng.standard_normal(2)
+        unknown = np.full(2, np.nan)
+        bounds = []
+        for bundle in (few, many):
+            bundle.make_room()
+            bundle.add(Cut(Planes(gradients, None, unknown, unknown, unknown), offsets, 0.0))
+            bundle.hold_out(k % 3, 1.5)
+            start = Iterate(np.zeros(4), None, 0.0, np.inf)
+            bounds.append(bundle.minimise(L2(0.3), start, 0.0)[1])
+        assert bounds[0] == bounds[1]
+        np.testing.assert_array_equal(few._alphas[:, : len(few)], many._alphas[:, : len(many)])
+    assert len(few) > 64  # more than there was room for at first
+
+
 def test_rows_by_fold_are_the_rows_sorted():
     rng = np.random.default_rng(6)
     X, folds = rng.standard_normal((50, 4)), deal(None, 50, 3, 0)
@@ -479,7 +543,20 @@ def test_known_margins_take_no_product():
     np.testing.assert_array_equal(matrix.matvec(w), X @ w)
     matrix.matvec(w + 1.0, z)
     np.testing.assert_allclose(z, X @ (w + 1.0), rtol=1e-14)
+    for v in (w + 2.0, w, w + 1.0, w + 2.0, w):  # two are remembered, in the memory of those before
+        np.testing.assert_allclose(matrix.matvec(v), X @ v, rtol=1e-14)
     assert (matrix.shape, matrix.nnz) == ((30, 4), 120)
+
+
+def test_labels_are_coded_once(monkeypatch):
+    X, y = problem(rows=60)
+    data, seen = bmrm.Dataset(X, y), []
+    monkeypatch.setattr("bmrm.parts.encode", lambda *given: seen.append(given) or encode(*given))
+    found = bmrm.select(data, lams=[0.1, 0.01], folds=3, fit_intercept=True, tol=1e-6)
+    assert not seen
+    assert (found.validations[0].results[0].classes == np.unique(y)).all()
+    assert bmrm.solve(data, lam=found.lam, fit_intercept=True, tol=1e-6).status == "converged"
+    assert len(seen) == 1
 
 
 PENALTIES = [
