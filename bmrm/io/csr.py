@@ -202,6 +202,14 @@ def real_values(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float64)
 
 
+def _ascending(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+    """Whether the columns of each row ascend, none of them twice."""
+    ordered = np.ones(len(indices) + 1, bool)
+    ordered[1:-1] = indices[1:] > indices[:-1]
+    ordered[indptr] = True
+    return bool(ordered.all())
+
+
 def canonical(
     indptr: NDArray[Any],
     indices: NDArray[Any],
@@ -215,27 +223,28 @@ def canonical(
     An entry that occurs twice is added up where `sum_duplicates` says so, else it is a `DataError`. Of
     ``rows`` only those are taken, in their order: the copy that puts columns in order does it too.
     """
-    ordered = np.ones(len(indices) + 1, bool)
-    ordered[1:-1] = indices[1:] > indices[:-1]
-    ordered[indptr] = True
-    if rows is not None or not ordered.all():
+    found: NDArray[Any] | None = values
+    if rows is not None or not _ascending(indptr, indices):
         wanted = np.arange(shape[0]) if rows is None else rows
-        indptr, indices, values = _sorted_rows(indptr, indices, values, wanted)
-        shape, ordered = (len(wanted), shape[1]), np.ones(len(indices) + 1, bool)
-        ordered[1:-1] = indices[1:] > indices[:-1]
-        ordered[indptr] = True
-        if not (ordered.all() or sum_duplicates):
+        if (values == 1).all():
+            found = None
+        indptr, indices, found = _sorted_rows(indptr, indices, found, wanted)
+        shape, ascending = (len(wanted), shape[1]), _ascending(indptr, indices)
+        if not (ascending or sum_duplicates):
             raise DataError('found an entry twice, expected each once (duplicates="sum" would add them up)')
-        if not ordered.all():
+        if not ascending:
             from scipy.sparse import csr_matrix
 
-            X = csr_matrix((values, indices, indptr), shape=shape)
+            each = np.ones(len(indices), values.dtype) if found is None else found
+            X = csr_matrix((each, indices, indptr), shape=shape)
             X.sum_duplicates()
-            indptr, indices, values = X.indptr, X.indices, X.data
-    check_finite(values)
+            indptr, indices, found = X.indptr, X.indices, X.data
+    if found is not None:
+        check_finite(found)
+        found = None if (found == 1).all() else np.ascontiguousarray(found)
     return Csr(
         np.ascontiguousarray(indptr, np.int64),
         np.ascontiguousarray(indices, np.int32 if shape[1] <= INT32_MAX else np.int64),
-        None if (values == 1).all() else np.ascontiguousarray(values),
+        found,
         (int(shape[0]), int(shape[1])),
     )

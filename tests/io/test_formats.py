@@ -255,6 +255,19 @@ def test_format_asked_for(tmp_path):
         read_data(path, format="npy")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [None, np.array([1, 0, 1])])
+def test_ones_that_occur_twice_add_up(dtype, rows):
+    X = sp.csr_matrix((np.ones(5, dtype), [2, 0, 2, 1, 0], [0, 3, 5]), shape=(2, 3))
+    X.has_canonical_format = True  # so that nobody adds them up before
+    found = Csr.from_scipy(X, rows)
+    expected = np.array([[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(found.to_scipy().toarray(), expected if rows is None else expected[rows])
+    assert found.data.dtype == dtype
+    alone = Csr.from_scipy(X[1:], None if rows is None else np.array([0]))
+    assert alone.data is None
+
+
 @given(seed=st.integers(0, 10**6), values=st.sampled_from([np.float32, np.float64, None]))
 @settings(max_examples=40, deadline=None)
 def test_rows_are_sorted_and_taken_in_any_order(seed, values):
