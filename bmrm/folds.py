@@ -103,15 +103,22 @@ def deal(labels: Vector | None, rows: int, folds: int, seed: int) -> Folds:
     """
     shuffled = np.random.default_rng(seed).permutation(rows)
     if labels is not None:
-        shuffled = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        shuffled = shuffled[_stable_order(labels[shuffled])]
     fold_of = np.empty(rows, np.intp)
     fold_of[shuffled] = np.arange(rows) % folds
     return by_fold(fold_of, folds)
 
 
+def _stable_order(codes: NDArray[Any]) -> NDArray[np.intp]:
+    """Sort stably; short integers, which classes and folds are as a rule, in two passes over them."""
+    with np.errstate(invalid="ignore"):
+        short = codes.astype(np.int16)
+    return np.argsort(short if (short == codes).all() else codes, kind="stable")
+
+
 def by_fold(fold_of: NDArray[np.intp], folds: int) -> Folds:
     """Sort rows by their fold."""
-    order = np.argsort(fold_of, kind="stable")
+    order = _stable_order(fold_of)
     starts = np.concatenate([[0], np.cumsum(np.bincount(fold_of, minlength=folds))]).astype(np.int64)
     return Folds(fold_of, order, starts)
 

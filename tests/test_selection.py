@@ -548,6 +548,20 @@ def test_known_margins_take_no_product():
     assert (matrix.shape, matrix.nnz) == ((30, 4), 120)
 
 
+@pytest.mark.parametrize("labels", [[-1.0, 1.0], [0.0, 1.0, 2.0], [0.5, 0.25, 1e99], [3.0, 70000.0, 4464.0]])
+def test_rows_are_dealt_like_cards_class_by_class(labels):
+    rng = np.random.default_rng(13)
+    y = rng.choice(labels, 500)
+    folds = deal(y, 500, 4, seed=5)
+    shuffled = np.random.default_rng(5).permutation(500)
+    cards = [row for label in sorted(labels) for row in shuffled if y[row] == label]
+    expected = np.empty(500, int)
+    expected[cards] = np.arange(500) % 4
+    assert (folds.fold_of == expected).all()
+    assert folds.order.tolist() == sorted(range(500), key=lambda row: expected[row])
+    assert (np.diff(folds.starts) == 125).all()
+
+
 def test_labels_are_coded_once(monkeypatch):
     X, y = problem(rows=60)
     data, seen = bmrm.Dataset(X, y), []
