@@ -277,7 +277,9 @@ def cross_validation() -> str:
         + table([*columns, "one by one ms", "passes"], rows)
         + "\nWhere X is narrow, the folds share their cuts, and with a smooth loss their Hessians. One solve "
         "is five Newton steps there: a grid in 6 solves would have 30 steps for its 50 folds and lam, but "
-        "most of these want one even from another fold's answer. "
+        "most of these want one even from another fold's answer. With the hinge it is a fold's bound, not "
+        "its objective, that takes passes, and most of them whatever other folds have found. More blocks of "
+        "rows than one a fold would save some, but their Gram entries and QPs last as long. "
         "On text the folds' solutions lie far apart: each fold goes its own way, and about half of its "
         "passes are those of the two smallest lam, for which answers to larger ones are of little use. Cuts "
         "shared by the folds hardly save any of these, nor do more cuts a pass. So the folds are solved in "
