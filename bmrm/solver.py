@@ -38,8 +38,9 @@ TOL_KINDS = ("rel", "abs")
 QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 """Gap of the inner QP, as a share of the outer one."""
 
-SEARCH_TOL = 1e-3
-"""Accuracy of a line search, as a share of the gap."""
+SEARCH_TOL, PROFILED = 2e-4, 5.0
+"""Accuracy of a line search, as a share of the gap: with many rows and few features a coarser one takes a
+third more passes. And how many times coarser it is where every slope is a search for the intercept."""
 
 SMALLEST_TOL = 1e-13
 """Gaps below this share of the objective are rounding in float64."""
@@ -350,7 +351,8 @@ class BundleMethod:
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
         size = abs(self.best.objective) or 1.0
-        return SEARCH_TOL * min(max(self.gap, 1e-16 * size), size)
+        share = PROFILED * SEARCH_TOL if self.objective.profile else SEARCH_TOL
+        return share * min(max(self.gap, 1e-16 * size), size)
 
     def _resolved(self) -> bool:
         if self.gap > self.settings.resolved_tol(self.best.objective, self.rounding):

@@ -120,7 +120,7 @@ class JointLoss(NamedLoss):
     """A loss of margins taken together; subclasses collect what the compiled risk needs."""
 
     by_rows = False
-    search_slack = 10.0  # a slope sorts all margins, which takes as long as a product
+    search_slack = 50.0  # a slope sorts all margins, which takes as long as a product
 
     def mass(self, y: Vector, weights: Vector | None) -> float:
         """Return what the risk of these rows weighs in a mean over this part and others; 0: there is none."""

@@ -101,7 +101,7 @@ class Structured(Loss):
     """
 
     name, task = "structured", "structured"
-    search_slack = 100.0
+    search_slack = 500.0
     about: ClassVar[About] = About(
         formula="max_y' (cost(y, y') + <w, psi(x, y') - psi(x, y)>)",
         reference="Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453",
