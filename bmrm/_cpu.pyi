@@ -68,3 +68,6 @@ def gram(
 def combine(
     A: npt.ArrayLike, coef: npt.ArrayLike, out: _F64 | None = None, *, threads: int | None = None
 ) -> _F64: ...
+def along(
+    x: npt.ArrayLike, y: npt.ArrayLike, t: float, out: _F64 | None = None, *, threads: int | None = None
+) -> _F64: ...

@@ -19,6 +19,9 @@ from bmrm.vectors import dot, dot_rows
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
+MANY = 100_000
+"""Margins from which on threads move them: fewer are there before a call of the threads is."""
+
 CUT_BYTES = 1 << 30
 """Bytes that cuts take where nobody says how many to keep."""
 
@@ -47,10 +50,14 @@ class HostSteps:
         The loss bound to labels and weights.
     cut_of : RowRisk, optional
         What cutting planes are taken of, where it is not ``risk``.
+    threads : int, default 1
+        For what is done with margins here; products and risk have their own.
     """
 
-    def __init__(self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None) -> None:
-        self.design, self.rows, self.cut_of = design, risk, cut_of or risk
+    def __init__(
+        self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
+    ) -> None:
+        self.design, self.rows, self.cut_of, self.threads = design, risk, cut_of or risk, threads
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -87,7 +94,9 @@ class HostSteps:
 
     def direction(self, z: Vector, end: Vector) -> Vector:
         """``end - z``, in the place of ``end``."""
-        return np.subtract(end, z, out=end)
+        if len(z) < MANY:
+            return np.subtract(end, z, out=end)
+        return _cpu.along(end, z, -1.0, end, threads=self.threads)
 
     def between(self, w: Vector, end: Vector, t: float) -> Vector:
         """``w + t (end - w)``."""
@@ -121,7 +130,10 @@ class HostSteps:
 
     def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
         """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
-        moved = z if dz is None else z + t * dz
+        if dz is None:
+            moved = z
+        else:
+            moved = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
         return self.derivatives(moved, None, 0.0, b, 1)[0], moved
 
     def derivatives(

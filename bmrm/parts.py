@@ -181,7 +181,7 @@ class LocalParts:
             assert isinstance(rows, RowCuts)
             return RowSteps(design, risk, rows), rows
         cuts = HostCuts(design.shape[1], data.threads) if at.known is None else at.known.store
-        return HostSteps(design, risk), cuts
+        return HostSteps(design, risk, threads=data.threads), cuts
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""

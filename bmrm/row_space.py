@@ -52,7 +52,7 @@ class RowSteps(HostSteps):
     """
 
     def __init__(self, design: Design, risk: RowRisk, cuts: RowCuts) -> None:
-        super().__init__(design, risk)
+        super().__init__(design, risk, threads=cuts.threads)
         self.cuts = cuts
         self._start = np.zeros(design.shape[1])
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bmrm import _cpu
-from bmrm._cpu import Matrix, combine, gram, instruction_set
+from bmrm._cpu import Matrix, along, combine, gram, instruction_set
 from bmrm.errors import DataError, ParameterError
 
 VALUES = (np.float32, np.float64, None)
@@ -559,6 +559,18 @@ def test_combine_leaves_out_rows_with_coefficient_zero():
     np.testing.assert_array_equal(combine(A, [0.0, 0.0]), [0.0, 0.0])
 
 
+def test_points_of_a_line_on_any_number_of_threads():
+    rng = np.random.default_rng(14)
+    for n in (0, 7, 50_021):
+        x, y = rng.standard_normal((2, n))
+        for threads in THREADS:
+            np.testing.assert_allclose(along(x, y, 0.3, threads=threads), x + 0.3 * y, rtol=0, atol=1e-15)
+    x, y = rng.standard_normal((2, 50_021))
+    wanted = x - y
+    assert along(x, y, -1.0, x, threads=2) is x
+    np.testing.assert_array_equal(x, wanted)
+
+
 def test_gram_and_combine_refuse_shapes_that_disagree():
     A = np.ones((3, 4))
     for call in (
@@ -569,6 +581,9 @@ def test_gram_and_combine_refuse_shapes_that_disagree():
         lambda: combine(A, np.ones(4)),
         lambda: combine(np.ones(3), np.ones(3)),
         lambda: combine(A, np.ones(3), np.empty(3)),
+        lambda: along(A, A, 1.0),
+        lambda: along(np.ones(3), np.ones(4), 1.0),
+        lambda: along(np.ones(3), np.ones(3), 1.0, np.empty(2)),
     ):
         with pytest.raises(ParameterError):
             call()
@@ -578,7 +593,7 @@ def test_gram_and_combine_refuse_shapes_that_disagree():
 def test_narrower_instruction_sets_give_the_same_results(lower):
     program = """
 import numpy as np
-from bmrm._cpu import Matrix, combine, gram, instruction_set
+from bmrm._cpu import Matrix, along, combine, gram, instruction_set
 rng = np.random.default_rng(3)
 A = rng.standard_normal((200, 301)) * (rng.random((200, 301)) < 0.3)
 rows, columns = np.nonzero(A)

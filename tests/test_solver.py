@@ -13,7 +13,7 @@ from oracles import objective, piecewise_linear_optimum, smooth_optimum
 from test_losses import CASES, formula, labels_for
 
 import bmrm
-from bmrm import losses, newton, solver
+from bmrm import host_steps, losses, newton, solver
 from bmrm.errors import BmrmError, DataError, ParameterError
 
 SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
@@ -608,3 +608,12 @@ def test_cuts_where_exp_has_run_away_are_not_kept():
     strong = bmrm.solve(X, y, "poisson", lam=1e-3)
     weak = bmrm.solve(X, y, "poisson", lam=1e-5, tol=1e-6, warm_start=strong, max_iter=600)
     assert weak.status == "converged"
+
+
+def test_margins_that_threads_move_are_the_same(monkeypatch):
+    X, y = problem(BY_NAME["hinge"])
+    here = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
+    monkeypatch.setattr(host_steps, "MANY", 0)
+    there = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
+    assert there.status == "converged"
+    assert there.objective == pytest.approx(here.objective, rel=1e-9)

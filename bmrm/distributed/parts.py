@@ -152,7 +152,7 @@ class ShardedParts:
             return self._on_devices(at, at.loss)
         whole = at.narrow or self._whole or d < group.size
         design.bounds = None if whole else group.split(d)
-        steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns))
+        steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
         if at.known is not None:
             return steps, at.known.store
         if design.bounds is None:
@@ -161,7 +161,7 @@ class ShardedParts:
 
     def _owned(self, at: Placement, design: OwnedDesign) -> tuple[Steps, Store]:
         """Keep of weights and cuts the columns of this rank."""
-        steps = OwnedSteps(design, self._risk(at.loss, at.labels, at.columns))
+        steps = OwnedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=self.data.threads)
         if at.known is not None:
             return steps, at.known.store
         assert isinstance(at.reg, OwnedPenalty)

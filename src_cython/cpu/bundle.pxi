@@ -1,10 +1,11 @@
-"""The bundle's two products."""
+"""The bundle's two products, and points of a line."""
 
 cdef extern from "cpu/bundle_products.h" namespace "bmrm" nogil:
     void c_gram "bmrm::gram"(
         const double*, int64_t, const double*, int64_t, int64_t, int, double*) except +
     void c_combine "bmrm::combine"(
         const double*, int64_t, int64_t, const double*, int, double*) except +
+    void c_along "bmrm::along"(const double*, const double*, double, int64_t, int, double*) except +
 
 
 def gram(A_old, A_new, out=None, *, threads=None):
@@ -92,4 +93,46 @@ def combine(A, coef, out=None, *, threads=None):
     cdef double* target = <double*>_address(out)
     with nogil:
         c_combine(a, n, d, c, n_threads, target)
+    return out
+
+
+def along(x, y, double t, out=None, *, threads=None):
+    """Point of a line, ``x + t y``.
+
+    Parameters
+    ----------
+    x, y : ndarray of float64, shape (n,)
+        Other dtypes and layouts are copied.
+    t : float
+    out : ndarray of float64, shape (n,), optional
+        Where to write, C-contiguous; may be x. A new array by default.
+    threads : int, optional
+        Threads to use at most; the result does not depend on it.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+
+    Raises
+    ------
+    ParameterError
+        If the shapes disagree or `out` cannot be written in place.
+
+    Examples
+    --------
+    >>> along([1.0, 2.0], [1.0, -1.0], 0.5)
+    array([1.5, 1.5])
+    """
+    cdef int n_threads = _threads(threads)
+    x = np.require(x, dtype=np.float64, requirements=("C", "A"))
+    if x.ndim != 1:
+        raise ParameterError(f"x: found {x.ndim} dimensions, expected 1")
+    cdef int64_t n = x.shape[0]
+    y = _input(y, (x.shape[0],), "y")
+    out = _output(out, (x.shape[0],))
+    cdef const double* a = <const double*>_address(x)
+    cdef const double* b = <const double*>_address(y)
+    cdef double* target = <double*>_address(out)
+    with nogil:
+        c_along(a, b, t, n, n_threads, target)
     return out

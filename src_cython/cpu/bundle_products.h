@@ -1,6 +1,6 @@
 // The two dense products of a bundle of cutting planes, A (n, d): Gram entries of new planes and the
-// combination that makes the next point. Own code, so that the threads of a BLAS and those
-// of OpenMP do not compete, and so that sums keep their order for any number of threads.
+// combination that makes the next point; and points of a line. Own code, so that the threads of a BLAS and
+// those of OpenMP do not compete, and so that sums keep their order for any number of threads.
 #pragma once
 
 #include "matrix.h"
@@ -51,6 +51,16 @@ inline void combine(const double* A, i64 n, i64 d, const double* coef, int threa
             for (i64 k = 0; k < count; ++k) part[k] = rows[i + k] + j;
             kernels.add_rows(part, factors.data() + i, count, width, false, kColumns, out + j);
         }
+    });
+}
+
+/// out (n) = x + t y; out may be x.
+inline void along(const double* x, const double* y, double t, i64 n, int threads, double* out) {
+    constexpr i64 kEntries = 16384;
+    for_each_task((n + kEntries - 1) / kEntries, threads_for(n, threads), [&](i64 task) {
+        i64 last = std::min(n, (task + 1) * kEntries);
+#pragma omp simd
+        for (i64 k = task * kEntries; k < last; ++k) out[k] = x[k] + t * y[k];
     });
 }
 
