@@ -198,10 +198,12 @@ class HostCuts:
     width : int
         Length of a gradient.
     threads : int
+    metric : ndarray of shape (width,), optional
+        Weights of the features in products of gradients; None for 1.
     """
 
-    def __init__(self, width: int, threads: int) -> None:
-        self.width, self.threads, self.size = width, threads, 0
+    def __init__(self, width: int, threads: int, metric: Vector | None = None) -> None:
+        self.width, self.threads, self.metric, self.size = width, threads, metric, 0
         self._rows = np.empty((0, width))
 
     @property
@@ -228,9 +230,8 @@ class HostCuts:
         assert gradients is not None
         first, self.size = self.size, self.size + len(gradients)
         self._rows[first : self.size] = gradients
-        products = np.empty((self.size, len(gradients)))
-        _cpu.gram(self._rows[: self.size], self._rows[first : self.size], products, threads=self.threads)
-        return products.T
+        weighed = gradients if self.metric is None else self.metric * gradients
+        return _cpu.gram(self._rows[: self.size], weighed, threads=self.threads).T
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
@@ -253,12 +254,12 @@ class HostCuts:
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts:
         """Return a store of its own with copies of some of the cuts."""
-        return HostCuts.of(self.taken(kept), self.threads)
+        return HostCuts.of(self.taken(kept), self.threads, self.metric)
 
     @classmethod
-    def of(cls, gradients: Vector, threads: int) -> HostCuts:
+    def of(cls, gradients: Vector, threads: int, metric: Vector | None = None) -> HostCuts:
         """Make a store of an array of gradients, which it keeps."""
-        cuts = cls(gradients.shape[1], threads)
+        cuts = cls(gradients.shape[1], threads, metric)
         cuts._rows, cuts.size = gradients, len(gradients)
         return cuts
 

@@ -19,8 +19,8 @@ FORMS = ("auto", "replicated", "owned")
 
 MANY, MANY_IN_WHOLE_CUTS = 250_000, 1000
 """Columns from which on weights that are owned in parts take less time, beside less memory. The second is for
-l2 penalties with strengths or a prior mean: such cuts are whole on every rank otherwise, and their inner
-problem is solved feature by feature. Below it Newton's steps may pay, which need all weights."""
+l2 penalties with strengths or a prior mean: such cuts are whole on every rank otherwise, and each makes all
+of their products. Below it Newton's steps may pay, which need all weights."""
 
 VECTORS = 9
 """Vectors of all columns on a rank that has all weights, cuts aside, as measured: best point, end of the

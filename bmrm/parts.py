@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import losses, regularizers, row_space
+from bmrm import losses, row_space
 from bmrm.bundle import Bundle, Store
 from bmrm.dataset import Dataset
 from bmrm.device_call import DeviceCallSteps
@@ -67,7 +67,7 @@ class Placement(NamedTuple):
 
 def on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     """Tell whether weights, margins and cuts live with the matrix: where it, the loss and the penalty can."""
-    if not hasattr(data.matrix, "problem") or not isinstance(reg, regularizers.L2):
+    if not hasattr(data.matrix, "problem") or not reg.plain:
         return False
     alone = isinstance(data, Dataset) and data.group is None
     if isinstance(loss, losses.CallableLoss):
@@ -82,7 +82,7 @@ def in_rows(
     return (
         isinstance(data, Dataset)
         and data.group is None
-        and isinstance(reg, regularizers.L2)
+        and reg.plain
         and blocks == 1
         and newton_from == 0.0
         and row_space.pays(design)
@@ -180,7 +180,10 @@ class LocalParts:
             rows = RowCuts(design, data.threads) if at.known is None else at.known.store
             assert isinstance(rows, RowCuts)
             return RowSteps(design, risk, rows), rows
-        cuts = HostCuts(design.shape[1], data.threads) if at.known is None else at.known.store
+        if at.known is not None:
+            cuts = at.known.store
+        else:
+            cuts = HostCuts(design.shape[1], data.threads, at.reg.metric)
         return HostSteps(design, risk, threads=data.threads), cuts
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:

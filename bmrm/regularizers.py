@@ -14,6 +14,7 @@ penalised.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +25,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.inner_lp import LinearModel
 from bmrm.inner_qp import CutModel, Maximum, combination, piecewise, quadratic
 from bmrm.separable import BentLine, Face, Separable, StraightLine
-from bmrm.vectors import dot
+from bmrm.vectors import dot, dot_rows
 
 Vector = NDArray[np.float64]
 NAMES = ("l2", "l1", "elastic_net")
@@ -71,6 +72,14 @@ class Regularizer(Protocol):
     """What tells products of cuts in a metric of this penalty's own; None where they are plain ones."""
 
     @property
+    def metric(self) -> Vector | None:
+        """Weights of the features in products of cuts; None where all are 1."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is ``lam/2 |w|^2``."""
+
+    @property
     def params(self) -> dict[str, float | bool]:
         """What there is to tell beside name and lam."""
 
@@ -114,12 +123,26 @@ class Regularizer(Protocol):
 
 
 class L2:
-    """``lam/2 |w|^2``.
+    """``lam/2 |w|^2``, or ``lam/2 sum_j s_j (w_j - w0_j)^2``.
+
+    The inner problem is one QP either way: products of cuts take feature j with weight ``1 / s_j``
+    (`metric`), and the planes are told at w0.
 
     Parameters
     ----------
     lam : float
         Strength, positive.
+    strengths : ndarray of shape (n_features,), optional
+        The factors s of lam, positive; None for 1.
+    prior : ndarray of shape (n_features,), optional
+        The mean w0; None for 0.
+    params : dict of str to float or bool, optional
+        What there is to tell beside name and lam.
+
+    Attributes
+    ----------
+    metric : ndarray of shape (n_features,), or None
+        Weights of the features in products of cuts; None where all are 1.
 
     Raises
     ------
@@ -129,23 +152,48 @@ class L2:
 
     name = "l2"
     sparse = needs_floor = False
-    metric_key: object = None
 
-    def __init__(self, lam: float) -> None:
-        self.lam = _strength(lam)
+    def __init__(
+        self,
+        lam: float,
+        strengths: Vector | None = None,
+        prior: Vector | None = None,
+        params: dict[str, float | bool] | None = None,
+    ) -> None:
+        self.lam, self.strengths, self.prior, self.params = _strength(lam), strengths, prior, params or {}
+        self.metric = None if strengths is None else 1.0 / strengths
+        self.metric_key: object = (
+            None if strengths is None else hashlib.sha256(strengths.tobytes()).hexdigest()
+        )
 
     @property
-    def params(self) -> dict[str, float | bool]:
-        """None."""
-        return {}
+    def plain(self) -> bool:
+        """Whether it is ``lam/2 |w|^2``."""
+        return self.strengths is None and self.prior is None
+
+    @property
+    def curvature(self) -> Vector | float:
+        """The factors of ``(w_j - w0_j)^2 / 2``."""
+        return self.lam if self.strengths is None else self.lam * self.strengths
+
+    def _weighed(self, v: Vector) -> Vector:
+        return v if self.strengths is None else self.strengths * v
+
+    def _from_prior(self, w: Vector) -> Vector:
+        return w if self.prior is None else w - self.prior
+
+    def _total(self, parts: Vector) -> Vector:
+        """Sum over the features of all processes: there is this one."""
+        return parts
 
     def start(self, n_features: int) -> Vector:
-        """Return zeros."""
-        return np.zeros(n_features)
+        """Return the prior mean."""
+        return np.zeros(n_features) if self.prior is None else self.prior.copy()
 
     def value(self, w: Vector) -> float:
-        """``lam/2 |w|^2``."""
-        return 0.5 * self.lam * dot(w, w)
+        """Value of the penalty."""
+        v = self._from_prior(w)
+        return 0.5 * self.lam * dot(self._weighed(v), v)
 
     def project(self, w: Vector) -> Vector:
         """Return ``w``: the domain is everything."""
@@ -157,36 +205,51 @@ class L2:
 
     def line(self, w: Vector, dw: Vector) -> StraightLine:
         """Return the derivative along ``w + t dw``."""
-        return StraightLine(self.lam * dot(w, dw), self.lam * dot(dw, dw))
+        along = self._weighed(dw)
+        p, q = self.lam * self._total(np.array([dot(self._from_prior(w), along), dot(dw, along)]))
+        return StraightLine(float(p), float(q))
+
+    def smooth_gradient(self, w: Vector) -> Vector:
+        """Gradient of the penalty."""
+        return self.lam * self._weighed(self._from_prior(w))
 
     def quadratic_minimiser(self, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:
-        """Return ``w - (hessian + lam I)^{-1} (gradient + lam w)``."""
-        hessian[np.diag_indices(len(w))] += self.lam
-        step = gradient + self.lam * w
+        """Return ``w - (hessian + P'')^{-1} (gradient + P'(w))``, P the penalty."""
+        hessian[np.diag_indices(len(w))] += self.curvature
+        step = gradient + self.smooth_gradient(w)
         return w - step if _qp.cholesky_solve(hessian, step) else None
 
     def face(self, w: Vector, gradient: Vector) -> Face:
-        """Everything, with slope ``gradient + lam w`` and curvature lam."""
-        return Face(np.ones(len(w), bool), gradient + self.lam * w, self.lam)
+        """Everything, with the slope and curvature there."""
+        return Face(np.ones(len(w), bool), gradient + self.smooth_gradient(w), self.curvature)
 
     def land(self, w: Vector, step: Vector, face: Face) -> Vector:
         """Return ``w + step``."""
         return w + step
 
     def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
-        """Return ``(bend w - slope) / (bend + lam)``."""
-        return (bend * w - slope) / (bend + self.lam)
+        """Return the step of a slope from ``w``, shrunk towards the prior mean."""
+        towards = bend * w - slope
+        if self.prior is not None:
+            towards += self.curvature * self.prior
+        return np.asarray(towards / (bend + self.curvature))
+
+    def minimiser(self, a: Vector) -> Vector:
+        """Return the w that minimises the penalty plus ``<a, w>``."""
+        w = a / -self.curvature
+        if self.prior is not None:
+            w += self.prior
+        return np.asarray(w)
 
     def minimise_model(
         self, planes: CutModel, best: float, rel_tol: float, centre: Vector
     ) -> tuple[Vector, float]:
         """Minimise the model: one QP."""
-        quadratic(planes, self.lam, best, rel_tol)
+        offsets = planes.offsets
+        if self.prior is not None:
+            offsets = offsets + self._total(dot_rows(planes.gradients, self.prior))
+        quadratic(planes, self.lam, best, rel_tol, offsets)
         return planes.minimiser(self, centre)
-
-    def minimiser(self, a: Vector) -> Vector:
-        """Return ``-a / lam``."""
-        return a / -self.lam
 
 
 class Penalised:
@@ -207,6 +270,8 @@ class Penalised:
     """
 
     metric_key: object = None
+    metric: Vector | None = None
+    plain = False
 
     def __init__(self, name: str, lam: float, penalty: Separable, params: dict[str, float | bool]) -> None:
         self.name, self.lam, self.penalty, self.params = name, lam, penalty, params
@@ -434,16 +499,7 @@ def get(
         raise DataError(f"feature_lambda: found {weights.min():g}, expected numbers of at least 0")
     if not weights.any():
         raise DataError("feature_lambda: all are 0, expected a penalty on one feature at least")
-    low = np.full(len(weights), -np.inf)
-    if positive:
-        low[: n_features * columns] = 0.0
-    penalty = Separable(
-        l1=lam * share * weights,
-        l2=lam * (1.0 - share) * weights,
-        prior=_vector("prior", prior, n_features, columns, intercepts, 0.0),
-        low=low,
-        high=np.full(len(weights), np.inf),
-    )
+    mean = _vector("prior", prior, n_features, columns, intercepts, 0.0)
     params = {
         "l1_ratio": share if name == "elastic_net" else None,
         "positive": positive or None,
@@ -451,7 +507,21 @@ def get(
         "feature_lambda": feature_lambda is not None or None,
         "prior": prior is not None or None,
     }
-    return Penalised(name, lam, penalty, {key: x for key, x in params.items() if x is not None})
+    told = {key: x for key, x in params.items() if x is not None}
+    if name == "l2" and not positive and weights.all():
+        strengths = None if feature_lambda is None else weights
+        return L2(lam, strengths, None if prior is None else mean, told)
+    low = np.full(len(weights), -np.inf)
+    if positive:
+        low[: n_features * columns] = 0.0
+    penalty = Separable(
+        l1=lam * share * weights,
+        l2=lam * (1.0 - share) * weights,
+        prior=mean,
+        low=low,
+        high=np.full(len(weights), np.inf),
+    )
+    return Penalised(name, lam, penalty, told)
 
 
 def _vector(what: str, given: Any, n_features: int, columns: int, intercepts: int, fill: float) -> Vector:

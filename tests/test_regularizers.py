@@ -47,6 +47,7 @@ MODES = {
     "free": {"feature_lambda": np.where(STRENGTHS < 0.3, 0.0, STRENGTHS)},
     "positive": {"positive": True},
     "prior": {"prior": np.random.default_rng(5).normal(size=8)},
+    "strengths prior": {"feature_lambda": STRENGTHS, "prior": np.random.default_rng(8).normal(size=8)},
     "positive prior": {"positive": True, "prior": np.random.default_rng(6).normal(size=8)},
     "intercept": {"fit_intercept": True},
     "weights": {"sample_weight": np.random.default_rng(7).random(60) + 0.1},
@@ -76,6 +77,61 @@ def test_optimum_of_every_penalty(mode, reg, loss):
     assert result.objective == pytest.approx(again, rel=1e-12)
     if "positive" in options:
         assert (result.w >= 0.0).all()
+
+
+def test_l2_with_strengths_and_a_mean_is_what_it_is_as_a_sum_over_features():
+    rng = np.random.default_rng(11)
+    d, lam = 6, 0.3
+    strengths, prior, w, a, dw = rng.uniform(0.1, 3.0, d), *rng.normal(size=(4, d))
+    one = regularizers.get("l2", lam, d, feature_lambda=strengths, prior=prior)
+    infinite = np.full(d, np.inf)
+    other = regularizers.Penalised(
+        "l2", lam, Separable(np.zeros(d), lam * strengths, prior, -infinite, infinite), one.params
+    )
+    assert isinstance(one, regularizers.L2)
+    assert not one.plain
+    assert one.params == {"feature_lambda": True, "prior": True}
+    assert one.value(w) == pytest.approx(other.value(w), rel=1e-14)
+    for mine, wanted in (
+        (one.start(d), other.start(d)),
+        (one.minimiser(a), other.minimiser(a)),
+        (one.proximal(w, a, 0.7), other.proximal(w, a, 0.7)),
+        (one.face(w, a).slope, other.face(w, a).slope),
+        (one.face(w, a).curvature, other.face(w, a).curvature),
+        ([one.line(w, dw).slope(t) for t in (0.0, 2.0)], [other.line(w, dw).slope(t) for t in (0.0, 2.0)]),
+    ):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-12)
+    H = rng.normal(size=(d, d))
+    H = H @ H.T + np.eye(d)
+    np.testing.assert_allclose(
+        one.quadratic_minimiser(H.copy(), a, w), other.quadratic_minimiser(H.copy(), a, w), rtol=1e-8
+    )
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
+def test_strengths_and_a_mean_of_wide_data(loss):
+    rng = np.random.default_rng(4)
+    X = sp.random_array((300, 200), density=0.05, rng=rng).tocsr()
+    y = np.where(X @ rng.normal(size=200) + 0.1 * rng.normal(size=300) > 0, 1.0, -1.0)
+    strengths, prior = rng.uniform(0.1, 3.0, 200), 0.5 * rng.normal(size=200)
+    result = bmrm.solve(X, y, loss, lam=1e-2, tol=1e-7, feature_lambda=strengths, prior=prior)
+    wanted = penalised_optimum(X, y, loss, 0.0, 1e-2 * strengths, prior=prior)
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(wanted, rel=1e-6)
+    assert result.lower_bound <= wanted * (1.0 + 1e-8)
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_a_path_with_strengths_keeps_its_cuts(blocks):
+    X, y = problem("hinge", seed=9, m=200)
+    options = {"feature_lambda": STRENGTHS, "prior": np.full(8, 0.3), "tol": 1e-6, "cuts_per_pass": blocks}
+    along = bmrm.path(X, y, [1e-1, 1e-2, 1e-3], **options)
+    alone = [bmrm.solve(X, y, lam=lam, **options) for lam in (1e-1, 1e-2, 1e-3)]
+    for found, wanted in zip(along, alone, strict=True):
+        assert found.status == "converged"
+        assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
+        assert found.lower_bound <= wanted.objective
+    assert sum(r.n_iter for r in along) < sum(r.n_iter for r in alone)
 
 
 @pytest.mark.parametrize("reg", ["l1", "elastic_net"])

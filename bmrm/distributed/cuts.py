@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,12 +18,14 @@ Vector = NDArray[np.float64]
 
 
 class SplitCuts(HostCuts):
-    """Cuts of which each rank has some columns."""
+    """Cuts of which each rank has some columns, and of their metric too."""
 
-    def __init__(self, group: Group, bounds: NDArray[np.int64], threads: int) -> None:
+    def __init__(
+        self, group: Group, bounds: NDArray[np.int64], threads: int, metric: Vector | None = None
+    ) -> None:
         self.group, self.bounds = group, bounds
         self.columns = int(bounds[group.rank]), int(bounds[group.rank + 1])
-        super().__init__(self.columns[1] - self.columns[0], threads)
+        super().__init__(self.columns[1] - self.columns[0], threads, metric)
 
     @property
     def most(self) -> int:
@@ -40,9 +44,9 @@ class SplitCuts(HostCuts):
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)
 
-    def only(self, kept: NDArray[np.intp]) -> SplitCuts:
+    def only(self, kept: NDArray[np.intp]) -> Self:
         """Return a store of its own with copies of some of the cuts."""
-        cuts = SplitCuts(self.group, self.bounds, self.threads)
+        cuts = type(self)(self.group, self.bounds, self.threads, self.metric)
         cuts._rows, cuts.size = self._rows[kept], len(kept)
         return cuts
 

@@ -21,7 +21,7 @@ from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.penalty import OwnedPenalty
 from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps
-from bmrm.objective import Design, Iterate, Planes
+from bmrm.objective import Design, Iterate
 from bmrm.regularizers import Regularizer
 from bmrm.vectors import dot
 
@@ -67,34 +67,7 @@ class OwnedSteps(ShardedSteps):
 
 
 class OwnedCuts(SplitCuts):
-    """Cuts of which each rank has some columns, for weights of which it has the same.
-
-    Parameters
-    ----------
-    group : Group
-    bounds : ndarray of shape (ranks + 1,)
-    threads : int
-    metric : ndarray of shape (columns here,), or None
-        Weights of the columns in products of gradients; None where all are 1.
-    """
-
-    def __init__(
-        self, group: Group, bounds: NDArray[np.int64], threads: int, metric: Vector | None = None
-    ) -> None:
-        super().__init__(group, bounds, threads)
-        self.metric = metric
-
-    def append(self, planes: Planes) -> Vector:
-        """Put new cuts behind those in use; return their products with all, over all columns."""
-        if self.metric is None:
-            return super().append(planes)
-        gradients = planes.gradients
-        assert gradients is not None
-        first, self.size = self.size, self.size + len(gradients)
-        self._rows[first : self.size] = gradients
-        products = np.empty((self.size, len(gradients)))
-        _cpu.gram(self._rows[: self.size], self.metric * gradients, products, threads=self.threads)
-        return self.group.total(products.T)
+    """Cuts of which each rank has some columns, for weights of which it has the same."""
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w here, and the minimum."""
@@ -103,12 +76,6 @@ class OwnedCuts(SplitCuts):
         _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
         w = reg.minimiser(a)
         return w, float(self.group.total(np.array([reg.value_here(w) + dot(w, a)]))[0])
-
-    def only(self, kept: NDArray[np.intp]) -> OwnedCuts:
-        """Return a store of its own with copies of some of the cuts."""
-        cuts = OwnedCuts(self.group, self.bounds, self.threads, self.metric)
-        cuts._rows, cuts.size = self._rows[kept], len(kept)
-        return cuts
 
 
 class OwnedObjective(ShardedObjective):

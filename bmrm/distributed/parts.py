@@ -48,7 +48,7 @@ from bmrm.losses.joint import JointLoss
 from bmrm.losses.multiclass import ClassLoss
 from bmrm.newton import newton_begins
 from bmrm.objective import Design, Iterate, Objective, Steps
-from bmrm.regularizers import L2, Regularizer
+from bmrm.regularizers import Regularizer
 from bmrm.solver import BundleMethod
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class ShardedParts:
         if self.data.owned:
             return 0.0
         begins = newton_begins(design, loss, reg)
-        self._whole = begins == math.inf or not isinstance(reg, L2)
+        self._whole = begins == math.inf or not reg.plain
         return begins if self._whole else 0.0
 
     def floor(self, loss: Loss, labels: Vector) -> float:
@@ -156,7 +156,7 @@ class ShardedParts:
         if at.known is not None:
             return steps, at.known.store
         if design.bounds is None:
-            return steps, HostCuts(d, data.threads)
+            return steps, HostCuts(d, data.threads, at.reg.metric)
         return steps, SplitCuts(group, design.bounds, data.threads)
 
     def _owned(self, at: Placement, design: OwnedDesign) -> tuple[Steps, Store]:
