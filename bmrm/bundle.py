@@ -101,6 +101,19 @@ class Fillable(Store, Protocol):
         """Fill an empty store; return the products of all with all."""
 
 
+@runtime_checkable
+class Weighable(Store, Protocol):
+    """A store that takes products of gradients in a metric."""
+
+    metric: Vector | None
+    """Weights of the features; None where all are 1."""
+    whole: bool
+    """Whether the gradients are there with all of their columns."""
+
+    def weigh(self, metric: Vector) -> Vector:
+        """Take products in another metric from now on; return those of all with all."""
+
+
 class Bundle:
     """Cutting planes of a risk that is a sum over ``groups`` blocks of rows.
 
@@ -200,6 +213,22 @@ class Bundle:
     def gram(self) -> Vector:
         """Inner products of the gradients; only the first ``cuts`` rows and columns count."""
         return self._gram
+
+    @property
+    def whole(self) -> bool:
+        """Whether whole gradients are on the host, so that their products may be taken in another metric."""
+        return getattr(self.store, "whole", False)  # asked each pass: quicker than the protocol
+
+    @property
+    def metric(self) -> Vector | None:
+        """Weights of the features in inner products; None where all are 1."""
+        return self.store.metric if self.whole else None  # type: ignore[attr-defined]
+
+    def weigh(self, metric: Vector) -> None:
+        """Take inner products in another metric from now on."""
+        assert isinstance(self.store, Weighable)
+        self.store.size = n = self.size
+        self.face, self._gram[:n, :n] = _qp.Face(), self.store.weigh(metric)
 
     @property
     def serials(self) -> NDArray[np.int64]:

@@ -202,6 +202,8 @@ class HostCuts:
         Weights of the features in products of gradients; None for 1.
     """
 
+    whole = True
+
     def __init__(self, width: int, threads: int, metric: Vector | None = None) -> None:
         self.width, self.threads, self.metric, self.size = width, threads, metric, 0
         self._rows = np.empty((0, width))
@@ -230,8 +232,18 @@ class HostCuts:
         assert gradients is not None
         first, self.size = self.size, self.size + len(gradients)
         self._rows[first : self.size] = gradients
-        weighed = gradients if self.metric is None else self.metric * gradients
-        return _cpu.gram(self._rows[: self.size], weighed, threads=self.threads).T
+        return self._products(self._rows[first : self.size], self.metric).T
+
+    def _products(self, gradients: Vector, metric: Vector | None) -> Vector:
+        """Products of all cuts with some of them."""
+        weighed = gradients if metric is None else metric * gradients
+        return _cpu.gram(self._rows[: self.size], weighed, threads=self.threads)
+
+    def weigh(self, metric: Vector) -> Vector:
+        """Take products in another metric from now on; return those of all with all."""
+        products = self._products(self._rows[: self.size], metric)
+        self.metric = metric
+        return products
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""

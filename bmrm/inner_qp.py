@@ -60,7 +60,18 @@ class CutModel(Protocol):
 
     @property
     def gram(self) -> Vector:
-        """Gram matrix of the gradients in its first ``cuts`` rows and columns."""
+        """Gram matrix of the gradients in its first ``cuts`` rows and columns, in the metric."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether whole gradients are on the host, so that their products may be taken in another metric."""
+
+    @property
+    def metric(self) -> Vector | None:
+        """Weights of the features in products of gradients; None where all are 1."""
+
+    def weigh(self, metric: Vector) -> None:
+        """Take products of gradients with other weights from now on."""
 
     @property
     def alpha(self) -> Vector:

@@ -47,6 +47,12 @@ LEAST_MU = 1e-6
 MULTIPLIER_STEPS = 10
 """Most steps of the method of multipliers in a pass."""
 
+STEEP, EASED = 1e9, 1.0 / 256.0
+"""Most curvature of a cut in one feature, ``a_j^2 / (lam s_j)``, as a multiple of the first objective, that
+the QP takes as it is: near 1e12 rounding hides what is left of others in it. And the share of that which a
+feature has once it is eased: with more the QP of several blocks still gets stuck, with less the bound needs
+more steps."""
+
 
 class Slopes(Protocol):
     """The derivative of ``lam * Omega`` on a line ``w + t dw``, t >= 0."""
@@ -122,11 +128,42 @@ class Regularizer(Protocol):
         """Minimise ``lam Omega(w) + sum_p max_i <a_i, w> + b_i``; see `Bundle.minimise`."""
 
 
+class Steepness:
+    """How steep cuts are, feature by feature, beside the first objective."""
+
+    def __init__(self) -> None:
+        self._first, self._looked = 0.0, -1
+
+    def of_new(self, planes: CutModel, best: float, least: float) -> Vector | None:
+        """Return the largest squares of entries of new cuts, in units of `STEEP` times the first objective.
+
+        Those of cuts with a product of at least ``least`` in these units with themselves; None where there
+        are none.
+        """
+        self._first = self._first or abs(best) or 1.0
+        unit = STEEP * self._first
+        new = np.flatnonzero(planes.serials > self._looked)
+        self._looked = int(planes.serials.max())
+        steep = new[planes.gram[new, new] > least * unit]
+        if not len(steep):
+            return None
+        # A cut from where the risk is far larger, as where exp() has run away, is steep for that reason.
+        size = np.minimum(1.0, self._first / np.maximum(np.abs(planes.offsets[steep]), np.finfo(float).tiny))
+        return np.asarray(np.square(planes.gradients[steep] * size[:, None]).max(axis=0) / unit)
+
+
 class L2:
     """``lam/2 |w|^2``, or ``lam/2 sum_j s_j (w_j - w0_j)^2``.
 
     The inner problem is one QP either way: products of cuts take feature j with weight ``1 / s_j``
     (`metric`), and the planes are told at w0.
+
+    Where a cut is so steep in a feature that rounding of its curvature would drown what others do, as with
+    an identity number of seven digits beside counts, the model has a proximal term in that feature,
+    ``mu_j / 2 (w_j - best_j)^2``. With it the feature is one of larger strength and another mean, so that
+    the QP is as before, and ``lam s_j + mu_j`` what its weight in products of cuts says. The point serves the
+    line search as that without the term would; the bound is that of the model without it, and the method of
+    multipliers takes away what the term costs.
 
     Parameters
     ----------
@@ -165,6 +202,7 @@ class L2:
         self.metric_key: object = (
             None if strengths is None else hashlib.sha256(strengths.tobytes()).hexdigest()
         )
+        self._steepness = Steepness()
 
     @property
     def plain(self) -> bool:
@@ -244,12 +282,51 @@ class L2:
     def minimise_model(
         self, planes: CutModel, best: float, rel_tol: float, centre: Vector
     ) -> tuple[Vector, float]:
-        """Minimise the model: one QP."""
+        """Minimise the model: one QP, or some where cuts are too steep for it."""
+        if planes.whole:
+            self._ease(planes, best)
+            if planes.metric is not None and (self.metric is None or (planes.metric < self.metric).any()):
+                return self._minimise_eased(planes, planes.metric, best, rel_tol, centre)
         offsets = planes.offsets
         if self.prior is not None:
             offsets = offsets + self._total(dot_rows(planes.gradients, self.prior))
         quadratic(planes, self.lam, best, rel_tol, offsets)
         return planes.minimiser(self, centre)
+
+    def _ease(self, planes: CutModel, best: float) -> None:
+        """Give features in which a new cut is too steep for the QP a smaller weight in products of cuts."""
+        squares = self._steepness.of_new(planes, best, self.lam)
+        if squares is None:
+            return
+        metric = np.ones(len(squares)) if planes.metric is None else planes.metric
+        eased = squares * metric > self.lam
+        if eased.any():
+            planes.weigh(np.where(eased, EASED * self.lam / np.where(eased, squares, 1.0), metric))
+
+    def _minimise_eased(
+        self, planes: CutModel, metric: Vector, best: float, rel_tol: float, centre: Vector
+    ) -> tuple[Vector, float]:
+        """Minimise the model with a proximal term, and bound that without it."""
+        bend = self.lam / metric
+        mu = np.maximum(0.0, bend - self.curvature)
+        pull = self.smooth_gradient(np.zeros(len(mu)))
+        bound, middle = -np.inf, centre
+        for _ in range(MULTIPLIER_STEPS):
+            # Penalty and proximal term: a parabola of their own, bend / 2 (w - mean)^2, and a constant.
+            mean = (mu * middle - pull) / bend
+            constant = self.value(mean) + 0.5 * dot(mu, np.square(mean - middle))
+            quadratic(
+                planes, self.lam, best - constant, rel_tol, planes.offsets + dot_rows(planes.gradients, mean)
+            )
+            a, _ = combination(planes, planes.alpha)
+            w = mean - a / bend
+            tops = np.full(planes.groups, -np.inf)
+            np.maximum.at(tops, planes.blocks, planes.offsets + dot_rows(planes.gradients, w))
+            bound = max(bound, planes.minimiser(self, centre)[1])
+            if self.value(w) + float(tops.sum()) - bound <= rel_tol * (best - bound):
+                break
+            middle = w
+        return w, bound
 
 
 class Penalised:
@@ -279,6 +356,7 @@ class Penalised:
         self._flat = penalty.l2 == 0.0
         self.needs_floor = bool(self._flat.any())
         self._mu = self._least_mu = 0.0
+        self._steepness, self._eased = Steepness(), np.zeros(len(penalty.l2))
         self._gap = np.inf
         self._linear = LinearModel(penalty) if not penalty.l2.any() else None
         free = penalty.free
@@ -346,8 +424,12 @@ class Penalised:
         newest[last] = 1.0
         bound = self._bound(planes, newest)
         if not self._flat.any():
-            found = piecewise(planes, self.penalty, None, centre, best, rel_tol)
-            return found.w, max(bound, self._bound(planes, planes.alpha))
+            mu = self._ease(planes, best)
+            found = piecewise(planes, self.penalty, mu, centre, best, rel_tol)
+            bound = max(bound, self._bound(planes, planes.alpha))
+            if mu is not None and found.value - bound > rel_tol * (best - bound):
+                bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
+            return found.w, bound
         if self._mu == 0.0:
             self._mu = self._first_mu(planes, best, bound)
             self._least_mu = LEAST_MU * self._mu
@@ -359,6 +441,15 @@ class Penalised:
         self._gap = min(self._gap, best - bound)
         self._adapt(best - found.value)
         return found.w, bound
+
+    def _ease(self, planes: CutModel, best: float) -> Vector | None:
+        """Return the proximal term that features have in which cuts are too steep, as under `L2`."""
+        l2 = self.penalty.l2
+        squares = self._steepness.of_new(planes, best, float(l2.min()))
+        if squares is not None:
+            steep = squares > l2 + self._eased
+            self._eased = np.where(steep, squares / EASED - l2, self._eased)
+        return self._eased if self._eased.any() else None
 
     def _sharper_bound(
         self, planes: CutModel, mu: Vector, found: Maximum, best: float, rel_tol: float

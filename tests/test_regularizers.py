@@ -134,6 +134,74 @@ def test_a_path_with_strengths_keeps_its_cuts(blocks):
     assert sum(r.n_iter for r in along) < sum(r.n_iter for r in alone)
 
 
+def numbered(loss, m=300, d=6):
+    """Rows with a number of up to 1e7 for their first feature, and the units in which it is as the others."""
+    rng = np.random.default_rng(12)
+    X = rng.uniform(1.0, 10.0, (m, d))
+    u = (X - X.mean(axis=0))[:, 1:] @ rng.normal(size=d - 1)
+    y = u + 0.3 * u.std() * rng.normal(size=m)
+    units = np.ones(d)
+    units[0] = 1e6
+    return (
+        X * units,
+        np.where(y > 0, 1.0, -1.0) if loss in ("hinge", "squared_hinge", "logistic") else y,
+        units,
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"cuts_per_pass": 4}], ids=str)
+@pytest.mark.parametrize("lam", [1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_feature_of_a_far_larger_scale(loss, lam, options):
+    X, y, units = numbered(loss)
+    result = bmrm.solve(X, y, loss, lam=lam, tol=1e-5, device="cpu", **options)
+    wanted = penalised_optimum(X / units, y, loss, 0.0, lam / units**2, intercept="fit_intercept" in options)
+    assert result.status == "converged"
+    assert result.n_iter < 120
+    assert wanted * (1.0 - 1e-6) <= result.objective <= wanted * (1.0 + 1.1e-5)
+    assert result.lower_bound <= wanted * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("reg", "options"),
+    [
+        ("elastic_net", {"l1_ratio": 0.7}),
+        ("l2", {"feature_lambda": np.array([2.0, 1.0, 0.5, 1.0, 3.0, 1.0])}),
+        ("l2", {"prior": np.array([1e-7, 1.0, -1.0, 0.0, 0.5, 0.0])}),
+    ],
+    ids=["elastic net", "strengths", "prior"],
+)
+@pytest.mark.parametrize("loss", ["hinge", "absolute"])
+def test_a_feature_of_a_far_larger_scale_under_other_penalties(loss, reg, options):
+    X, y, units = numbered(loss)
+    lam, rho = 1e-3, RATIO[reg]
+    result = bmrm.solve(X, y, loss, reg, lam, tol=1e-5, device="cpu", **options)
+    strengths = options.get("feature_lambda", np.ones(6))
+    l1, l2 = lam * rho * strengths / units, lam * (1.0 - rho) * strengths / units**2
+    wanted = penalised_optimum(X / units, y, loss, l1, l2, prior=options.get("prior", 0.0) * units)
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(wanted, rel=1.1e-5)
+    assert result.lower_bound <= wanted * (1.0 + 1e-6)
+
+
+def test_a_feature_of_a_far_larger_scale_along_a_path():
+    X, y, units = numbered("hinge")
+    lams = [1.0, 1e-2, 1e-4]
+    for lam, result in zip(lams, bmrm.path(X, y, lams, tol=1e-4, device="cpu"), strict=True):
+        wanted = penalised_optimum(X / units, y, "hinge", 0.0, lam / units**2)
+        assert result.status == "converged"
+        assert result.objective == pytest.approx(wanted, rel=1.1e-4)
+        assert result.lower_bound <= wanted * (1.0 + 1e-6)
+    # Back to where the first strength was, with cuts whose products are in another metric.
+    again = bmrm.solve(X, y, lam=1.0, tol=1e-4, device="cpu", warm_start=result)
+    assert again.status == "converged"
+
+
+def test_products_of_cuts_stay_as_they_are_where_features_are_alike():
+    X, y = problem("hinge", m=200)
+    assert bmrm.solve(X, y, lam=1e-6, tol=1e-6, device="cpu").bundle.metric is None
+
+
 @pytest.mark.parametrize("reg", ["l1", "elastic_net"])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
 def test_sparse_weights_of_wide_data(loss, reg):

@@ -25,6 +25,10 @@ _STOPS = {
 }
 
 
+WIDE = 0.01
+"""Gap, as a share of the objective, that is hardly what rounding alone leaves of a tolerance."""
+
+
 def certificate_text(result: Result, seconds: float) -> str:
     """Return what is known of the optimum, in words.
 
@@ -36,11 +40,16 @@ def certificate_text(result: Result, seconds: float) -> str:
         known = f"at most {100 * result.gap / result.lower_bound:.2g} % above the optimum"
     elif result.gap == float("inf"):
         known = "nothing is known of the optimum"
+    advice = ""
+    if result.status == "precision" and result.gap > WIDE * abs(result.objective):
+        finer = "" if result.device == "cpu" else ", or try --dtype float64"
+        advice = f"\nrounding     is too much: scale features that are far larger than the others{finer}"
     return (
         f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
         f"objective    {result.objective:.10g}\n"
         f"lower bound  {result.lower_bound:.10g}\n"
         f"gap          {result.gap:.3g}: {known}"
+        f"{advice}"
     ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
 
 

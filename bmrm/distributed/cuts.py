@@ -20,6 +20,8 @@ Vector = NDArray[np.float64]
 class SplitCuts(HostCuts):
     """Cuts of which each rank has some columns, and of their metric too."""
 
+    whole = False
+
     def __init__(
         self, group: Group, bounds: NDArray[np.int64], threads: int, metric: Vector | None = None
     ) -> None:

@@ -58,6 +58,18 @@ def test_certificate_in_words(data, bmrm_train):
     assert lines[3].endswith(f"at most {share:.2g} % above the optimum")
 
 
+def test_a_wide_gap_that_rounding_leaves_comes_with_advice(folder, bmrm_train):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(1.0, 10.0, (60, 200)), np.sign(rng.normal(size=60))
+    X[:, 0] *= 1e7
+    write_svmlight(folder / "wide", X, y)
+    outcome = bmrm_train("--lambda", "1e-2", "wide")
+    assert outcome.code == 4
+    assert "limit of precision" in outcome.out
+    advice = "rounding     is too much: scale features that are far larger than the others"
+    assert advice in outcome.out.splitlines()
+
+
 def test_quiet(data, bmrm_train):
     assert bmrm_train("-q", data, "model") == (0, "", "")
 
