@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -424,12 +425,18 @@ class _Shared:
         design = cast("Design", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
         self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
-        whole = problem.loss.risk(self._labels, self._weights, 1.0 / float(self._weights.sum()), data.threads)
-        self._parts = FoldParts(design, whole, folds.starts)
+        total = float(self._weights.sum())
+        whole = problem.loss.risk(self._labels, self._weights, 1.0 / total, data.threads)
+        floors = np.array([
+            self._weights[i:j].sum() / total * problem.loss.floor(self._labels[i:j], self._weights[i:j])
+            for i, j in pairwise(folds.starts)
+        ])  # fmt: skip
+        self._parts = FoldParts(design, whole, folds.starts, floors)
         self._newton_from = newton_begins(design, problem.loss, L2(1.0))
         self._objectives: dict[int, FoldObjective] = {}
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
+        self._zero: Known | None = None
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():
@@ -463,14 +470,15 @@ class _Shared:
     def _start(self, fold: int, objective: FoldObjective) -> Known:
         """Return the best of a few points whose margins are known, so that it takes no product.
 
-        They are the fold's last answer, that of the fold solved last, and the former moved as the latter has
-        moved since its answer before: the folds' answers go much the same way from lam to lam.
+        They are zero, the fold's last answer, that of the fold solved last, and the second moved as the third
+        has moved since its answer before: the folds' answers go much the same way from lam to lam.
         """
-        if self._latest is None:
+        if self._zero is None or self._latest is None:
             rows, columns = self._parts.design.shape
-            return self._parts.at(np.zeros(columns), np.zeros(rows), UNKNOWN)
+            self._zero = self._parts.at(np.zeros(columns), np.zeros(rows), UNKNOWN)
+            return self._zero
         own, (before, now) = self._last.get(fold), self._latest
-        known = [now]
+        known = [now, self._zero]
         if own is not None:
             known.append(own)
             if before is not None:

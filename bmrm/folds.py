@@ -32,7 +32,7 @@ from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.inner_qp import maximise
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
-from bmrm.objective import Cut, Design, Iterate, Objective, Planes, Searched, Starts
+from bmrm.objective import USELESS, Cut, Design, Iterate, Objective, Planes, Searched, Starts
 from bmrm.regularizers import L2, Regularizer, Slopes
 from bmrm.resident import Matrix
 from bmrm.vectors import dot
@@ -231,10 +231,13 @@ class FoldParts:
     risk : RowRisk
         Of all rows.
     starts : ndarray of int64, shape (folds + 1,)
+    floors : ndarray of shape (folds,)
+        Numbers that the parts are nowhere below.
     """
 
-    def __init__(self, design: Design, risk: RowRisk, starts: NDArray[np.int64]) -> None:
-        self.design, self.risk, self.starts = design, risk, starts
+    def __init__(self, design: Design, risk: RowRisk, starts: NDArray[np.int64], floors: Vector) -> None:
+        self.design, self.risk, self.starts, self._floors = design, risk, starts, floors
+        self._most = np.inf
         self._derivatives = np.empty(design.shape[0])
         self._curvature: Vector | None = None
         self._hessians = self._sum = np.empty(0)
@@ -243,7 +246,21 @@ class FoldParts:
     def at(self, w: Vector, margins: Vector, slopes: Vector) -> Known:
         """Evaluate the parts at a point."""
         parts, _ = self.risk.cut(margins, margins, 0.0, 0.0, self.starts, self._derivatives)
+        if self._most == np.inf:
+            self._most = USELESS * abs(float(parts.sum()))
         return Known(w, margins, parts, slopes)
+
+    def useful(self, planes: Planes, unseen: slice) -> Planes:
+        """Put the floor of a part that nobody looked at in the place of a cut that says nothing.
+
+        Rows that are held out may be where exp() has run away: their cut would drown all others.
+        """
+        gradients, risk, floors = planes.gradients, planes.risk, self._floors[unseen]
+        assert gradients is not None
+        says = bool((risk[unseen] <= self._most).all() and np.isfinite(gradients[unseen]).all())
+        if not says and np.isfinite(floors).all():
+            gradients[unseen], planes.at_point[unseen], risk[unseen] = 0.0, 0.0, floors
+        return planes
 
     def doubt(self) -> None:
         """Look at the second derivatives again before the next step: lam has changed, or a step was poor."""
@@ -303,7 +320,8 @@ class FoldSteps(HostSteps):
 
     def without(self, parts: Vector) -> Vector:
         """From what is known of every part, the sum of those that take part, as they are weighed."""
-        return np.asarray(self._scale * (parts.sum(axis=0) - parts[self._held_out].sum(axis=0)))
+        before, after = slice(self._held_out.start), slice(self._held_out.stop, None)
+        return np.asarray(self._scale * (parts[before].sum(axis=0) + parts[after].sum(axis=0)))
 
     def hessian(self, at: Iterate, profile: bool) -> Vector:
         """Hessian of the risk at a point, or one much like it."""
@@ -344,8 +362,11 @@ class FoldSteps(HostSteps):
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         full = self._full
         if full is None or dz is not full.direction or t != 1.0:
-            return super().planes(z, dz, t, starts, w, end)
-        return self._planes(starts, self.between(w, end, t), full.parts, np.full_like(full.parts, np.nan))
+            found = super().planes(z, dz, t, starts, w, end)
+        else:
+            parts = full.parts.copy()
+            found = self._planes(starts, self.between(w, end, t), parts, np.full_like(parts, np.nan))
+        return self._parts.useful(found, self._held_out)
 
 
 class FoldObjective(Objective):
@@ -418,6 +439,10 @@ class FoldObjective(Objective):
     def gradient(self, slopes: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts."""
         return self._fold_steps.without(slopes)
+
+    def risk(self, parts: Vector) -> float:
+        """Return the risk from its parts."""
+        return float(self._fold_steps.without(parts))
 
 
 class FoldBundle(Bundle):

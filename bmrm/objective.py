@@ -42,6 +42,10 @@ FARTHEST, REACH = 0.1, 2.0
 """Largest distance of a cut beyond the new best point, as a share of that to the model's minimiser; and the
 distance that it has as a rule, as a share of the step to that point."""
 
+USELESS = 1e6
+"""A risk so many times the first objective, as exp() reaches far from any optimum, says nothing of what is
+near, and its cut drowns what others do."""
+
 ROUNDING = 1e-12
 """Slopes in b, means over rows of numbers near 1, are zero below this."""
 
@@ -257,6 +261,10 @@ class Objective:
         """Return the gradient of the risk from those of the parts that have a cut each."""
         return np.asarray(slopes.sum(axis=0))
 
+    def risk(self, parts: Vector) -> float:
+        """Return the risk from its parts that have a cut each."""
+        return float(parts.sum())
+
     def line(self, best: Iterate, end: Weights) -> Line:
         """Return the line from the best point to ``end``, by a product with X."""
         return Line(self, best, end, self.steps.margins(end))
@@ -348,7 +356,7 @@ class Line:
         if objective.profile:
             return self._profiled_cut(z, dz, t, accuracy)
         planes = steps.planes(z, dz, t, objective.starts, self.best.w, self.end)
-        return Cut(planes, planes.risk - planes.at_point, float(planes.risk.sum()))
+        return Cut(planes, planes.risk - planes.at_point, objective.risk(planes.risk))
 
     def _direction(self) -> Margins | None:
         if self._dz is None and self._margins is not None:

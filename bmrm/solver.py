@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.newton import newton_point
-from bmrm.objective import FARTHEST, REACH, Iterate, Line, Objective, Weights
+from bmrm.objective import FARTHEST, REACH, USELESS, Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
 from bmrm.rounding import rounding
 
@@ -70,9 +70,12 @@ ROUNDED = 1e-9
 """Share of the first objective above which a gap is hardly rounding. A kink in many features may then take as
 many passes without progress as there are cuts."""
 
-USELESS, TRIES = 1e6, 30
-"""A risk so many times the first objective, as exp() reaches far from any optimum, says nothing of what is
-near, and its cut drowns what others do: it is then moved closer to the best iterate, ten times each try."""
+TRIES = 30
+"""Times that a cut which is useless is moved closer to the best iterate, to a tenth of the way each time."""
+
+FAR = 1e3
+"""Objective of a warm start above which zero may well be better: it costs a product to know. The margins of
+rows that the start has not seen may be where exp() has run away."""
 
 UNKNOWN = np.empty((0, 0))
 """Gradients that nobody has taken."""
@@ -122,7 +125,14 @@ class BundleMethod:
     """One run of the outer loop: the best iterate, the bound, and their history."""
 
     def __init__(
-        self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector, *, newton_from: float = 0.0
+        self,
+        objective: Objective,
+        bundle: Bundle,
+        settings: Settings,
+        w: Vector,
+        *,
+        newton_from: float = 0.0,
+        warm: bool = False,
     ) -> None:
         self.objective, self.bundle, self.settings = objective, bundle, settings
         self.newton, self._newton_from = newton_from == np.inf, newton_from
@@ -136,6 +146,10 @@ class BundleMethod:
         self.rounding = self._largest_risk = 0.0
         self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
+        if warm and not self.best.objective <= FAR:
+            zero = self._evaluate(objective.steps.weights(objective.reg.project(np.zeros_like(w))))
+            if not self.best.objective <= zero.objective:
+                self.best = zero
         if not np.isfinite(self.best.objective):
             raise DataError(
                 f"loss {objective.loss.name}: the objective is {self.best.objective:g} at the first weights; "

@@ -253,7 +253,7 @@ def solve(
         problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
         resumed.check(problem, data.shape[1], chosen, regularizer)
         parts.restore(bundle, resumed)
-    run = parts.method(objective, bundle, settings, w, newton_from=newton_from)
+    run = parts.method(objective, bundle, settings, w, newton_from=newton_from, warm=warm_start is not None)
     if resumed is not None:
         go_on(run, resumed, data.resolution)
     run.minimise()

@@ -152,12 +152,25 @@ def test_full_steps_of_folds_spare_products(monkeypatch, loss):
             assert result.objective == pytest.approx(J, rel=1e-13)
 
 
+@pytest.mark.parametrize("seed", [7, 33, 88, 243])
+def test_rows_held_out_may_be_where_the_risk_has_run_away(seed):
+    """exp() of their margins may overflow where the other rows are fitted well."""
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(10, 60)), int(rng.integers(2, 30))
+    X = rng.standard_normal((m, d)) * 10.0 ** rng.uniform(-1, 2)
+    y = np.where(X[:, 0] + rng.standard_normal(m) * rng.uniform(0.1, 3) > 0.0, 1.0, -1.0)
+    found = bmrm.select(X, y, [1.0, 1e-2, 1e-4, 1e-6], loss="exponential", folds=3, max_iter=300)
+    for result in (result for validation in found.validations for result in validation.results):
+        assert result.status == "converged"
+        assert 0.0 <= result.gap <= 1e-3 * result.objective
+
+
 def test_a_full_step_of_a_fold_is_that_of_a_search():
     rng = np.random.default_rng(11)
     X, folds = rng.standard_normal((300, 3)), deal(None, 300, 3, 0)
     y, weights = np.where(rng.random(300) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 300)
     loss, design = losses.get("logistic"), RowsByFold(bmrm.Dataset(X).matrix, folds)
-    parts = FoldParts(design, loss.risk(y, weights, 1.0 / weights.sum(), 1), folds.starts)
+    parts = FoldParts(design, loss.risk(y, weights, 1.0 / weights.sum(), 1), folds.starts, np.zeros(3))
     for fold in range(4):  # the last holds out nothing
         objective = FoldObjective(parts, loss, y, weights, fold, threads=1)
         objective.begin(0.1)
@@ -268,7 +281,7 @@ def test_hessians_are_kept_while_the_margins_are_much_the_same():
     y, weights = np.where(rng.random(200) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 200)
     design = RowsByFold(bmrm.Dataset(X).matrix, folds)
     risk = losses.get("logistic").risk(y, weights, 1.0 / weights.sum(), 1)
-    parts, there = FoldParts(design, risk, folds.starts), X[folds.order]
+    parts, there = FoldParts(design, risk, folds.starts, np.zeros(3)), X[folds.order]
     margins = rng.standard_normal(200)
 
     def expected(margins):

@@ -567,8 +567,13 @@ def test_an_objective_that_overflows_is_no_solution(reg):
     X, y = problem(BY_NAME["squared"])
     with pytest.raises(DataError, match="loss squared: the objective is inf at the first"):
         bmrm.solve(X, 1e200 * y, "squared", reg=reg)
-    with pytest.raises(DataError, match="loss exponential: the objective is inf"):
-        bmrm.solve(X, np.sign(y), "exponential", warm_start=np.full(X.shape[1], 1e5))
+    # From a warm start that overflows the solve goes back to zero.
+    cold, warm = (
+        bmrm.solve(X, np.sign(y), "exponential", reg=reg, warm_start=start)
+        for start in (None, np.full(X.shape[1], 1e5))
+    )
+    assert warm.status == "converged"
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.longdouble])
@@ -598,6 +603,18 @@ def test_known_optima_of_real_data(real_data):
         assert result.status == "converged"
         assert result.objective == pytest.approx(value, abs=1.5e-7)
         assert result.lower_bound <= value + 1e-7
+
+
+@pytest.mark.parametrize("scale", [3.0, 30.0, 1e6])
+def test_a_warm_start_where_exp_has_run_away_is_none(scale):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 8))
+    y = np.where(X[:, 0] + rng.standard_normal(60) > 0.0, 1.0, -1.0)
+    cold = bmrm.solve(X, y, "exponential", lam=1e-3)
+    warm = bmrm.solve(X, y, "exponential", lam=1e-3, warm_start=scale * rng.standard_normal(8))
+    assert warm.status == "converged"
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-3)
+    assert warm.n_iter <= 3 * cold.n_iter + 10
 
 
 def test_cuts_where_exp_has_run_away_are_not_kept():
