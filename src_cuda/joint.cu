@@ -229,7 +229,7 @@ class Evaluation {
     template <PairKind KIND>
     void pairs() {
         const int64_t n = rows_.size, tiles = tiles_of(n + 1);
-        const DigitCounts* starts = digit_tiles_.data() + tiles;
+        DigitCounts* const starts = digit_tiles_.data() + tiles;
         PairSums<KIND>* found = reinterpret_cast<PairSums<KIND>*>(found_.data());
         gather_levels<<<grid(), 256, 0, stream()>>>(order_, rows_.level.data(), rows_.weight.data(),
                                                     rows_.value.data(), own_.data(), level_rows(0));
@@ -240,7 +240,8 @@ class Evaluation {
             if (shift == 0) to.level = nullptr;
             mark_digits<<<unsigned(tiles), kTileThreads, 0, stream()>>>(
                 level_rows(now).level, shift, n, words_[0].data(), digit_tiles_.data());
-            count_before<<<1, kTileThreads, 0, stream()>>>(digit_tiles_.data(), tiles);
+            sum_before<AddCounts>
+                <<<1, kTileThreads, 0, stream()>>>(digit_tiles_.data(), tiles, DigitStarts{starts});
             split_by_digit<<<blocks_for(n + 1), 256, 0, stream()>>>(level_rows(now), shift, n,
                                                                     words_[0].data(), digit_tiles_.data(),
                                                                     tiles, words_[1].data(), to);

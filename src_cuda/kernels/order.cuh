@@ -115,21 +115,28 @@ __global__ void __launch_bounds__(kTileThreads)
         if (first + j <= size) out[first + j] = AddSums<N>()(before, mine[j]);
 }
 
-// Each tile's sum becomes that of all before it; one block.
-template <int N>
-__global__ void __launch_bounds__(kTileThreads) sum_before(Sums<N>* tiles, int64_t count) {
-    using Scan = cub::BlockScan<Sums<N>, kTileThreads>;
+// Each tile's sum becomes that of all before it; one block, which leaves the sum of all to `end`.
+template <class Add, class S, class End>
+__global__ void __launch_bounds__(kTileThreads) sum_before(S* tiles, int64_t count, const End end) {
+    using Scan = cub::BlockScan<S, kTileThreads>;
     __shared__ typename Scan::TempStorage scratch;
-    Sums<N> before = {};
+    S before = {};
     for (int64_t first = 0; first < count; first += kTileThreads) {
         const int64_t tile = first + threadIdx.x;
-        Sums<N> mine = tile < count ? tiles[tile] : Sums<N>{}, total;
-        Scan(scratch).ExclusiveScan(mine, mine, Sums<N>{}, AddSums<N>(), total);
-        if (tile < count) tiles[tile] = AddSums<N>()(before, mine);
-        before = AddSums<N>()(before, total);
+        S mine = tile < count ? tiles[tile] : S{}, total;
+        Scan(scratch).ExclusiveScan(mine, mine, S{}, Add(), total);
+        if (tile < count) tiles[tile] = Add()(before, mine);
+        before = Add()(before, total);
         __syncthreads();
     }
+    if (threadIdx.x == 0) end(before);
 }
+
+// Where nobody needs the sum of all.
+struct NoEnd {
+    template <class S>
+    __device__ void operator()(const S&) const {}
+};
 
 // out[q] = sum of term(0) to term(q - 1), for q up to `size`; `tiles` has room for tiles_of(size + 1).
 template <int N, class Term>
@@ -137,7 +144,7 @@ void sums_of(cudaStream_t stream, const Term& term, int64_t size, Sums<N>* tiles
     const int64_t count = tiles_of(size + 1);
     sum_tiles<N>
         <<<unsigned(count), kTileThreads, 0, stream>>>(term, size, tiles, static_cast<Sums<N>*>(nullptr));
-    sum_before<N><<<1, kTileThreads, 0, stream>>>(tiles, count);
+    sum_before<AddSums<N>><<<1, kTileThreads, 0, stream>>>(tiles, count, NoEnd());
     sum_tiles<N><<<unsigned(count), kTileThreads, 0, stream>>>(term, size, tiles, out);
     BB_CHECK(cudaGetLastError());
 }

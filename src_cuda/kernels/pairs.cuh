@@ -117,28 +117,18 @@ __global__ void __launch_bounds__(kTileThreads)
     }
 }
 
-// Each tile's counts become those of all before it, and behind them is where each digit's rows start; one
-// block.
-__global__ void __launch_bounds__(kTileThreads) count_before(DigitCounts* tiles, int64_t count) {
-    using Scan = cub::BlockScan<DigitCounts, kTileThreads>;
-    __shared__ typename Scan::TempStorage scratch;
-    DigitCounts before = {};
-    for (int64_t first = 0; first < count; first += kTileThreads) {
-        const int64_t tile = first + threadIdx.x;
-        DigitCounts mine = tile < count ? tiles[tile] : DigitCounts{}, total;
-        Scan(scratch).ExclusiveScan(mine, mine, DigitCounts{}, AddCounts(), total);
-        if (tile < count) tiles[tile] = AddCounts()(before, mine);
-        before = AddCounts()(before, total);
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) {
+// Leaves where each digit's rows start behind the tiles' counts.
+struct DigitStarts {
+    DigitCounts* starts;
+
+    __device__ void operator()(const DigitCounts& all) const {
         uint32_t start = 0;
         for (int d = 0; d < kDigits; d++) {
-            tiles[count].of[d] = start;
-            start += before.of[d];
+            starts->of[d] = start;
+            start += all.of[d];
         }
     }
-}
+};
 
 template <class T>
 __global__ void gather_levels(const Ordered<T> order, const uint32_t* level, const double* weight,
