@@ -38,9 +38,10 @@ TOL_KINDS = ("rel", "abs")
 QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 """Gap of the inner QP, as a share of the outer one."""
 
-SEARCH_TOL, PROFILED = 2e-4, 5.0
+SEARCH_TOL, COARSE = 2e-4, 5.0
 """Accuracy of a line search, as a share of the gap: with many rows and few features a coarser one takes a
-third more passes. And how many times coarser it is where every slope is a search for the intercept."""
+third more passes. And how many times coarser it is where every slope is a search for the intercept, or where
+the penalty has kinks: the lowest point of a line is often at one, and the next lines zigzag along it."""
 
 SMALLEST_TOL = 1e-13
 """Gaps below this share of the objective are rounding in float64."""
@@ -54,6 +55,11 @@ CONTENT = 0.3
 NO_FALL, RISING = 1e-12, 0.1
 """Newton's steps end where J falls by no more than this share, and the bound rises by no more than this share
 of the gap that is left."""
+
+SLOW, QUICK, PATIENT = 0.03, 0.1, 3
+"""Or where so many in a row let J fall by less than the first share of the gap, and by more than the second
+of the fall before: where steps are quick each leaves far less to the next. Elsewhere, as for few rows beside
+kinks of the penalty, the cuts alone take fewer passes."""
 
 MAGNIFIED = 16.0
 """Most that rounding of margins may be magnified. A step t beyond the end of a line takes |1 - t| times what
@@ -142,7 +148,7 @@ class BundleMethod:
         self.status: Status = "interrupted"
         self.iteration = 0
         self.step, self.shift = 1.0, FARTHEST
-        self._last_bound = -np.inf
+        self._last_bound, self._last_fall, self._slow = -np.inf, 0.0, 0
         self.rounding = self._largest_risk = 0.0
         self._minimiser: Weights | None = None
         self.best = self._evaluate(objective.steps.weights(w))
@@ -264,7 +270,9 @@ class BundleMethod:
         self._cut_on_line(line, self.step, self.shift)
         # The next Newton step needs the gradient at the best point, and that this one was of use.
         rising = self.bound - self._last_bound > RISING * self.gap
-        self.newton = self.newton and (rising or fall > NO_FALL * abs(before))
+        slow = not rising and QUICK * self._last_fall < fall <= SLOW * self.gap
+        self._slow, self._last_fall = self._slow + 1 if slow else 0, fall
+        self.newton = self.newton and self._slow < PATIENT and (rising or fall > NO_FALL * abs(before))
         self._last_bound = self.bound
 
     def _cut_at_minimiser(self, line: Line) -> None:
@@ -365,7 +373,8 @@ class BundleMethod:
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
         size = abs(self.best.objective) or 1.0
-        share = PROFILED * SEARCH_TOL if self.objective.profile else SEARCH_TOL
+        coarse = self.objective.profile or self.objective.reg.sparse
+        share = COARSE * SEARCH_TOL if coarse else SEARCH_TOL
         return share * min(max(self.gap, 1e-16 * size), size)
 
     def _resolved(self) -> bool:

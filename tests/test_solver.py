@@ -235,6 +235,17 @@ def test_a_large_scale_leaves_a_small_gap_under_the_elastic_net(seed):
     assert result.status == "converged"
 
 
+@pytest.mark.parametrize("loss", ["huber", "huber_hinge"])
+@pytest.mark.parametrize("seed", range(3))
+def test_newton_steps_that_crawl_give_way_to_cuts(seed, loss):
+    """Beside the kinks of the penalty J falls a little each time: some took hundreds of passes."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((30, 2500)), np.sign(rng.standard_normal(30))
+    prior = 0.1 * rng.standard_normal(2500)
+    result = bmrm.solve(X, y, loss, "elastic_net", 5e-6, prior=prior, cuts_per_pass=4, max_iter=120)
+    assert result.status == "converged"
+
+
 def test_a_bound_above_the_objective_is_rounding_that_counts():
     """Cuts of a warm start may come from where the objective was a million times as large."""
     rng = np.random.default_rng(4)
