@@ -53,13 +53,13 @@ class Resident:
         A matrix keeps the form that the pass reads beside another one for X w, but a copy with plans given to
         it has only what they read.
         """
+        if not self.matrices[0].can_fuse:
+            return []
         narrow = [
             candidate["plan"]
             for candidate in self.matrices[0].report()["normal"]["candidates"]
             if candidate["plan"]["kernel"] == "narrow"
         ]
-        if not self.matrices[0].can_fuse:
-            return []
         if not narrow:
             return self.matrices
         fused = [self._build((narrow[0], self._plans[1])) for _ in self.matrices]

@@ -436,7 +436,8 @@ class _Shared:
         self._objectives: dict[int, FoldObjective] = {}
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
-        self._zero: Known | None = None
+        m, d = design.shape
+        self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN)
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():
@@ -473,9 +474,7 @@ class _Shared:
         They are zero, the fold's last answer, that of the fold solved last, and the second moved as the third
         has moved since its answer before: the folds' answers go much the same way from lam to lam.
         """
-        if self._zero is None or self._latest is None:
-            rows, columns = self._parts.design.shape
-            self._zero = self._parts.at(np.zeros(columns), np.zeros(rows), UNKNOWN)
+        if self._latest is None:
             return self._zero
         own, (before, now) = self._last.get(fold), self._latest
         known = [now, self._zero]
