@@ -22,8 +22,8 @@ from bmrm.device import backend
 from bmrm.gpu_memory import room_for_cuts
 from bmrm.host_steps import HostCuts, search_on_slopes
 from bmrm.losses import Loss, ScalarLoss
-from bmrm.objective import FARTHEST, LONGEST_STEP, REACH, Design, Planes, Searched
-from bmrm.regularizers import Regularizer, Slopes
+from bmrm.objective import FARTHEST, LONGEST_STEP, REACH, Design, Planes, Ray, Searched
+from bmrm.regularizers import Regularizer
 from bmrm.row_space import RowCuts
 from bmrm.separable import StraightLine
 
@@ -92,21 +92,12 @@ class DeviceSteps:
         """Return the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
         return StraightLine(reg.lam * end.inner, reg.lam * end.away)
 
-    def search(
-        self,
-        z: Resident,
-        end: Resident,
-        w: Resident,
-        w_end: Resident,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Resident, Searched]:
+    def search(self, ray: Ray) -> tuple[Resident, Searched]:
         """Minimise J along a line; return the direction too.
 
         Where a pass makes one cut it is begun at once, at the place where it will most likely be asked for.
         """
+        z, end, w, w_end, penalty, first, accuracy, content = ray
         assert isinstance(penalty, StraightLine)
         assert not content
         cut = self.cuts.size if self.ahead else -1
@@ -163,19 +154,9 @@ class SlopeSteps(DeviceSteps):
     def __init__(self, cuts: DeviceCuts) -> None:
         super().__init__(cuts, ahead=False)
 
-    def search(
-        self,
-        z: Resident,
-        end: Resident,
-        w: Resident,
-        w_end: Resident,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Resident, Searched]:
+    def search(self, ray: Ray) -> tuple[Resident, Searched]:
         """Minimise J along a line; return the direction too."""
-        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
+        return search_on_slopes(self, ray)
 
 
 class DeviceCuts:

@@ -32,8 +32,8 @@ from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.inner_qp import maximise
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
-from bmrm.objective import USELESS, Cut, Design, Iterate, Objective, Planes, Searched, Starts
-from bmrm.regularizers import L2, Regularizer, Slopes
+from bmrm.objective import USELESS, Cut, Design, Iterate, Objective, Planes, Ray, Searched, Starts
+from bmrm.regularizers import L2, Regularizer
 from bmrm.resident import Matrix
 from bmrm.vectors import dot
 
@@ -331,30 +331,21 @@ class FoldSteps(HostSteps):
         """Tell the parts of the risk at margins where a line was content to end."""
         return self._full.parts if self._full is not None and self._full.margins is margins else None
 
-    def search(
-        self,
-        z: Vector,
-        end: Vector,
-        w: Vector,
-        w_end: Vector,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Vector, Searched]:
+    def search(self, ray: Ray) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too.
 
         Where its end may be good enough, all that a cut there needs is made at once, and the slope from that.
         """
-        if content:
+        if ray.content:
+            z, end, penalty = ray.z, ray.end, ray.penalty
             parts, _ = self.cut_of.cut(end, end, 0.0, 0.0, self._parts.starts, self._derivatives[0])
             dz, r, out = end - z, self._derivatives[0], self._left_out
             last = self._scale * (dot(r, dz) - dot(r[out], dz[out])) + penalty.slope(1.0)
-            if abs(last) <= -content * (self.slope(z, dz, 0.0, 0.0)[0] + penalty.slope(0.0)):
+            if abs(last) <= -ray.content * (self.slope(z, dz, 0.0, 0.0)[0] + penalty.slope(0.0)):
                 self._full = _FullStep(end, dz, parts)
                 return dz, Searched(1.0, end, float(self.without(parts)))
             self._parts.doubt()
-        return super().search(z, end, w, w_end, penalty, first, accuracy, 0.0)
+        return super().search(ray._replace(content=0.0))
 
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector

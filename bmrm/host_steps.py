@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.linesearch import search_ray
 from bmrm.losses.base import RowRisk
-from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Searched, Steps
+from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Ray, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
 
@@ -26,16 +26,17 @@ CUT_BYTES = 1 << 30
 """Bytes that cuts take where nobody says how many to keep."""
 
 
-def search_on_slopes(
-    steps: Steps, z: Margins, end: Margins, penalty: Slopes, first: float, accuracy: float, content: float
-) -> tuple[Margins, Searched]:
+def search_on_slopes(steps: Steps, ray: Ray) -> tuple[Margins, Searched]:
     """Minimise J along a line from one slope of the risk at a time; see `Steps.search`."""
-    dz = steps.direction(z, end)
+    z, penalty = ray.z, ray.penalty
+    dz = steps.direction(z, ray.end)
 
     def slope(t: float) -> float:
         return penalty.slope(t) + steps.slope(z, dz, t, 0.0)[0]
 
-    step = search_ray(slope, first, accuracy, end=penalty.end, longest=LONGEST_STEP, content=content)
+    step = search_ray(
+        slope, ray.first, ray.accuracy, end=penalty.end, longest=LONGEST_STEP, content=ray.content
+    )
     risk, moved = steps.risk(z, dz, step, 0.0)
     return dz, Searched(step, moved, risk)
 
@@ -110,19 +111,9 @@ class HostSteps:
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
         return reg.line(w, end - w)
 
-    def search(
-        self,
-        z: Vector,
-        end: Vector,
-        w: Vector,
-        w_end: Vector,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Vector, Searched]:
+    def search(self, ray: Ray) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too."""
-        return search_on_slopes(self, z, end, penalty, first, accuracy, content)
+        return search_on_slopes(self, ray)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
@@ -130,11 +121,9 @@ class HostSteps:
 
     def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
         """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
-        if dz is None:
-            moved = z
-        else:
-            moved = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
-        return self.derivatives(moved, None, 0.0, b, 1)[0], moved
+        if dz is not None:
+            z = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
+        return self.derivatives(z, None, 0.0, b, 1)[0], z
 
     def derivatives(
         self, z: Vector, dz: Vector | None, t: float, b: float, which: int

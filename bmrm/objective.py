@@ -75,6 +75,30 @@ class Design(Protocol):
         """``out = X' diag(s) X``."""
 
 
+class Ray(NamedTuple):
+    """A line to search from a point on, and how; see `search_ray`.
+
+    Attributes
+    ----------
+    z, end : Margins
+        Of the point, and of the step 1; the latter may be used up.
+    w, w_end : Weights
+        Likewise.
+    penalty : Slopes
+        Of the penalty along it.
+    first, accuracy, content : float
+    """
+
+    z: Margins
+    end: Margins
+    w: Weights
+    w_end: Weights
+    penalty: Slopes
+    first: float
+    accuracy: float
+    content: float
+
+
 class Searched(NamedTuple):
     """The end of a search along a line: the step, and the margins and the risk there."""
 
@@ -139,17 +163,7 @@ class Steps(Protocol):
     def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> Slopes:
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
 
-    def search(
-        self,
-        z: Margins,
-        end: Margins,
-        w: Weights,
-        w_end: Weights,
-        penalty: Slopes,
-        first: float,
-        accuracy: float,
-        content: float,
-    ) -> tuple[Margins, Searched]:
+    def search(self, ray: Ray) -> tuple[Margins, Searched]:
         """Minimise J along a line, see `search_ray`; return the direction too."""
 
     def slope(self, z: Margins, dz: Margins, t: float, b: float) -> tuple[float, float]:
@@ -329,8 +343,9 @@ class Line:
         accuracy *= objective.loss.search_slack
         penalty = steps.penalty_line(objective.reg, self.best.w, self.end)
         if not objective.profile:
+            best = self.best
             self._dz, self._searched = steps.search(
-                self.best.margins, self._margins, self.best.w, self.end, penalty, first, accuracy, content
+                Ray(best.margins, self._margins, best.w, self.end, penalty, first, accuracy, content)
             )
             return self._searched.step
         z, dz = self.best.margins, self._direction()

@@ -17,7 +17,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.folds import FoldBundle, FoldObjective, FoldParts, Remembering, RowsByFold, deal
 from bmrm.host_steps import HostSteps
 from bmrm.labels import encode
-from bmrm.objective import Cut, Iterate, Planes
+from bmrm.objective import Cut, Iterate, Planes, Ray
 from bmrm.regularizers import L2
 from bmrm.selection import Selection
 from bmrm.solver import BundleMethod
@@ -182,8 +182,8 @@ def test_a_full_step_of_a_fold_is_that_of_a_search():
         alone, penalty = HostSteps(design, steps.rows, cut_of=parts.risk), objective.reg.line(w, end - w)
         for content, taken in ((100.0, True), (1e-9, False)):  # any slope will do at the end; none will
             given = w, end, penalty, 1.0, 1e-9, content
-            dz, found = steps.search(best.margins, steps.margins(end), *given)
-            dz_alone, expected = alone.search(best.margins, alone.margins(end), *given)
+            dz, found = steps.search(Ray(best.margins, steps.margins(end), *given))
+            dz_alone, expected = alone.search(Ray(best.margins, alone.margins(end), *given))
             assert (found.step == 1.0) == taken
             assert found.step == expected.step
             assert found.risk == pytest.approx(expected.risk, rel=1e-13)
