@@ -47,7 +47,8 @@ from bmrm.newton import newton_begins
 from bmrm.objective import Design
 from bmrm.regularizers import L2
 from bmrm.result import Result
-from bmrm.solver import UNKNOWN, BundleMethod, Settings
+from bmrm.settings import Settings
+from bmrm.solver import UNKNOWN, BundleMethod
 from bmrm.training import result_of, solve
 
 if TYPE_CHECKING:
@@ -454,7 +455,8 @@ class _Shared:
         self._bundle.hold_out(fold, objective.scale)
         settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
         run = BundleMethod(objective, self._bundle, settings, start.w, newton_from=self._newton_from)
-        run.slopes = start.slopes
+        if run.kinks is None:
+            run.slopes = start.slopes
         run.minimise()
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()

@@ -10,8 +10,9 @@ made for, takes a cut of each Q_g, that of the fold held out included; one bundl
 for all folds and all lam, and a solve weighs them by c_f and leaves those of its own fold out.  Its lower
 bound is exact: a sum of lower bounds of the parts of its own risk.
 
-The Hessian of J_f is a sum of those of the Q_g just so, and where it was taken hardly matters, for it only
-proposes a point.  So Newton's steps of all folds, and of lam after lam, go by the same few Hessians.
+The Hessian of the risk of all rows is much that of all rows but a fold's, whose mean is over fewer rows of
+the same kind, and where it was taken hardly matters, for it only proposes a point.  So Newton's steps of all
+folds, and of lam after lam, go by the same few Hessians.
 
 The rows of a fold need not be neighbours in X: vectors over rows are kept sorted by fold, and `RowsByFold`
 translates at the two products.
@@ -222,7 +223,7 @@ class Known(NamedTuple):
 
 
 class FoldParts:
-    """The parts Q_g of the risk, and their Hessians, which serve all folds.
+    """The parts Q_g of the risk, and a Hessian of their sum, which serves all folds.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ class FoldParts:
         self._most = np.inf
         self._derivatives = np.empty(design.shape[0])
         self._curvature: Vector | None = None
-        self._hessians = self._sum = np.empty(0)
+        self._hessian = np.empty(0)
         self._doubted = True
 
     def at(self, w: Vector, margins: Vector, slopes: Vector) -> Known:
@@ -266,27 +267,20 @@ class FoldParts:
         """Look at the second derivatives again before the next step: lam has changed, or a step was poor."""
         self._doubted = True
 
-    def hessian(self, margins: Vector, without: slice, scale: float) -> Vector:
-        """Return the Hessian of the parts but some, weighed, at a point or one much like it.
+    def hessian(self, risk: RowRisk, margins: Vector) -> Vector:
+        """Return the Hessian of the risk of all rows at a point or one much like it.
 
-        A Hessian only proposes a point: those of another fold's answer, or of another lam's, will do as long
-        as the second derivatives of the rows have changed little.
+        A Hessian only proposes a point: that of another fold's answer, or of another lam's, will do as long
+        as the second derivatives of the rows, as ``risk`` tells them, have changed little.
         """
         if self._doubted:
             curvature, self._doubted = np.empty_like(margins), False
-            total = self.risk.curvature(margins, 0.0, curvature)
+            total = risk.curvature(margins, 0.0, curvature)
             if self._curvature is None or np.abs(curvature - self._curvature).sum() > CHANGED * total:
-                self._form(curvature)
-        return np.asarray(scale * (self._sum - self._hessians[without].sum(axis=0)))
-
-    def _form(self, curvature: Vector) -> None:
-        (_, d), folds = self.design.shape, len(self.starts) - 1
-        self._curvature, self._hessians = curvature, np.empty((folds, d, d))
-        for fold, (i, j) in enumerate(pairwise(self.starts)):
-            rows = np.zeros_like(curvature)
-            rows[i:j] = curvature[i:j]
-            self.design.weighted_gram(rows, self._hessians[fold])
-        self._sum = self._hessians.sum(axis=0)
+                d = self.design.shape[1]
+                self._curvature, self._hessian = curvature, np.empty((d, d))
+                self.design.weighted_gram(curvature, self._hessian)
+        return self._hessian.copy()
 
 
 class _FullStep(NamedTuple):
@@ -324,8 +318,10 @@ class FoldSteps(HostSteps):
         return np.asarray(self._scale * (parts[before].sum(axis=0) + parts[after].sum(axis=0)))
 
     def hessian(self, at: Iterate, profile: bool) -> Vector:
-        """Hessian of the risk at a point, or one much like it."""
-        return self._parts.hessian(at.margins, self._held_out, self._scale)
+        """Hessian of the risk at a point, or one much like it; of all rows, which is much the same."""
+        if self.cut_of is not self._parts.risk:  # with kinks rounded another width is another Hessian
+            self._parts.doubt()
+        return self._parts.hessian(self.cut_of, at.margins)
 
     def parts_at(self, margins: Vector) -> Vector | None:
         """Tell the parts of the risk at margins where a line was content to end."""

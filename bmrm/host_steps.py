@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _cpu
 from bmrm.linesearch import search_ray
-from bmrm.losses.base import RowRisk
+from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Ray, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
@@ -59,6 +60,7 @@ class HostSteps:
         self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
     ) -> None:
         self.design, self.rows, self.cut_of, self.threads = design, risk, cut_of or risk, threads
+        self._slopes_of, self._exact = self.rows, self.cut_of
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -117,21 +119,40 @@ class HostSteps:
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
-        return self.rows.slope(z, dz, t, b)
+        return self._slopes_of.slope(z, dz, t, b)
 
     def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
         """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         if dz is not None:
             z = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
-        return self.derivatives(z, None, 0.0, b, 1)[0], z
+        values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
+        return float(values[0]), z
 
     def derivatives(
         self, z: Vector, dz: Vector | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
         """Keep the derivatives of all rows; return risk and their sum."""
         along, step = (z, 0.0) if dz is None else (dz, t)
-        values, slopes = self.rows.cut(z, along, step, b, self._everything, self._derivatives[which])
+        values, slopes = self.cut_of.cut(z, along, step, b, self._everything, self._derivatives[which])
         return float(values[0]), float(slopes[0])
+
+    def round_kinks(self, width: float) -> None:
+        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0.
+
+        The risk that is told of a point is always that with kinks.
+        """
+        self._slopes_of, self.cut_of = self.rows, self._exact
+        if width:
+            self._slopes_of = cast("KinkedRisk", self.rows).rounded(width)
+            self.cut_of = cast("KinkedRisk", self._exact).rounded(width)
+
+    def hidden(self, z: Vector, b: float) -> float:
+        """Tell how much less than the risk the cuts of it are where they are taken, with kinks rounded."""
+        risk, below = (
+            float(rows.cut(z, z, 0.0, b, self._everything, self._derivatives[0])[0][0])
+            for rows in (self.rows, self._slopes_of)
+        )
+        return risk - below
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
@@ -160,7 +181,7 @@ class HostSteps:
         """Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
         m, d = self.design.shape
         s, hessian = np.empty(m), np.empty((d, d))
-        total = self.rows.curvature(at.margins, at.intercept, s)
+        total = self.cut_of.curvature(at.margins, at.intercept, s)
         self.design.weighted_gram(s, hessian)
         if profile and total > 0.0:
             mixed = np.empty((1, d))

@@ -10,6 +10,8 @@ quadratic for a smooth loss, and for one whose second derivative jumps (the squa
 few steps (Mangasarian, Optim. Methods Softw. 17 (2002) 913; Keerthi, DeCoste, JMLR 6 (2005) 341).  The point
 is only a place to look at: objective, cuts and bound do not rest on it.
 
+Of a loss with kinks it is the risk with rounded kinks that has a Hessian; `bmrm.kinks` says how far.
+
 With an intercept b that is minimised out, the Hessian of min_b J(w, b) is the Schur complement of b in that
 of J(w, b).
 
@@ -50,16 +52,19 @@ FINISH = 1e-3
 
 
 def newton_pays(design: Design, loss: Loss) -> bool:
-    """Whether the loss is smooth and X so narrow that the Hessian costs no more than a few passes."""
+    """Whether X is so narrow that the Hessian of a risk that bends costs no more than a few passes."""
     d = design.shape[1]
-    return loss.smooth and design.weighted_gram_work + d**3 / 6 <= WORK * design.nnz
+    return (loss.smooth or loss.kinked) and design.weighted_gram_work + d**3 / 6 <= WORK * design.nnz
 
 
 def newton_begins(design: Design, loss: Loss, reg: Regularizer) -> float:
     """Return the relative gap at which Newton's points begin to pay: any, none, or that of a finish.
 
-    On a GPU there are no second derivatives.
+    On a GPU there are no second derivatives. Where kinks are rounded conjugate gradients would take as many
+    products as the passes that they spare.
     """
+    if loss.kinked:
+        return np.inf if newton_pays(design, loss) else 0.0
     if not (loss.smooth and np.isfinite(design.weighted_gram_work)):
         return 0.0
     return np.inf if reg.sparse or newton_pays(design, loss) else FINISH
@@ -99,7 +104,7 @@ def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vecto
     m, d = design.shape
     everything = np.array([0, m], np.int64)
     s, margins, product = np.empty(m), np.empty(m), np.empty((1, d))
-    total = steps.rows.curvature(at.margins, at.intercept, s)
+    total = steps.cut_of.curvature(at.margins, at.intercept, s)
 
     def times(v: Vector) -> Vector:
         design.matvec(v, margins)

@@ -10,30 +10,27 @@ repeat what is known: the shift then grows tenfold a pass.
 
 Where the loss is smooth and X narrow, the line goes to Newton's point instead (``newton.py``), and the cut is
 taken at the new best point itself: its gradient is what the next such step needs, and near the optimum that
-one cut closes the gap.
+one cut closes the gap.  A loss with kinks is taken with its kinks rounded meanwhile (``kinks.py``): the lines
+then begin where Newton's steps have led, which may be a little above the best point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
-from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.errors import BmrmError, DataError
+from bmrm.kinks import Kinks
 from bmrm.newton import newton_point
-from bmrm.objective import FARTHEST, REACH, USELESS, Iterate, Line, Objective, Weights
+from bmrm.objective import FARTHEST, REACH, USELESS, Cut, Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
 from bmrm.rounding import rounding
+from bmrm.settings import SMALLEST_TOL, Settings
 
 Vector = NDArray[np.float64]
-Callback = Callable[[Progress], object]
-
-SOLVERS = ("ocas", "bmrm")
-TOL_KINDS = ("rel", "abs")
 
 QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 """Gap of the inner QP, as a share of the outer one."""
@@ -42,9 +39,6 @@ SEARCH_TOL, COARSE = 2e-4, 5.0
 """Accuracy of a line search, as a share of the gap: with many rows and few features a coarser one takes a
 third more passes. And how many times coarser it is where every slope is a search for the intercept, or where
 the penalty has kinks: the lowest point of a line is often at one, and the next lines zigzag along it."""
-
-SMALLEST_TOL = 1e-13
-"""Gaps below this share of the objective are rounding in float64."""
 
 STUCK = 1e-5
 """Decrease of J, as a share of the gap, under which the next cut is taken farther beyond the best point."""
@@ -87,46 +81,6 @@ UNKNOWN = np.empty((0, 0))
 """Gradients that nobody has taken."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to run the outer loop, and when to end it."""
-
-    solver: str
-    tol: float
-    tol_kind: str
-    max_iter: int
-    max_time: float
-    callback: Callback | None = None
-    resolution: float = 0.0
-    """Share of the objective below which rounding of the products hides a gap."""
-
-    def __post_init__(self) -> None:
-        if self.solver not in SOLVERS:
-            raise ParameterError(f"solver: found {self.solver!r}, expected one of {', '.join(SOLVERS)}")
-        if self.tol_kind not in TOL_KINDS:
-            raise ParameterError(f"tol_kind: found {self.tol_kind!r}, expected one of {', '.join(TOL_KINDS)}")
-        least = SMALLEST_TOL if self.tol_kind == "rel" else 0.0
-        if not (self.tol >= least and 0.0 < self.tol < np.inf):
-            wanted = f"at least {least:g}, what float64 resolves" if least else "a positive number"
-            raise ParameterError(f"tol: found {self.tol:g}, expected {wanted}")
-        if self.max_iter < 1:
-            raise ParameterError(f"max_iter: found {self.max_iter}, expected at least 1")
-        if not self.max_time > 0.0:
-            raise ParameterError(f"max_time: found {self.max_time:g} s, expected a positive number")
-
-    def absolute_tol(self, objective: float) -> float:
-        """Gap at which to stop."""
-        return self.tol * abs(objective) if self.tol_kind == "rel" else self.tol
-
-    def resolved_tol(self, objective: float, rounding: float = 0.0) -> float:
-        """Gap at which there is nothing more to find: that to stop at, or what the products resolve.
-
-        Of the former ``rounding`` is kept back, for by so much objective and bound may be wrong.
-        """
-        wanted, hidden = self.absolute_tol(objective), self.resolution * abs(objective)
-        return max(wanted - rounding, rounding, hidden if wanted < hidden else 0.0)
-
-
 class BundleMethod:
     """One run of the outer loop: the best iterate, the bound, and their history."""
 
@@ -162,6 +116,7 @@ class BundleMethod:
                 "labels, weights or values of X are too large"
             )
         self._evaluated, self._measured, self._magnified = True, False, 1.0
+        self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
         self.slopes = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""
@@ -178,6 +133,9 @@ class BundleMethod:
             self._loop_quietly()
         except KeyboardInterrupt:
             self.status = "interrupted"
+        finally:
+            if self.kinks is not None:
+                self.kinks.round(0.0)
 
     def _loop_quietly(self) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -192,7 +150,7 @@ class BundleMethod:
             w = self._minimise_model()
             if self._resolved():
                 self._trim(w)
-                wanted = self.settings.absolute_tol(self.best.objective)
+                wanted = self._tol
                 # A bound may meet the objective by rounding alone, which shows no gap smaller than rounding.
                 shown = max(max(self.gap, 0.0) + self.rounding, SMALLEST_TOL * abs(self.best.objective))
                 self.status = "converged" if shown <= wanted else "precision"
@@ -204,7 +162,7 @@ class BundleMethod:
                 # Once it is of no use it stays so.
                 self._newton_from = 0.0
                 w = self._newton_point(w)
-            line = self.objective.line(self.best, w)
+            line = self.objective.line(self._origin, w)
             self._lap("products")
             advance(line)
 
@@ -240,16 +198,27 @@ class BundleMethod:
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
         if not self.slopes.size:  # the cuts so far were taken elsewhere
+            if self.kinks is not None:
+                self.kinks.fit(self.gap, self._tol)
             self._cut_at_best()
-        w = newton_point(self.objective, self.best, self.objective.gradient(self.slopes))
+        w = newton_point(self.objective, self._origin, self.objective.gradient(self.slopes))
         self._lap("newton")
-        self.newton = w is not None
+        if w is None:
+            self._end_newton()
         return minimiser if w is None else w
+
+    def _end_newton(self) -> None:
+        """Go on by cuts alone, from the best point."""
+        self.newton = False
+        if self.kinks is not None:
+            self.kinks.round(0.0)
+            self.kinks = None
+            self._evaluate_best()
 
     def _cut_at_best(self) -> None:
         """Cut at the best point itself."""
         self._make_room()
-        if not self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0):
+        if self._add_cut(Line(self.objective, self.best, self.best.w, None), 0.0) is None:
             raise BmrmError(
                 f"loss {self.objective.loss.name}: its derivatives are not finite at the best iterate"
             )
@@ -259,10 +228,16 @@ class BundleMethod:
         self._make_room()
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
-        content = CONTENT if self.newton and self.objective.takes_full_steps else 0.0
-        self.step = line.search(first, self._accuracy(), content)
+        content = CONTENT if self.newton and self.kinks is None and self.objective.takes_full_steps else 0.0
+        accuracy = self._accuracy() if self.kinks is None else self.kinks.accuracy(self._tol)
+        self.step = line.search(first, accuracy, content)
         self._lap("search")
-        self._improve(line, self.step)
+        found = self._improve(line, self.step)
+        if self.kinks is not None:
+            self.kinks.move(found, self.step, self.gap, self._tol)
+            if not self.kinks.of_use(self._cut_on_line(line, self.step, 0.0), self.gap, self._tol):
+                self._end_newton()
+            return
         fall = before - self.best.objective
         stuck = fall <= STUCK * min(self.gap, abs(before))
         reach = 10.0 * max(self.shift, self.step) if stuck or self.step == 0.0 else REACH * self.step
@@ -281,11 +256,12 @@ class BundleMethod:
         self._improve(line, 1.0)
         self._cut_on_line(line, 0.0, 1.0)
 
-    def _cut_on_line(self, line: Line, step: float, shift: float) -> None:
+    def _cut_on_line(self, line: Line, step: float, shift: float) -> Cut:
         """Cut at ``step + shift`` on the line, or closer to ``step`` where the loss overflows."""
         for _ in range(TRIES):
-            if self._add_cut(line, step + shift):
-                return
+            cut = self._add_cut(line, step + shift)
+            if cut is not None:
+                return cut
             shift *= 0.1
         raise BmrmError("the risk is not finite anywhere near the best iterate")
 
@@ -293,32 +269,37 @@ class BundleMethod:
         self.bundle.make_room()
         self._lap("bundle")
 
-    def _add_cut(self, line: Line, t: float) -> bool:
-        """Add the cut at a point of the line; False where the risk is too large for it to mean anything."""
+    def _add_cut(self, line: Line, t: float) -> Cut | None:
+        """Add the cut at a point of the line; none where the risk is too large for it to mean anything."""
         cut = line.cut(t, self._accuracy())
         self._lap("loss")
         # Negated, so that NaN is refused as well.
         if not (cut.risk <= USELESS * self._first_objective and cut.finite):
-            return False
+            return None
         self._largest_risk = max(self._largest_risk, abs(cut.risk))
         self.bundle.add(cut)
         self._lap("bundle")
         known = cut.planes.gradients if self.newton else None
         self.slopes = UNKNOWN if known is None else known
-        return True
+        return cut
 
-    def _improve(self, line: Line, t: float) -> None:
+    def _improve(self, line: Line, t: float) -> Iterate:
         """Make a point of the line the best iterate if it is."""
         found = line.at(t, self._accuracy())
         self._lap("loss")
-        if found.objective < self.best.objective:
-            self._note_progress(self.best.objective - found.objective)
-            # At Newton's point itself the margins are those of this pass's product.
-            self.best, self._evaluated = found, self.newton and t == 1.0 and not self.objective.profile
-            self._measured = False
+        better = found.objective < self.best.objective
+        if better or self.kinks is not None:
             self._magnified = abs(1.0 - t) * self._magnified + abs(t)
-            if self._magnified > MAGNIFIED:
-                self._evaluate_best()
+            fresh = self._magnified > MAGNIFIED
+            if better:
+                self._note_progress(self.best.objective - found.objective)
+            if fresh:
+                found, self._magnified = self._evaluate(found.w), 1.0
+            if better:
+                # At Newton's point itself the margins are those of this pass's product.
+                exact = self.newton and t == 1.0 and not self.objective.profile
+                self.best, self._evaluated, self._measured = found, fresh or exact, False
+        return found
 
     def _lap(self, part: str) -> None:
         """Charge the time since the last lap to ``part``, but to products what of it they took."""
@@ -355,6 +336,16 @@ class BundleMethod:
             self.rounding, self._measured = rounding(self.objective, self.best, *given), True
             self._lap("products")
         return self.best
+
+    @property
+    def _origin(self) -> Iterate:
+        """Where the next line begins: at the best point, or where Newton's steps have led."""
+        return self.best if self.kinks is None else self.kinks.reached
+
+    @property
+    def _tol(self) -> float:
+        """Gap to stop at."""
+        return self.settings.absolute_tol(self.best.objective)
 
     @property
     def gap(self) -> float:
@@ -428,6 +419,5 @@ class BundleMethod:
         self.history.append(row)
         if self.settings.callback is None:
             return False
-        tol = self.settings.absolute_tol(best.objective)
-        state = Progress(**row, tol=tol, model=lambda: self.objective.model(best), bundle=self.bundle)
+        state = Progress(**row, tol=self._tol, model=lambda: self.objective.model(best), bundle=self.bundle)
         return bool(self.settings.callback(state))

@@ -20,7 +20,8 @@ from bmrm.losses import Loss
 from bmrm.objective import Design
 from bmrm.parts import Placement, in_rows, on_device, parts_of
 from bmrm.result import Progress, Result
-from bmrm.solver import BundleMethod, Callback, Settings
+from bmrm.settings import Callback, Settings
+from bmrm.solver import BundleMethod
 from bmrm.structured import Copies, Examples
 from bmrm.warm_start import first_point, go_on, known_bundle, origin_of, prior_mean
 from bmrm.weights import ClassWeight
@@ -222,7 +223,9 @@ def solve(
     resumed = warm_start if isinstance(warm_start, Checkpoint) else None
     if resumed is not None and cuts_per_pass == "auto":
         cuts_per_pass = resumed.problem.blocks
-    several_pay = solver == "ocas" and reg == "l2" and newton_from < np.inf and data.device == "cpu"
+    several_pay = (
+        solver == "ocas" and reg == "l2" and (newton_from < np.inf or chosen.kinked) and data.device == "cpu"
+    )
     profile = intercept.free
     blocks = blocks_of(cuts_per_pass, design, chosen, data.shape[0], several_pay=several_pay, profile=profile)
     there = on_device(data, chosen, regularizer)

@@ -9,6 +9,7 @@ import numpy as np
 cdef extern from "risk.h" namespace "bmrm" nogil:
     cdef struct LossParameter:
         double value
+        double width
 
     cdef struct Rows:
         const double* z
@@ -50,14 +51,17 @@ cdef extern from "class_risk.h" namespace "bmrm" nogil:
 
 cdef extern from *:
     """
-    #include "losses.h"
+    #include "rounded.h"
     #define BMRM_NAME(name, Loss) #name ,
     static const char* const loss_names[] = {BMRM_LOSSES(BMRM_NAME) nullptr};
     #define BMRM_SMOOTH(name, Loss) bmrm::Loss::smooth,
     static const bool loss_is_smooth[] = {BMRM_LOSSES(BMRM_SMOOTH)};
+    #define BMRM_KINKED(name, Loss) bmrm::Rounded<bmrm::Loss>::kinked,
+    static const bool loss_is_kinked[] = {BMRM_LOSSES(BMRM_KINKED)};
     """
     const char* const* loss_names
     const cbool* loss_is_smooth
+    const cbool* loss_is_kinked
 
 
 def names() -> tuple[str, ...]:
@@ -77,6 +81,13 @@ def smooth(int loss) -> bool:
     return loss_is_smooth[loss]
 
 
+def kinked(int loss) -> bool:
+    """Whether the loss of this number has kinks that can be rounded."""
+    if not 0 <= loss < len(names()):
+        raise ValueError(f"no loss has number {loss}")
+    return loss_is_kinked[loss]
+
+
 cdef int64_t number_of_blocks(const int64_t[::1] starts, const double[::1] z, double[::1] r) except -1:
     """Number of the blocks of margins that a cut is taken of, with derivatives for each margin."""
     cdef int64_t blocks = starts.shape[0] - 1
@@ -89,7 +100,7 @@ cdef class Risk:
     """Sums of one loss over the rows of one problem, on lines of margins."""
 
     cdef int loss, threads
-    cdef double parameter, scale
+    cdef double parameter, scale, width
     cdef const double[::1] y, s
     cdef bint weighted
 
@@ -97,7 +108,7 @@ cdef class Risk:
         if not 0 <= loss < len(names()):
             raise ValueError(f"no loss has number {loss}")
         self.loss, self.parameter, self.scale, self.threads = loss, parameter, scale, max(1, threads)
-        self.y = y
+        self.y, self.width = y, 0.0
         self.weighted = s is not None
         if self.weighted:
             self.s = s
@@ -112,8 +123,17 @@ cdef class Risk:
         rows.s = &self.s[0] if self.weighted else NULL
         rows.r = NULL
         rows.t, rows.b, rows.scale = t, b, self.scale
-        rows.parameter.value = self.parameter
+        rows.parameter.value, rows.parameter.width = self.parameter, self.width
         return rows
+
+    def rounded(self, double width):
+        """The same risk with its kinks rounded over ``width`` on either side; see ``rounded.h``."""
+        cdef Risk other = Risk.__new__(Risk)
+        other.loss, other.parameter, other.scale, other.threads = self.loss, self.parameter, self.scale, self.threads
+        other.y, other.weighted, other.width = self.y, self.weighted, width
+        if self.weighted:
+            other.s = self.s
+        return other
 
     def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
         """Derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""

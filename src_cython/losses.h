@@ -94,9 +94,11 @@ BMRM_HD R magnitude(const R x) {
     return x < R(0) ? -x : x;
 }
 
-// One parameter is all that any of these losses has: tau, epsilon, h, delta or nu.
+// One parameter is all that any of these losses has: tau, epsilon, h, delta or nu.  Beside it how far its
+// kinks are rounded, if at all (rounded.h).
 struct LossParameter {
     double value;
+    double width = 0.0;
 };
 
 // The derivative of a smooth loss is continuous, so that its second derivative says how the risk bends.

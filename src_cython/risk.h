@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "losses.h"
+#include "rounded.h"
 
 namespace bmrm {
 
@@ -72,12 +73,13 @@ inline int level() {
 }
 #endif
 
-inline const Kernels& kernels_for(const int loss) {
+inline const Kernels& kernels_for(const int loss, const Rows& rows) {
+    const bool rounded = rows.parameter.width > 0.0;
 #ifdef BMRM_X86_LEVELS
-    if (level() == 4) return level4::kernels[loss];
-    if (level() == 3) return level3::kernels[loss];
+    if (level() == 4) return level4::kernels[loss][rounded];
+    if (level() == 3) return level3::kernels[loss][rounded];
 #endif
-    return baseline::kernels[loss];
+    return baseline::kernels[loss][rounded];
 }
 
 // Run `kernel` over rows [starts[p], starts[p+1]) for every block p; sums[2 p], sums[2 p + 1] get its totals.
@@ -109,7 +111,7 @@ void for_blocks(void (*const kernel)(const SomeRows&, int64_t, int64_t, double*)
 
 inline void risk_slope(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
     const int64_t starts[2] = {0, m};
-    for_blocks(kernels_for(loss).slope[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
+    for_blocks(kernels_for(loss, rows).slope[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
                worth_a_team);
     sums[0] *= rows.scale;
     sums[1] *= rows.scale;
@@ -117,14 +119,14 @@ inline void risk_slope(const int loss, const Rows& rows, const int64_t m, const 
 
 inline void risk_cut(const int loss, const Rows& rows, const int64_t* starts, const int64_t blocks,
                      const int threads, double* sums) {
-    for_blocks(kernels_for(loss).cut[rows.s != nullptr], rows, starts, blocks, threads, sums, chunk_rows,
-               worth_a_team);
+    for_blocks(kernels_for(loss, rows).cut[rows.s != nullptr], rows, starts, blocks, threads, sums,
+               chunk_rows, worth_a_team);
 }
 
 // The sum of the second derivatives goes to sums[0].
 inline void risk_bend(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
     const int64_t starts[2] = {0, m};
-    for_blocks(kernels_for(loss).bend[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
+    for_blocks(kernels_for(loss, rows).bend[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
                worth_a_team);
 }
 

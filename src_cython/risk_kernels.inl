@@ -68,9 +68,21 @@ static void bend_chunk(const Rows& rows, const int64_t from, const int64_t to, d
     sums[1] = 0.0;
 }
 
-#define BMRM_KERNELS(name, Loss)                          \
-    {{slope_chunk<Loss, false>, slope_chunk<Loss, true>}, \
-     {cut_chunk<Loss, false>, cut_chunk<Loss, true>},     \
-     {bend_chunk<Loss, false>, bend_chunk<Loss, true>}},
-static const Kernels kernels[] = {BMRM_LOSSES(BMRM_KERNELS)};
+template <class Loss>
+constexpr Kernels kernels_of() {
+    return {{slope_chunk<Loss, false>, slope_chunk<Loss, true>},
+            {cut_chunk<Loss, false>, cut_chunk<Loss, true>},
+            {bend_chunk<Loss, false>, bend_chunk<Loss, true>}};
+}
+
+template <class Loss>
+constexpr Kernels rounded_kernels_of() {
+    if constexpr (Rounded<Loss>::kinked)
+        return kernels_of<Rounded<Loss>>();
+    else
+        return kernels_of<Loss>();
+}
+
+#define BMRM_KERNELS(name, Loss) {kernels_of<Loss>(), rounded_kernels_of<Loss>()},
+static const Kernels kernels[][2] = {BMRM_LOSSES(BMRM_KERNELS)};
 #undef BMRM_KERNELS

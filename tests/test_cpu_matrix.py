@@ -508,11 +508,12 @@ def test_weighted_gram_of_small_matrices(m, d, dtype, dense, seed):
 def test_weighted_gram_gives_the_same_bits_on_any_number_of_threads(dtype):
     rng = np.random.default_rng(21)
     A, triple = random_csr(rng, 20_000, 40, 200_000, dtype)
-    s = rng.random(20_000)
-    assert_weighted_gram(lambda n: Matrix(*triple, A.shape, threads=n), A.toarray(), s)
-    if dtype is not None:
-        values = rng.standard_normal((20_000, 33)).astype(dtype)
-        assert_weighted_gram(lambda n: Matrix.from_dense(values, threads=n), values.astype(float), s)
+    values = rng.standard_normal((20_000, 33)).astype(dtype or float)
+    for share in (1.0, 0.1, 0.0):  # of the rows that count
+        s = rng.random(20_000) * (rng.random(20_000) < share)
+        assert_weighted_gram(lambda n: Matrix(*triple, A.shape, threads=n), A.toarray(), s)
+        if dtype is not None:
+            assert_weighted_gram(lambda n: Matrix.from_dense(values, threads=n), values.astype(float), s)
 
 
 def test_weighted_gram_of_repeated_and_unsorted_columns():

@@ -99,6 +99,75 @@ def test_smooth_losses_are_those_without_kinks():
     assert not losses.CallableLoss(lambda u, y: ((u - y) ** 2, 2 * (u - y))).smooth
 
 
+KINKED = [loss for loss in CASES if loss.kinked]
+
+
+def test_kinks_are_rounded_where_the_loss_has_a_scale():
+    # That of novelty detection is known of no margin before the intercept is.
+    assert {loss.name for loss in KINKED} == {"hinge", "absolute", "quantile", "epsilon_insensitive"}
+    assert not losses.CallableLoss(lambda u, y: (np.abs(u - y), np.sign(u - y))).kinked
+
+
+def rounded(loss, u, y, width):
+    """Values, slopes and second derivatives of each row, with kinks rounded."""
+    risk, slopes, bends = loss.risk(y, None, 1.0, 1).rounded(width), np.empty_like(u), np.empty_like(u)
+    values, _ = risk.cut(u, u, 0.0, 0.0, np.arange(len(u) + 1), slopes)
+    risk.curvature(u, 0.0, bends)
+    return values, slopes, bends
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_cut_with_rounded_kinks_bounds_the_loss(loss, data):
+    near = st.floats(-8, 8, width=32)
+    u, v = (data.draw(hnp.arrays(float, 6, elements=near)) for _ in range(2))
+    width = data.draw(st.sampled_from([1e-6, 0.1, 1.0, 20.0]))
+    y = labels_for(loss, np.random.default_rng(data.draw(st.integers(0, 99))), 6)
+    values, slopes, _ = rounded(loss, u, y, width)
+    lower = values + slopes * (v - u)
+    assert np.all(loss.value(v, y) >= lower - 1e-9 * (1 + np.abs(lower)))
+    # Two kinks have an eighth of the width each, and the absolute loss has a jump of 2.
+    assert np.all(values >= loss.value(u, y) - 0.25 * width - 1e-9)
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("width", [1e-3, 0.3, 5.0])
+def test_rounded_kinks_bend_and_nothing_else(loss, width):
+    rng = np.random.default_rng(6)
+    u, y = 3 * rng.normal(size=4000), labels_for(loss, rng, 4000)
+    values, slopes, bends = rounded(loss, u, y, width)
+    step = 1e-6 * width
+    ahead, behind = (rounded(loss, u + sign * step, y, width)[1] for sign in (1, -1))
+    wrong = np.abs(bends - (ahead - behind) / (2 * step)) > 1e-4 / width
+    assert wrong.sum() <= 2, "an end of a parabola inside the step is seen by a few in a million rows"
+    straight = bends == 0.0
+    assert straight.any() or width > 1.0
+    np.testing.assert_allclose(values[straight], loss.value(u, y)[straight], rtol=1e-14, atol=1e-15)
+    np.testing.assert_array_equal(slopes[straight], loss.derivative(u, y)[straight])
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
+def test_rounded_kinks_keep_weights_blocks_and_what_is_no_number(loss):
+    rng = np.random.default_rng(7)
+    m = 9000
+    z, dz, y, s = rng.normal(size=m), rng.normal(size=m), labels_for(loss, rng, m), rng.random(m)
+    risk, starts, r = loss.risk(y, s, 0.1, 2).rounded(0.5), np.array([0, 100, m]), np.empty(m)
+    values, sums = risk.cut(z, dz, 0.3, 0.2, starts, r)
+    each, slopes, _ = rounded(loss, z + 0.3 * dz + 0.2, y, 0.5)
+    np.testing.assert_allclose(r, 0.1 * s * slopes, rtol=1e-12, atol=1e-15)
+    for p, (i, j) in enumerate(pairwise(starts)):
+        assert values[p] == pytest.approx(0.1 * np.sum((s * each)[i:j]), rel=1e-10, abs=1e-12)
+        assert sums[p] == pytest.approx(r[i:j].sum(), rel=1e-10, abs=1e-12)
+    along, across = risk.slope(z, dz, 0.3, 0.2)
+    assert along == pytest.approx(r @ dz, rel=1e-9, abs=1e-10)
+    assert across == pytest.approx(r.sum(), rel=1e-9, abs=1e-10)
+    z[5] = np.nan
+    assert np.isnan(risk.cut(z, dz, 0.3, 0.2, starts, r)[0][0])
+    assert np.isnan(r[5])
+    assert np.isnan(risk.slope(z, dz, 0.3, 0.2)[0])
+
+
 @pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

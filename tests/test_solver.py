@@ -13,7 +13,7 @@ from oracles import objective, piecewise_linear_optimum, smooth_optimum
 from test_losses import CASES, formula, labels_for
 
 import bmrm
-from bmrm import host_steps, losses, newton, solver
+from bmrm import host_steps, losses, newton, parts, solver
 from bmrm.errors import BmrmError, DataError, ParameterError
 
 SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
@@ -112,6 +112,90 @@ def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeyp
         assert a.lower_bound <= b.objective + 1e-12 * abs(b.objective)
 
 
+KINKED = ("hinge", "absolute", "quantile", "epsilon_insensitive")
+
+
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("intercept", ["none", "free", "penalised"])
+@pytest.mark.parametrize("reg", ["l2", "elastic_net"])
+def test_steps_with_rounded_kinks_and_the_model_alone_find_the_same(name, intercept, reg, monkeypatch):
+    rng = np.random.default_rng(23)
+    X, weights = rng.normal(size=(4000, 12)), rng.random(4000)
+    y = X @ rng.normal(size=12) + 2.0 * rng.normal(size=4000)
+    y = np.sign(y) if name == "hinge" else y
+    options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
+    options |= {"loss": name, "reg": reg, "lam": 1e-4, "tol": 1e-5, "sample_weight": weights}
+    stepped = bmrm.solve(X, y, **options)
+    monkeypatch.setattr(newton, "WORK", 0.0)
+    plain = bmrm.solve(X, y, **options)
+    assert stepped.status == plain.status == "converged"
+    assert "newton" in stepped.timings
+    assert "newton" not in plain.timings
+    assert stepped.n_iter < plain.n_iter
+    for a, b in permutations((stepped, plain), 2):
+        assert a.lower_bound <= b.objective + 1e-12 * abs(b.objective)
+
+
+def test_steps_with_rounded_kinks_take_few_passes():
+    rng = np.random.default_rng(24)
+    X = rng.normal(size=(20_000, 30))
+    y = np.sign(X @ rng.normal(size=30) + 3.0 * rng.normal(size=20_000))
+    passes = [bmrm.solve(X, y, lam=1e-5, tol=tol).n_iter for tol in (1e-3, 1e-4, 1e-5)]
+    assert passes[0] <= 8
+    assert passes[1] <= 10
+    assert passes[2] <= 20
+
+
+def test_objective_and_bound_are_of_the_loss_with_its_kinks():
+    rng = np.random.default_rng(25)
+    X = rng.normal(size=(3000, 8))
+    y = np.sign(X @ rng.normal(size=8) + rng.normal(size=3000))
+    seen = []
+
+    def keep(state):
+        seen.append((state.objective, state.lower_bound, state.model()[0]))
+
+    result = bmrm.solve(X, y, lam=1e-3, tol=1e-6, callback=keep)
+    for found, bound, w in seen:
+        value = np.maximum(0.0, 1.0 - y * (X @ w)).mean() + 0.5e-3 * w @ w
+        assert found == pytest.approx(value, rel=1e-12)
+        assert bound <= result.objective
+    objectives = [row["objective"] for row in result.history]
+    assert (np.diff(objectives) <= 1e-12).all(), "the best point got worse"
+
+
+@pytest.mark.parametrize("rows", [2, 3, 30])
+@pytest.mark.parametrize("name", KINKED)
+def test_rounded_kinks_of_few_rows(name, rows):
+    loss, rng = BY_NAME[name], np.random.default_rng(26)
+    X = rng.normal(size=(rows, 3))
+    y = np.where(np.arange(rows) % 2, 1.0, -1.0) if name == "hinge" else rng.normal(size=rows)
+    for lam in (1e-3, 1e-1, 10.0):
+        result = bmrm.solve(X, y, loss, lam=lam, tol=1e-6)
+        wanted = optimum(loss, X, y, lam, None, False)
+        assert result.status == "converged"
+        assert result.objective == pytest.approx(wanted, rel=2e-6, abs=1e-11)
+        assert result.lower_bound <= wanted * (1.0 + 1e-6) + 1e-11
+
+
+def test_a_run_that_ends_leaves_no_kink_rounded():
+    rng = np.random.default_rng(27)
+    X = rng.normal(size=(2000, 6))
+    y = np.sign(X @ rng.normal(size=6) + rng.normal(size=2000))
+    widths = []
+
+    class Steps(host_steps.HostSteps):
+        def round_kinks(self, width):
+            widths.append(width)
+            super().round_kinks(width)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "HostSteps", Steps)
+        bmrm.solve(X, y, lam=1e-3)
+    assert len(widths) > 2
+    assert widths[-1] == 0.0
+
+
 @pytest.mark.parametrize("point", [None, np.zeros(5), np.full(5, 1e12)])
 def test_a_newton_point_of_no_use_leaves_the_model(point, monkeypatch):
     X, y = problem(BY_NAME["logistic"], seed=21)
@@ -121,13 +205,16 @@ def test_a_newton_point_of_no_use_leaves_the_model(point, monkeypatch):
     assert result.objective == pytest.approx(optimum(BY_NAME["logistic"], X, y, 1e-3, None, False), rel=1e-6)
 
 
-def test_newton_steps_are_for_narrow_data_and_smooth_losses():
+def test_newton_steps_are_for_narrow_data():
     rng = np.random.default_rng(22)
     narrow, wide = rng.normal(size=(400, 10)), sp.random_array((400, 300), density=0.02, rng=rng).tocsr()
     y = rng.choice([-1.0, 1.0], 400)
     for X, options, used in (
         (narrow, {"loss": "logistic"}, True),
-        (narrow, {"loss": "hinge"}, False),
+        (narrow, {"loss": "hinge"}, True),
+        (narrow, {"loss": "hinge", "solver": "bmrm"}, False),
+        (narrow, {"loss": "novelty"}, False),
+        (wide, {"loss": "hinge"}, False),
         (narrow, {"loss": "logistic", "solver": "bmrm"}, False),
         (wide, {"loss": "logistic"}, False),
     ):

@@ -68,7 +68,7 @@ def penalty_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
 
 def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
-    from bmrm.solver import Settings
+    from bmrm.settings import Settings
 
     loss = make_loss(options)
     if loss.no_intercept and (options.intercept or options.bias > 0):

@@ -6,6 +6,7 @@ Each class is a thin layer over the one that a single process uses.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from bmrm.columns import Columns
 from bmrm.dataset import WithConstant
 from bmrm.distributed.group import Group
 from bmrm.host_steps import HostSteps
-from bmrm.losses.base import RowRisk
+from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.objective import Design, Iterate, Objective, Planes
 from bmrm.vectors import dot, dot_rows
 
@@ -93,6 +94,10 @@ class SummedRisk:
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
         """Sum of the second derivatives of all rows."""
         return float(self.group.total(np.array([self.own.curvature(z, b, r)]))[0])
+
+    def rounded(self, width: float) -> SummedRisk:
+        """Return the risk with kinks rounded."""
+        return SummedRisk(self.group, cast("KinkedRisk", self.own).rounded(width))
 
 
 class ShardedSteps(HostSteps):

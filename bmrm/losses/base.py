@@ -112,7 +112,18 @@ class RowRisk(Protocol):
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
         """Fill ``r`` with the weighted second derivatives at ``z + b``; return their sum.
 
-        Asked only where `Loss.smooth`.
+        Asked only where `Loss.smooth`, and of a risk with rounded kinks.
+        """
+
+
+class KinkedRisk(RowRisk, Protocol):
+    """The risk of a loss whose kinks can be rounded."""
+
+    def rounded(self, width: float) -> RowRisk:
+        """Return the risk with kinks rounded over ``width`` on either side.
+
+        Its derivatives are those of the loss with parabolas in the place of kinks, its values those of the
+        lines with these slopes that bound the loss as it is.
         """
 
 
@@ -143,6 +154,8 @@ class Loss(ABC):
         How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
         The derivative is continuous, and the loss tells the second one.
+    kinked : bool
+        The loss is linear but for kinks that can be rounded: what it binds is a `KinkedRisk`.
     """
 
     name: str
@@ -163,6 +176,11 @@ class Loss(ABC):
     @property
     def smooth(self) -> bool:
         """Whether the loss tells a second derivative."""
+        return False
+
+    @property
+    def kinked(self) -> bool:
+        """Whether the loss is linear but for kinks that can be rounded."""
         return False
 
     @property
@@ -264,6 +282,11 @@ class ScalarLoss(NamedLoss):
     def smooth(self) -> bool:
         """Whether the formula has a second derivative."""
         return _losses.smooth(self.number)
+
+    @property
+    def kinked(self) -> bool:
+        """Whether the formula is linear but for kinks that can be rounded."""
+        return _losses.kinked(self.number)
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""

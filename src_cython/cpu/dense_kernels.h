@@ -35,30 +35,26 @@ struct Dense {
         for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
     }
 
-    /// out (d, d), its lower triangle at least, += sum over the n rows k of X of s[k] x_k x_k^T. `scratch`
-    /// has room for 2 n rows of `ld` doubles, `ld` being d rounded up to kOuterColumns; so has a row of
-    /// `out`.
-    BMRM_TARGET static void add_outer(const V* X, i64 d, const double* s, i64 n, i64 ld, double* scratch,
-                                      double* out) {
-        double *plain = scratch, *scaled = scratch + n * ld;
-        for (i64 k = 0; k < n; ++k)
-            for (i64 j = 0; j < ld; ++j) {
-                plain[k * ld + j] = j < d ? X[k * d + j] : 0;
-                scaled[k * ld + j] = s[k] * plain[k * ld + j];
-            }
-        for (i64 i = 0; i < ld; i += kOuterRows)
-            for (i64 j = 0; j < i + kOuterRows; j += kOuterColumns) {
-                Pack<8> sum[kOuterRows][2], x[2];
-                for (int r = 0; r < kOuterRows; ++r)
-                    for (int c = 0; c < 2; ++c) sum[r][c].read(out + (i + r) * ld + j + 8 * c);
-                for (i64 k = 0; k < n; ++k) {
-                    for (int c = 0; c < 2; ++c) x[c].read(plain + k * ld + j + 8 * c);
-                    for (int r = 0; r < kOuterRows; ++r)
-                        for (int c = 0; c < 2; ++c) sum[r][c].add_product(scaled[k * ld + i + r], x[c]);
+    /// out (d, d), its lower triangle at least, += sum over the rows k of X in [begin, end) of s[k] x_k
+    /// x_k^T, those with s[k] == 0 aside. `scratch` has room for 2 kPacked rows of `ld` doubles, `ld` being d
+    /// rounded up to kOuterColumns; so has a row of `out`.
+    BMRM_TARGET static void add_outer(const V* X, i64 d, const double* s, i64 begin, i64 end, i64 ld,
+                                      double* scratch, double* out) {
+        double *plain = scratch, *scaled = scratch + kPacked * ld;
+        i64 n = 0;
+        for (i64 k = begin; k < end; ++k) {
+            if (s[k] != 0) {
+                for (i64 j = 0; j < ld; ++j) {
+                    plain[n * ld + j] = j < d ? X[k * d + j] : 0;
+                    scaled[n * ld + j] = s[k] * plain[n * ld + j];
                 }
-                for (int r = 0; r < kOuterRows; ++r)
-                    for (int c = 0; c < 2; ++c) sum[r][c].write(out + (i + r) * ld + j + 8 * c);
+                ++n;
             }
+            if (n == kPacked || (k + 1 == end && n > 0)) {
+                add_packed(plain, scaled, n, ld, out);
+                n = 0;
+            }
+        }
     }
 
     /// out[i*W + c] = sum over j < d of X[i*d + j] * B[j*W + c], i < n, c < W, in the order of j.
@@ -80,6 +76,24 @@ struct Dense {
     }
 
   private:
+    /// The lower triangle of out (ld, ld) += sum over k < n of scaled_k plain_k^T.
+    BMRM_TARGET static void add_packed(const double* plain, const double* scaled, i64 n, i64 ld,
+                                       double* out) {
+        for (i64 i = 0; i < ld; i += kOuterRows)
+            for (i64 j = 0; j < i + kOuterRows; j += kOuterColumns) {
+                Pack<8> sum[kOuterRows][2], x[2];
+                for (int r = 0; r < kOuterRows; ++r)
+                    for (int c = 0; c < 2; ++c) sum[r][c].read(out + (i + r) * ld + j + 8 * c);
+                for (i64 k = 0; k < n; ++k) {
+                    for (int c = 0; c < 2; ++c) x[c].read(plain + k * ld + j + 8 * c);
+                    for (int r = 0; r < kOuterRows; ++r)
+                        for (int c = 0; c < 2; ++c) sum[r][c].add_product(scaled[k * ld + i + r], x[c]);
+                }
+                for (int r = 0; r < kOuterRows; ++r)
+                    for (int c = 0; c < 2; ++c) sum[r][c].write(out + (i + r) * ld + j + 8 * c);
+            }
+    }
+
     /// Packs of W sums that the registers hold besides what is added to them.
     template <int W>
     static constexpr int kTile = BMRM_REGISTER == 8       ? 4

@@ -78,19 +78,17 @@ class DenseMatrix final : public Matrix {
     }
 
     void weighted_gram(const double* s, double* out) const override {
-        constexpr i64 kRows = 64;
         i64 ld = (d_ + kOuterColumns - 1) / kOuterColumns * kOuterColumns, size = ld * ld;
-        i64 groups = std::clamp<i64>(m_ / (16 * kRows), 1, 16);
+        i64 groups = std::clamp<i64>(m_ / (16 * kPacked), 1, 16);
         std::vector<Range> rows = split_evenly(0, m_, groups, [](i64 k) { return k; });
-        Buffer<double> sums(groups * (size + 2 * kRows * ld));
+        Buffer<double> sums(groups * (size + 2 * kPacked * ld));
         int threads = threads_for(m_ * d_ * d_ / 8, threads_);
         const auto& kernels = DenseKernels<V>::get();
         for_each_task(groups, threads, [&](i64 g) {
             double* acc = sums.get() + g * size;
-            double* scratch = sums.get() + groups * size + g * 2 * kRows * ld;
+            double* scratch = sums.get() + groups * size + g * 2 * kPacked * ld;
             std::fill_n(acc, size, 0.0);
-            for (i64 i = rows[g].begin; i < rows[g].end; i += kRows)
-                kernels.add_outer(X_ + i * d_, d_, s + i, std::min(kRows, rows[g].end - i), ld, scratch, acc);
+            kernels.add_outer(X_, d_, s, rows[g].begin, rows[g].end, ld, scratch, acc);
         });
         for_each_task(d_, threads, [&](i64 a) {
             for (i64 b = 0; b < d_; ++b) {

@@ -45,6 +45,8 @@ constexpr i64 kIndexPad = kFetchAhead + 64;
 
 /// Rows and columns of a tile of X^T diag(s) X that is held in registers, X dense.
 constexpr i64 kOuterRows = 4, kOuterColumns = 16;
+/// Rows of X that are packed for one pass over such a sum.
+constexpr i64 kPacked = 64;
 
 /// Widths for which products of several columns at once are compiled; K columns take the next larger one.
 constexpr int kWidths = 6;
