@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bmrm import _cpu, _qp
 from bmrm.linesearch import bracket_minimum
+from bmrm.moving_gram import MovingGram
 from bmrm.separable import Separable
 from bmrm.vectors import dot, dot_rows
 
@@ -171,7 +172,13 @@ class Maximum(NamedTuple):
 
 
 def piecewise(
-    planes: CutModel, penalty: Separable, mu: Vector | None, centre: Vector, best: float, rel_tol: float
+    planes: CutModel,
+    penalty: Separable,
+    mu: Vector | None,
+    centre: Vector,
+    best: float,
+    rel_tol: float,
+    kept: MovingGram,
 ) -> Maximum:
     """Maximise D in ``planes.alpha`` until its gap is ``rel_tol`` of ``best`` minus its value.
 
@@ -185,6 +192,8 @@ def piecewise(
     best : float
         The best objective known.
     rel_tol : float
+    kept : MovingGram
+        Products of the cuts, from one call to the next.
 
     Returns
     -------
@@ -192,6 +201,9 @@ def piecewise(
     """
     alpha, cuts = planes.alpha, planes.gradients
     curvature = penalty.l2 if mu is None else penalty.l2 + mu
+    # A common factor is the QP's: products that are kept need not know it.
+    least = float(curvature.min())
+    weights = least / curvature
     a, _ = combination(planes, alpha)
     for step in range(NEWTON_STEPS):
         w = penalty.minimiser(a, mu, centre)
@@ -205,14 +217,14 @@ def piecewise(
         wanted = max(rel_tol * (best - (value + prox - gap)), _tiny(best))
         if gap <= wanted or step == NEWTON_STEPS - 1:
             break
-        moving = np.flatnonzero((w != penalty.prior) & (w > penalty.low) & (w < penalty.high))
+        moving = (w != penalty.prior) & (w > penalty.low) & (w < penalty.high)
         target = alpha.copy()
-        scaled = cuts[:, moving] / np.sqrt(curvature[moving])
-        gram = _cpu.gram(scaled, scaled, threads=planes.threads)
+        products = kept.update(cuts, planes.serials, np.where(moving, weights, 0.0), planes.threads)
         # A change from alpha: A' alpha itself may be far smaller than what it is made of.
         maximise(
-            gram, heights, planes.blocks, planes.groups, 1.0, target, np.inf, 0.0, 0.1 * wanted, origin=alpha
-        )
+            products, heights, planes.blocks, planes.groups, least, target, np.inf, 0.0, 0.1 * wanted,
+            origin=alpha,
+        )  # fmt: skip
         change = target - alpha
         da, rise = combination(planes, change)
         if not rise + dot(da, w) > 0.0:
@@ -223,8 +235,11 @@ def piecewise(
         alpha += t * change
         np.maximum(alpha, 0.0, out=alpha)
         sums = np.bincount(planes.blocks, alpha, planes.groups)
-        alpha /= np.where(np.abs(sums - 1.0) > GOOD_SUM, sums, 1.0)[planes.blocks]
-        a, _ = combination(planes, alpha)
+        if np.abs(sums - 1.0).max() > GOOD_SUM:
+            alpha /= np.where(np.abs(sums - 1.0) > GOOD_SUM, sums, 1.0)[planes.blocks]
+            a, _ = combination(planes, alpha)
+        else:
+            a = a + t * da
     return Maximum(w, a, value)
 
 

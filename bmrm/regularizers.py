@@ -24,6 +24,7 @@ from bmrm import _cpu, _qp
 from bmrm.errors import DataError, ParameterError
 from bmrm.inner_lp import LinearModel
 from bmrm.inner_qp import CutModel, Maximum, combination, piecewise, quadratic
+from bmrm.moving_gram import MovingGram
 from bmrm.separable import BentLine, Face, Separable, StraightLine
 from bmrm.vectors import dot, dot_rows
 
@@ -357,7 +358,7 @@ class Penalised:
         self.needs_floor = bool(self._flat.any())
         self._mu = self._least_mu = 0.0
         self._steepness, self._eased = Steepness(), np.zeros(len(penalty.l2))
-        self._gap = np.inf
+        self._gap, self._products = np.inf, MovingGram()
         self._linear = LinearModel(penalty) if not penalty.l2.any() else None
         free = penalty.free
         self._free = np.flatnonzero(free)
@@ -425,7 +426,7 @@ class Penalised:
         bound = self._bound(planes, newest)
         if not self._flat.any():
             mu = self._ease(planes, best)
-            found = piecewise(planes, self.penalty, mu, centre, best, rel_tol)
+            found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
             bound = max(bound, self._bound(planes, planes.alpha))
             if mu is not None and found.value - bound > rel_tol * (best - bound):
                 bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
@@ -434,7 +435,7 @@ class Penalised:
             self._mu = self._first_mu(planes, best, bound)
             self._least_mu = LEAST_MU * self._mu
         mu = np.where(self._flat, self._mu, 0.0)
-        found = piecewise(planes, self.penalty, mu, centre, best, rel_tol)
+        found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
         bound = max(bound, self._bound(planes, planes.alpha))
         if best - bound > 0.5 * self._gap:
             bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
@@ -464,7 +465,7 @@ class Penalised:
         for _ in range(MULTIPLIER_STEPS):
             # What is left of the slope is mu times the last move: the method of multipliers (Rockafellar,
             # Math. Oper. Res. 1 (1976) 97) for the condition that a feature without penalty has no slope.
-            found = piecewise(planes, self.penalty, mu, found.w, best, rel_tol)
+            found = piecewise(planes, self.penalty, mu, found.w, best, rel_tol, self._products)
             bound = max(bound, self._bound(planes, planes.alpha))
             if found.value - bound <= rel_tol * (best - bound):
                 break

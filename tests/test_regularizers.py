@@ -453,3 +453,23 @@ def test_numbers_that_the_linear_programme_cannot_hold(labels, values):
     wanted = labels**2 * 0.5 * np.mean((X @ np.linalg.lstsq(X, y)[0] - y) ** 2)
     assert result.objective == pytest.approx(wanted, rel=1e-3)
     assert result.lower_bound <= result.objective
+
+
+def wide(loss, m=250, d=600):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(m, d))
+    u = X @ rng.normal(size=d)
+    u = u / np.abs(u).max() + 0.1 * rng.normal(size=m)
+    return X, np.where(u > 0.0, 1.0, -1.0) if loss == "squared_hinge" else u
+
+
+@pytest.mark.parametrize("reg", ["l1", "elastic_net"])
+def test_products_that_are_kept_change_no_optimum(reg, monkeypatch):
+    X, y = wide("squared_hinge", 60, 300)
+    found = []
+    for small in (0, 1 << 62):
+        monkeypatch.setattr("bmrm.moving_gram.SMALL", small)
+        found.append(bmrm.solve(X, y, "hinge", reg, 1e-3, tol=1e-6))
+    for one, other in (found, found[::-1]):
+        assert one.status == "converged"
+        assert one.lower_bound <= other.objective * (1.0 + 1e-9)
