@@ -169,6 +169,8 @@ class Maximum(NamedTuple):
     a: Vector
     value: float
     """Of the model at ``w``, with the penalty and without the proximal term."""
+    steps: int
+    """Newton's steps that it took."""
 
 
 def piecewise(
@@ -240,7 +242,7 @@ def piecewise(
             a, _ = combination(planes, alpha)
         else:
             a = a + t * da
-    return Maximum(w, a, value)
+    return Maximum(w, a, value, step)
 
 
 def _search(

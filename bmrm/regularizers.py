@@ -45,8 +45,16 @@ penalty holds."""
 LEAST_MU = 1e-6
 """Smallest weight of the proximal term, as a share of the first one."""
 
-MULTIPLIER_STEPS = 10
-"""Most steps of the method of multipliers in a pass."""
+MULTIPLIER_STEPS, LESS = 10, 0.3
+"""Most steps of the method of multipliers in a pass; and the share of the proximal term that each leaves to
+the next, where the term is there for the point's sake alone."""
+
+LONGEST_WAIT = 20
+"""Most passes without a sharper bound, where one takes more of Newton's steps than the points since then."""
+
+NARROW = 200
+"""Features up to which a linear programme gives the bound at once; with more it only does where the method of
+multipliers fails."""
 
 STEEP, EASED = 1e9, 1.0 / 256.0
 """Most curvature of a cut in one feature, ``a_j^2 / (lam s_j)``, as a multiple of the first objective, that
@@ -358,7 +366,9 @@ class Penalised:
         self.needs_floor = bool(self._flat.any())
         self._mu = self._least_mu = 0.0
         self._steepness, self._eased = Steepness(), np.zeros(len(penalty.l2))
-        self._gap, self._products = np.inf, MovingGram()
+        self._best_bound, self._gap = -np.inf, np.inf
+        self._spent = self._due = self._waited = 0
+        self._products = MovingGram()
         self._linear = LinearModel(penalty) if not penalty.l2.any() else None
         free = penalty.free
         self._free = np.flatnonzero(free)
@@ -437,9 +447,14 @@ class Penalised:
         mu = np.where(self._flat, self._mu, 0.0)
         found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
         bound = max(bound, self._bound(planes, planes.alpha))
-        if best - bound > 0.5 * self._gap:
-            bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
-        self._gap = min(self._gap, best - bound)
+        self._spent, self._waited = self._spent + found.steps, self._waited + 1
+        # A sharper bound takes far more steps than a point, where there are many cuts: no more than all
+        # points since the last one.
+        due = self._spent >= self._due or self._waited >= LONGEST_WAIT
+        if due and best - max(bound, self._best_bound) > 0.5 * self._gap:
+            bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol, LESS))
+        self._best_bound = max(self._best_bound, bound)
+        self._gap = min(self._gap, best - self._best_bound)
         self._adapt(best - found.value)
         return found.w, bound
 
@@ -453,22 +468,35 @@ class Penalised:
         return self._eased if self._eased.any() else None
 
     def _sharper_bound(
-        self, planes: CutModel, mu: Vector, found: Maximum, best: float, rel_tol: float
+        self, planes: CutModel, mu: Vector, found: Maximum, best: float, rel_tol: float, less: float = 1.0
     ) -> float:
-        """Return the best bound of the planes, without the proximal term."""
-        if self._linear is not None:
-            bound = self._linear.bound(planes, found.a, self._bound)
-            if self._linear.taken:
+        """Return the best bound of the planes, without the proximal term; alpha stays the point's."""
+        bound, self._spent, self._due, self._waited = -np.inf, 0, 0, 0
+        if self._linear is not None and len(mu) <= NARROW:
+            bound = self._linear_bound(self._linear, planes, found.a)
+            if self._linear is not None:
                 return bound
-            self._linear = None
-        bound = -np.inf
+        alpha, a = planes.alpha.copy(), found.a
         for _ in range(MULTIPLIER_STEPS):
             # What is left of the slope is mu times the last move: the method of multipliers (Rockafellar,
             # Math. Oper. Res. 1 (1976) 97) for the condition that a feature without penalty has no slope.
+            mu = less * mu
             found = piecewise(planes, self.penalty, mu, found.w, best, rel_tol, self._products)
+            self._due += found.steps
             bound = max(bound, self._bound(planes, planes.alpha))
-            if found.value - bound <= rel_tol * (best - bound):
+            closed = found.value - bound <= rel_tol * (best - bound)
+            if closed:
                 break
+        planes.alpha[:] = alpha
+        if self._linear is not None and not closed:
+            bound = max(bound, self._linear_bound(self._linear, planes, a))
+        return bound
+
+    def _linear_bound(self, linear: LinearModel, planes: CutModel, a: Vector) -> float:
+        """Return the linear programme's bound; it is asked no more where it did not take all numbers."""
+        bound = linear.bound(planes, a, self._bound)
+        if not linear.taken:
+            self._linear = None
         return bound
 
     def _bound(self, planes: CutModel, alpha: Vector) -> float:

@@ -463,6 +463,35 @@ def wide(loss, m=250, d=600):
     return X, np.where(u > 0.0, 1.0, -1.0) if loss == "squared_hinge" else u
 
 
+@pytest.mark.parametrize("loss", ["squared_epsilon_insensitive", "squared_hinge"])
+def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatch):
+    bounds, sharper = [], regularizers.Penalised._sharper_bound
+    linear, programme = [], regularizers.LinearModel.bound
+    monkeypatch.setattr(
+        regularizers.Penalised, "_sharper_bound", lambda *a: (bounds.append(1), sharper(*a))[1]
+    )
+    monkeypatch.setattr(regularizers.LinearModel, "bound", lambda *a: (linear.append(1), programme(*a))[1])
+    X, y = wide(loss)
+    result = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-4)
+    assert result.status == "converged"
+    assert 0 < len(bounds) < result.n_iter / 3
+    assert len(linear) <= 0.1 * len(bounds)
+    # A certificate is no bound of anything else's objective than this.
+    again = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-6)
+    assert result.lower_bound <= again.objective * (1.0 + 1e-9)
+    assert again.lower_bound <= result.objective * (1.0 + 1e-9)
+
+
+def test_the_linear_programme_helps_where_the_method_of_multipliers_fails(monkeypatch):
+    monkeypatch.setattr(regularizers, "MULTIPLIER_STEPS", 1)
+    linear, bound = [], regularizers.LinearModel.bound
+    monkeypatch.setattr(regularizers.LinearModel, "bound", lambda *a: (linear.append(1), bound(*a))[1])
+    X, y = wide("squared_hinge", 60, 300)
+    result = bmrm.solve(X, y, "squared_hinge", "l1", 1e-3, tol=1e-5)
+    assert result.status == "converged"
+    assert linear
+
+
 @pytest.mark.parametrize("reg", ["l1", "elastic_net"])
 def test_products_that_are_kept_change_no_optimum(reg, monkeypatch):
     X, y = wide("squared_hinge", 60, 300)
