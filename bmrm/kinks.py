@@ -35,7 +35,7 @@ CLOSED, PATIENT = 0.7, 2
 """Or end where, at the last width, more than this share of the gap is left by so many passes in a row."""
 
 EXACT = 0.01
-"""Accuracy of a search along a line, as a share of what the rounding may hide at last."""
+"""Accuracy of a search along a line, as a share of what the rounding hides, or may hide at last."""
 
 
 class Kinks:
@@ -58,6 +58,7 @@ class Kinks:
     def __init__(self, objective: Objective, start: Iterate) -> None:
         self._objective = objective
         self.reached = start
+        # Unknown as yet: the first step of some length shrinks the width by as much as one may.
         self._hidden = self._last_gap = np.inf
         self._short, self._idle = False, 0
         self.round(FIRST * start.objective)
@@ -80,7 +81,7 @@ class Kinks:
 
     def accuracy(self, tol: float) -> float:
         """Accuracy that a search along a line to Newton's point needs."""
-        return EXACT * SHARE * tol
+        return EXACT * max(SHARE * tol, min(self._hidden, FALLEN * abs(self.reached.objective)))
 
     def move(self, found: Iterate, step: float, gap: float, tol: float) -> None:
         """Go to the end of a search, and choose the width of the cut there."""
