@@ -3,14 +3,18 @@
 One small JSON file for each kind of GPU and version of the package, in ``$XDG_CACHE_HOME/bmrm`` or
 ``~/.cache/bmrm``. It saves time and keeps results the same from run to run, but nothing needs it: a file that
 is missing, broken or cannot be written is no error, and what it holds is checked before it is used.
+Processes that add to it take turns, by a lock on a file beside it: the ranks of a job do so at the same time.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import math
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from bmrm._version import __version__
@@ -66,7 +70,8 @@ def read(device: str) -> Known:
 
 def keep_constants(device: str, constants: dict[str, float]) -> None:
     """Remember what was measured of a kind of GPU, where that is possible."""
-    _write(device, read(device)._replace(constants=constants))
+    with _turn(device):
+        _write(device, read(device)._replace(constants=constants))
 
 
 def plans_of(device: str, matrix: str) -> Plans | None:
@@ -74,11 +79,29 @@ def plans_of(device: str, matrix: str) -> Plans | None:
     return _picked.get(device, {}).get(matrix) or read(device).plans.get(matrix)
 
 
-def keep_plans(device: str, matrix: str, plans: Plans) -> None:
-    """Remember the plans picked for a matrix: in this process, and in the file where that is possible."""
-    _picked[device] = _with(_picked.get(device, {}), matrix, plans)
-    known = read(device)
-    _write(device, known._replace(plans=_with(known.plans, matrix, plans)))
+def keep_plans(device: str, matrix: str, plans: Plans, before: Plans | None = None) -> Plans:
+    """Remember the plans picked for a matrix: in this process, and in the file where that is possible.
+
+    Parameters
+    ----------
+    device, matrix : str
+    plans : Plans
+    before : Plans, optional
+        What `plans_of` knew, and did not suit.
+
+    Returns
+    -------
+    Plans
+        Those to use: what another process has kept meanwhile, so that all have the same, else ``plans``.
+    """
+    with _turn(device):
+        known = read(device)
+        there = known.plans.get(matrix)
+        kept = plans if there is None or there == before else there
+        if kept is plans:
+            _write(device, known._replace(plans=_with(known.plans, matrix, plans)))
+    _picked[device] = _with(_picked.get(device, {}), matrix, kept)
+    return kept
 
 
 def path(device: str) -> str:
@@ -115,6 +138,17 @@ def _is_plan(found: Any) -> bool:
         and isinstance(found["kernel"], str)
         and all(type(found[name]) is int and 0 <= found[name] < 2**31 for name in _PARAMETERS)
     )
+
+
+@contextlib.contextmanager
+def _turn(device: str) -> Iterator[None]:
+    """Keep other processes from adding to the file meanwhile, where it can be written at all."""
+    name = path(device) + ".lock"
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            fcntl.flock(held.enter_context(open(name, "ab")), fcntl.LOCK_EX)
+        yield
 
 
 def _write(device: str, known: Known) -> None:
