@@ -125,15 +125,19 @@ class HostSteps:
         """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         if dz is not None:
             z = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
-        values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
-        return float(values[0]), z
+        return self._value(self.rows, z, b), z
+
+    def _value(self, rows: RowRisk, z: Vector, b: float) -> float:
+        """Value of a risk of all rows at ``z + b``."""
+        values, _ = rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
+        return float(values[0])
 
     def derivatives(
         self, z: Vector, dz: Vector | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
         """Keep the derivatives of all rows; return risk and their sum."""
         along, step = (z, 0.0) if dz is None else (dz, t)
-        values, slopes = self.cut_of.cut(z, along, step, b, self._everything, self._derivatives[which])
+        values, slopes = self._slopes_of.cut(z, along, step, b, self._everything, self._derivatives[which])
         return float(values[0]), float(slopes[0])
 
     def round_kinks(self, width: float) -> None:
@@ -148,11 +152,7 @@ class HostSteps:
 
     def hidden(self, z: Vector, b: float) -> float:
         """Tell how much less than the risk the cuts of it are where they are taken, with kinks rounded."""
-        risk, below = (
-            float(rows.cut(z, z, 0.0, b, self._everything, self._derivatives[0])[0][0])
-            for rows in (self.rows, self._slopes_of)
-        )
-        return risk - below
+        return self._value(self.rows, z, b) - self._value(self._slopes_of, z, b)
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
@@ -181,7 +181,7 @@ class HostSteps:
         """Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
         m, d = self.design.shape
         s, hessian = np.empty(m), np.empty((d, d))
-        total = self.cut_of.curvature(at.margins, at.intercept, s)
+        total = self._slopes_of.curvature(at.margins, at.intercept, s)
         self.design.weighted_gram(s, hessian)
         if profile and total > 0.0:
             mixed = np.empty((1, d))

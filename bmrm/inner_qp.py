@@ -237,8 +237,9 @@ def piecewise(
         alpha += t * change
         np.maximum(alpha, 0.0, out=alpha)
         sums = np.bincount(planes.blocks, alpha, planes.groups)
-        if np.abs(sums - 1.0).max() > GOOD_SUM:
-            alpha /= np.where(np.abs(sums - 1.0) > GOOD_SUM, sums, 1.0)[planes.blocks]
+        off = np.abs(sums - 1.0) > GOOD_SUM
+        if off.any():
+            alpha /= np.where(off, sums, 1.0)[planes.blocks]
             a, _ = combination(planes, alpha)
         else:
             a = a + t * da

@@ -56,7 +56,8 @@ class Kinks:
     """
 
     def __init__(self, objective: Objective, start: Iterate) -> None:
-        self._objective = objective
+        assert isinstance(objective.steps, HostSteps)
+        self._reg, self._steps = objective.reg, objective.steps
         self.reached = start
         # Unknown as yet: the first step of some length shrinks the width by as much as one may.
         self._hidden = self._last_gap = np.inf
@@ -65,17 +66,13 @@ class Kinks:
 
     def round(self, width: float) -> None:
         """Round the kinks over ``width`` from now on; not at all for 0."""
-        steps = self._objective.steps
-        assert isinstance(steps, HostSteps)
         self.width = width
-        steps.round_kinks(width)
+        self._steps.round_kinks(width)
 
     def fit(self, gap: float, tol: float) -> None:
         """Begin near a minimum: with the width that hides as much as is allowed."""
         allowed = max(SHARE * tol, SOME * gap)
-        steps, at = self._objective.steps, self.reached
-        assert isinstance(steps, HostSteps)
-        hidden = steps.hidden(at.margins, at.intercept)
+        hidden = self._steps.hidden(self.reached.margins, self.reached.intercept)
         if hidden > allowed:
             self.round(self.width * float(np.sqrt(allowed / hidden)))
 
@@ -94,8 +91,8 @@ class Kinks:
 
     def of_use(self, cut: Cut, gap: float, tol: float) -> bool:
         """Look at the cut at the point reached; tell whether to go on."""
-        objective, at = self._objective, self.reached
-        self._hidden = at.objective - objective.steps.penalty(objective.reg, at.w) - cut.risk
+        at = self.reached
+        self._hidden = at.objective - self._steps.penalty(self._reg, at.w) - cut.risk
         idle = self._hidden < 2.0 * SHARE * tol and gap > CLOSED * self._last_gap
         self._idle, self._last_gap = self._idle + 1 if idle else 0, gap
         return not self._short and self._idle < PATIENT

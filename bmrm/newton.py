@@ -104,7 +104,7 @@ def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vecto
     m, d = design.shape
     everything = np.array([0, m], np.int64)
     s, margins, product = np.empty(m), np.empty(m), np.empty((1, d))
-    total = steps.cut_of.curvature(at.margins, at.intercept, s)
+    total = steps.rows.curvature(at.margins, at.intercept, s)
 
     def times(v: Vector) -> Vector:
         design.matvec(v, margins)

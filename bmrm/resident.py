@@ -213,11 +213,14 @@ def _as_picked_before(
         matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options, **choice)
         return matrix
 
+    def planned(plans: device_cache.Plans) -> _cuda.Matrix:
+        return build(plan=tuple(cuda.Plan(**plan) for plan in plans))
+
     key = fingerprint(X, dtype, options["memory_limit"])
     picked = device_cache.plans_of(name, key)
     if picked is not None:
         try:
-            return build(plan=tuple(cuda.Plan(**plan) for plan in picked))
+            return planned(picked)
         except (ParameterError, DeviceMemoryError):
             log.info("%s: the kernels picked before do not suit; picking again", name)
     matrix = build()
@@ -228,7 +231,7 @@ def _as_picked_before(
     kept = device_cache.keep_plans(name, key, (normal, transposed), picked)
     if kept != (normal, transposed):  # by another process, meanwhile
         del matrix
-        return build(plan=tuple(cuda.Plan(**plan) for plan in kept))
+        return planned(kept)
     return matrix
 
 

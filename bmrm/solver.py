@@ -164,7 +164,10 @@ class BundleMethod:
                 w = self._newton_point(w)
             line = self.objective.line(self._origin, w)
             self._lap("products")
-            advance(line)
+            if self.kinks is None:
+                advance(line)
+            else:
+                self._search_rounded(line, self.kinks)
 
     def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
@@ -228,16 +231,10 @@ class BundleMethod:
         self._make_room()
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
-        content = CONTENT if self.newton and self.kinks is None and self.objective.takes_full_steps else 0.0
-        accuracy = self._accuracy() if self.kinks is None else self.kinks.accuracy(self._tol)
-        self.step = line.search(first, accuracy, content)
+        content = CONTENT if self.newton and self.objective.takes_full_steps else 0.0
+        self.step = line.search(first, self._accuracy(), content)
         self._lap("search")
-        found = self._improve(line, self.step)
-        if self.kinks is not None:
-            self.kinks.move(found, self.step, self.gap, self._tol)
-            if not self.kinks.of_use(self._cut_on_line(line, self.step, 0.0), self.gap, self._tol):
-                self._end_newton()
-            return
+        self._improve(line, self.step)
         fall = before - self.best.objective
         stuck = fall <= STUCK * min(self.gap, abs(before))
         reach = 10.0 * max(self.shift, self.step) if stuck or self.step == 0.0 else REACH * self.step
@@ -249,6 +246,15 @@ class BundleMethod:
         self._slow, self._last_fall = self._slow + 1 if slow else 0, fall
         self.newton = self.newton and self._slow < PATIENT and (rising or fall > NO_FALL * abs(before))
         self._last_bound = self.bound
+
+    def _search_rounded(self, line: Line, kinks: Kinks) -> None:
+        """Search the line to Newton's point, with kinks rounded; cut at its end, be it the best or not."""
+        self._make_room()
+        self.step = line.search(1.0, kinks.accuracy(self._tol))
+        self._lap("search")
+        kinks.move(self._improve(line, self.step), self.step, self.gap, self._tol)
+        if not kinks.of_use(self._cut_on_line(line, self.step, 0.0), self.gap, self._tol):
+            self._end_newton()
 
     def _cut_at_minimiser(self, line: Line) -> None:
         """Cut at the model's minimiser itself."""

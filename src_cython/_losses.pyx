@@ -74,18 +74,21 @@ def names() -> tuple[str, ...]:
     return tuple(found)
 
 
-def smooth(int loss) -> bool:
-    """Whether the loss of this number has a second derivative."""
+cdef int numbered(int loss) except -1:
+    """The number of a loss, if there is one of it."""
     if not 0 <= loss < len(names()):
         raise ValueError(f"no loss has number {loss}")
-    return loss_is_smooth[loss]
+    return loss
+
+
+def smooth(int loss) -> bool:
+    """Whether the loss of this number has a second derivative."""
+    return loss_is_smooth[numbered(loss)]
 
 
 def kinked(int loss) -> bool:
     """Whether the loss of this number has kinks that can be rounded."""
-    if not 0 <= loss < len(names()):
-        raise ValueError(f"no loss has number {loss}")
-    return loss_is_kinked[loss]
+    return loss_is_kinked[numbered(loss)]
 
 
 cdef int64_t number_of_blocks(const int64_t[::1] starts, const double[::1] z, double[::1] r) except -1:
@@ -105,9 +108,7 @@ cdef class Risk:
     cdef bint weighted
 
     def __init__(self, int loss, double parameter, const double[::1] y, s, double scale, int threads):
-        if not 0 <= loss < len(names()):
-            raise ValueError(f"no loss has number {loss}")
-        self.loss, self.parameter, self.scale, self.threads = loss, parameter, scale, max(1, threads)
+        self.loss, self.parameter, self.scale, self.threads = numbered(loss), parameter, scale, max(1, threads)
         self.y, self.width = y, 0.0
         self.weighted = s is not None
         if self.weighted:

@@ -19,7 +19,6 @@ def plans(lanes):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(device_cache, "_picked", {})
-    return tmp_path / "bmrm"
 
 
 def keep_many(rank, start):

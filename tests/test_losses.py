@@ -99,6 +99,18 @@ def test_smooth_losses_are_those_without_kinks():
     assert not losses.CallableLoss(lambda u, y: ((u - y) ** 2, 2 * (u - y))).smooth
 
 
+def two_points(loss, data):
+    """Margins of six rows at two points, and labels."""
+    near = st.floats(-8, 8, width=32)
+    u, v = (data.draw(hnp.arrays(float, 6, elements=near)) for _ in range(2))
+    return u, v, labels_for(loss, np.random.default_rng(data.draw(st.integers(0, 99))), 6)
+
+
+def assert_below(loss, lower, v, y):
+    """Bounds of the loss of each row are nowhere above it."""
+    assert np.all(loss.value(v, y) >= lower - 1e-9 * (1 + np.abs(lower)))
+
+
 KINKED = [loss for loss in CASES if loss.kinked]
 
 
@@ -120,13 +132,10 @@ def rounded(loss, u, y, width):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_cut_with_rounded_kinks_bounds_the_loss(loss, data):
-    near = st.floats(-8, 8, width=32)
-    u, v = (data.draw(hnp.arrays(float, 6, elements=near)) for _ in range(2))
+    u, v, y = two_points(loss, data)
     width = data.draw(st.sampled_from([1e-6, 0.1, 1.0, 20.0]))
-    y = labels_for(loss, np.random.default_rng(data.draw(st.integers(0, 99))), 6)
     values, slopes, _ = rounded(loss, u, y, width)
-    lower = values + slopes * (v - u)
-    assert np.all(loss.value(v, y) >= lower - 1e-9 * (1 + np.abs(lower)))
+    assert_below(loss, values + slopes * (v - u), v, y)
     # Two kinks have an eighth of the width each, and the absolute loss has a jump of 2.
     assert np.all(values >= loss.value(u, y) - 0.25 * width - 1e-9)
 
@@ -172,11 +181,8 @@ def test_rounded_kinks_keep_weights_blocks_and_what_is_no_number(loss):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_subgradient_inequality(loss, data):
-    near = st.floats(-8, 8, width=32)
-    u, v = (data.draw(hnp.arrays(float, 6, elements=near)) for _ in range(2))
-    y = labels_for(loss, np.random.default_rng(data.draw(st.integers(0, 99))), 6)
-    lower = loss.value(u, y) + loss.derivative(u, y) * (v - u)
-    assert np.all(loss.value(v, y) >= lower - 1e-9 * (1 + np.abs(lower)))
+    u, v, y = two_points(loss, data)
+    assert_below(loss, loss.value(u, y) + loss.derivative(u, y) * (v - u), v, y)
 
 
 @pytest.mark.parametrize("loss", CASES, ids=lambda loss: loss.name)
