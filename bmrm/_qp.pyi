@@ -31,3 +31,32 @@ def solve(
     max_changes: int,
     origin: NDArray[np.float64] | None = None,
 ) -> tuple[float, float, int]: ...
+
+class Table:
+    def __init__(
+        self,
+        gram: NDArray[np.float64],
+        offset: NDArray[np.float64],
+        alpha: NDArray[np.float64],
+        group: NDArray[np.int32],
+        idle: NDArray[np.int32],
+        serial: NDArray[np.int64],
+    ) -> None: ...
+    def append(self, products: NDArray[np.float64], offsets: NDArray[np.float64], serial: int) -> bool: ...
+    def maximise(
+        self,
+        n: int,
+        groups: int,
+        lam: float,
+        face: Face,
+        *,
+        best: float,
+        rel_tol: float,
+        abs_tol: float,
+        max_changes: int,
+        offsets: NDArray[np.float64] | None = None,
+    ) -> None: ...
+    def offset_of_mean(self, n: int) -> float: ...
+    def age(self, n: int) -> None: ...
+    def count_idle(self, n: int, patience: int) -> int: ...
+    def steep(self, n: int, since: int, most: float) -> list[int]: ...

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from bmrm import _qp
 from bmrm.errors import DeviceMemoryError, ParameterError
+from bmrm.inner_qp import MAX_CHANGES, tiny
 from bmrm.objective import Cut, Iterate, Planes, Weights
 from bmrm.regularizers import Regularizer
-from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 
@@ -165,7 +165,6 @@ class Bundle:
             )
         self.size, self._made = 0, 0
         self.face = _qp.Face()
-        self._groups = np.arange(groups, dtype=np.int32)
         self._allocate(min(self.max_cuts, 32 * groups))
 
     def _allocate(self, capacity: int) -> None:
@@ -174,6 +173,11 @@ class Bundle:
         self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
         self._serial = np.zeros(capacity, np.int64)
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        """Make the table of what is known of cuts as numbers, once its arrays are there."""
+        self._table = _qp.Table(self._gram, *self._scalars())
 
     def __len__(self) -> int:
         return self.size
@@ -210,11 +214,6 @@ class Bundle:
         return self._alpha[: self.size]
 
     @property
-    def gram(self) -> Vector:
-        """Inner products of the gradients; only the first ``cuts`` rows and columns count."""
-        return self._gram
-
-    @property
     def whole(self) -> bool:
         """Whether whole gradients are on the host, so that their products may be taken in another metric."""
         return getattr(self.store, "whole", False)  # asked each pass: quicker than the protocol
@@ -235,24 +234,27 @@ class Bundle:
         """A number for each cut, which no other ever had, shape (cuts,); a view."""
         return self._serial[: self.size]
 
+    @property
+    def made(self) -> int:
+        """The number that the next cut will have."""
+        return self._made
+
     def _number(self, count: int) -> NDArray[np.int64]:
         self._made += count
         return np.arange(self._made - count, self._made)
 
-    def add(self, cut: Cut) -> None:
-        """Add one cut for each block, ``R_p(w) >= <a_p, w> + b_p``, after `make_room`."""
-        first, n = self.size, self.size + self.groups
-        new = slice(first, n)
-        products = self.store.append(cut.planes)
-        self._offset[new] = cut.offsets
-        self._group[new], self._idle[new] = self._groups, 0
-        self._serial[new] = self._number(self.groups)
-        # The first cuts hold all the mass; later ones get theirs from the QP.
-        self._alpha[new] = 1.0 if first == 0 else 0.0
-        self._gram[new, :n] = products
-        self._gram[:n, new] = products.T
+    def add(self, cut: Cut) -> bool:
+        """Add one cut for each block, ``R_p(w) >= <a_p, w> + b_p``, after `make_room`.
+
+        False, and nothing added, where they are not finite, or too steep for numbers of float64.
+        """
+        if not self._table.append(self.store.append(cut.planes), cut.offsets, self._made):
+            self.store.size = self.size
+            return False
+        self._made += self.groups
         # Last, so that an interrupt leaves a bundle of whole cuts.
-        self.size = n
+        self.size += self.groups
+        return True
 
     def only(self, kept: NDArray[np.intp]) -> Bundle:
         """Return a bundle of its own, on the host, with copies of some of the cuts, their alpha included.
@@ -270,6 +272,7 @@ class Bundle:
         other._group, other._idle = self._group[kept], self._idle[kept]
         other._serial = self._serial[kept]
         other.size = len(kept)
+        other._tabulate()
         return other
 
     def active(self) -> Bundle:
@@ -320,22 +323,39 @@ class Bundle:
             A lower bound on the optimum.
         """
         found = reg.minimise_model(self, best.objective, rel_tol, best.w)
-        idle = self._idle[: self.size]
-        idle += 1
-        idle[self.alpha > 0.0] = 0
+        self._table.age(self.size)
         return found
+
+    def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
+        """Maximise the dual for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
+
+        The offsets are the cuts', or those given.
+        """
+        self._table.maximise(
+            self.size,
+            self.groups,
+            lam,
+            self.face,
+            best=best,
+            rel_tol=rel_tol,
+            abs_tol=tiny(best),
+            max_changes=MAX_CHANGES,
+            offsets=offsets,
+        )
+
+    def steep(self, since: int, most: float) -> list[int]:
+        """Return the numbers of cuts with serials from ``since`` on whose square is above ``most``."""
+        return self._table.steep(self.size, since, most)
 
     def minimiser(self, reg: Regularizer, near: Weights) -> tuple[Weights, float]:
         """Minimise ``lam Omega(w) + <A' alpha, w> + <b, alpha>``; return w and the minimum."""
         w, least = self.store.minimise(reg, self.alpha, near)
-        return w, least + dot(self.offsets, self.alpha)
+        return w, least + self._table.offset_of_mean(self.size)
 
     def make_room(self) -> None:
         """Make place for one more cut a block."""
-        if self.size > PATIENCE:
-            idle = self._idle[: self.size] > PATIENCE
-            if np.count_nonzero(idle) > self.size // 4:
-                self._keep(np.flatnonzero(~idle))
+        if self._table.count_idle(self.size, PATIENCE) > self.size // 4:
+            self._keep(np.flatnonzero(self._idle[: self.size] <= PATIENCE))
         wanted = self.size + self.groups
         if wanted > self.max_cuts:
             self._drop_idle(wanted - self.max_cuts)

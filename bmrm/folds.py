@@ -457,15 +457,17 @@ class FoldBundle(Bundle):
         self._number_of[fold:] -= 1
         self._number_of[fold : fold + 1] = -1
 
-    def add(self, cut: Cut) -> None:
+    def add(self, cut: Cut) -> bool:
         """Add one cut for each fold."""
         first = self.size == 0
-        super().add(cut)
+        if not super().add(cut):
+            return False
         if first:
             # Row f has mass in every block but f; the last row, with nothing held out, in every block.
             self._alphas[:, : self.groups] = 1.0 - np.eye(self.groups + 1, self.groups)
         else:
             self._alphas[:, self.size - self.groups : self.size] = 0.0
+        return True
 
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Vector, float]:
         """Minimise the model of the objective without the fold held out; see `Bundle.minimise`."""
@@ -499,6 +501,7 @@ class FoldBundle(Bundle):
         other._group, other._idle = self._number_of[self._group[kept]], self._idle[kept]
         other._serial = other._number(len(kept))
         other.size = len(kept)
+        other._tabulate()
         return other
 
     @property

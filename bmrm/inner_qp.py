@@ -60,10 +60,6 @@ class CutModel(Protocol):
         """Block of each cut, shape (cuts,)."""
 
     @property
-    def gram(self) -> Vector:
-        """Gram matrix of the gradients in its first ``cuts`` rows and columns, in the metric."""
-
-    @property
     def whole(self) -> bool:
         """Whether whole gradients are on the host, so that their products may be taken in another metric."""
 
@@ -81,13 +77,22 @@ class CutModel(Protocol):
     def minimiser(self, reg: Any, near: Any) -> tuple[Any, float]:
         """Return the minimiser of a regulariser plus the mean plane, where weights live, and the minimum."""
 
-    @property
-    def face(self) -> _qp.Face:
-        """What inner solvers of the plain L2 penalty remember of the last QP."""
+    def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
+        """Maximise D for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
+
+        The offsets are the planes', or those given.
+        """
 
     @property
     def serials(self) -> NDArray[np.int64]:
         """A number for each cut that no other has had, shape (cuts,)."""
+
+    @property
+    def made(self) -> int:
+        """The number that the next cut will have."""
+
+    def steep(self, since: int, most: float) -> list[int]:
+        """Return the numbers of cuts with serials from ``since`` on whose square is above ``most``."""
 
 
 def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
@@ -97,29 +102,7 @@ def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
     return a, dot(planes.offsets, alpha)
 
 
-def quadratic(
-    planes: CutModel, lam: float, best: float, rel_tol: float, offsets: Vector | None = None
-) -> None:
-    """Maximise D for ``lam/2 |w|^2`` in ``planes.alpha``, up to ``rel_tol`` of ``best`` minus its value.
-
-    The offsets are the planes', or those given.
-    """
-    maximise(
-        planes.gram,
-        planes.offsets if offsets is None else offsets,
-        planes.blocks,
-        planes.groups,
-        lam,
-        planes.alpha,
-        best,
-        rel_tol,
-        _tiny(best),
-        planes.serials,
-        planes.face,
-    )
-
-
-def _tiny(best: float) -> float:
+def tiny(best: float) -> float:
     """Gap that is rounding beside an objective."""
     return 1e-15 * max(1.0, abs(best))
 
@@ -216,7 +199,7 @@ def piecewise(
         gap = float(tops.sum()) - dot(alpha, heights)
         prox = 0.0 if mu is None else 0.5 * dot(mu, (w - centre) ** 2)
         # D = value + prox - gap: what is left to gain of it, against how far it is from the best objective.
-        wanted = max(rel_tol * (best - (value + prox - gap)), _tiny(best))
+        wanted = max(rel_tol * (best - (value + prox - gap)), tiny(best))
         if gap <= wanted or step == NEWTON_STEPS - 1:
             break
         moving = (w != penalty.prior) & (w > penalty.low) & (w < penalty.high)

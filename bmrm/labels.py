@@ -49,7 +49,8 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     classes = None
     if loss.task == "binary":
         classes = _two_classes(labels, loss)
-        labels = np.where(labels == classes[1], 1.0, -1.0)
+        if classes.tolist() != [-1.0, 1.0]:
+            labels = np.where(labels == classes[1], 1.0, -1.0)
     elif loss.task in ("multiclass", "ordinal"):
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -96,7 +97,8 @@ def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
         raise DataError(f"labels: {error}; expected numbers") from None
     if labels.shape != (n_samples,):
         raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
-    _check_finite(labels, np.arange(n_samples))
+    if not np.isfinite(labels).all():
+        _check_finite(labels, np.arange(n_samples))
     return labels
 
 
@@ -105,8 +107,8 @@ def _two_classes(labels: Vector, loss: Loss) -> Vector:
     if low >= high:
         only = f"one label ({low:g})" if labels.size else "no rows"
         raise DataError(f"loss {loss.name}: found {only}, expected two classes")
-    other = labels[(labels != low) & (labels != high)]
-    if other.size:
+    if np.count_nonzero(labels == low) + np.count_nonzero(labels == high) < labels.size:
+        other = labels[(labels != low) & (labels != high)]
         raise DataError(
             f"loss {loss.name}: found labels {low:g}, {other[0]:g} and {high:g}, expected two classes"
         )

@@ -205,14 +205,6 @@ class Cut(NamedTuple):
     offsets: Vector
     risk: float
 
-    @property
-    def finite(self) -> bool:
-        """Whether every entry of the gradients is a number."""
-        if self.planes.gradients is not None:
-            return bool(np.isfinite(self.planes.gradients).all())
-        assert self.planes.products is not None
-        return bool(np.isfinite(self.planes.products).all())
-
 
 class Objective:
     """J for one data set, loss and regulariser.
@@ -277,7 +269,7 @@ class Objective:
 
     def risk(self, parts: Vector) -> float:
         """Return the risk from its parts that have a cut each."""
-        return float(parts.sum())
+        return float(sum(parts.tolist()))  # few: NumPy takes longer
 
     def line(self, best: Iterate, end: Weights) -> Line:
         """Return the line from the best point to ``end``, by a product with X."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu, _qp
 from bmrm.errors import DataError, ParameterError
 from bmrm.inner_lp import LinearModel
-from bmrm.inner_qp import CutModel, Maximum, combination, piecewise, quadratic
+from bmrm.inner_qp import CutModel, Maximum, combination, piecewise
 from bmrm.moving_gram import MovingGram
 from bmrm.separable import BentLine, Face, Separable, StraightLine
 from bmrm.vectors import dot, dot_rows
@@ -141,7 +141,7 @@ class Steepness:
     """How steep cuts are, feature by feature, beside the first objective."""
 
     def __init__(self) -> None:
-        self._first, self._looked = 0.0, -1
+        self._first, self._looked = 0.0, 0
 
     def of_new(self, planes: CutModel, best: float, least: float) -> Vector | None:
         """Return the largest squares of entries of new cuts, in units of `STEEP` times the first objective.
@@ -151,10 +151,9 @@ class Steepness:
         """
         self._first = self._first or abs(best) or 1.0
         unit = STEEP * self._first
-        new = np.flatnonzero(planes.serials > self._looked)
-        self._looked = int(planes.serials.max())
-        steep = new[planes.gram[new, new] > least * unit]
-        if not len(steep):
+        steep = planes.steep(self._looked, least * unit)
+        self._looked = planes.made
+        if not steep:
             return None
         # A cut from where the risk is far larger, as where exp() has run away, is steep for that reason.
         size = np.minimum(1.0, self._first / np.maximum(np.abs(planes.offsets[steep]), np.finfo(float).tiny))
@@ -296,10 +295,10 @@ class L2:
             self._ease(planes, best)
             if planes.metric is not None and (self.metric is None or (planes.metric < self.metric).any()):
                 return self._minimise_eased(planes, planes.metric, best, rel_tol, centre)
-        offsets = planes.offsets
+        offsets = None
         if self.prior is not None:
-            offsets = offsets + self._total(dot_rows(planes.gradients, self.prior))
-        quadratic(planes, self.lam, best, rel_tol, offsets)
+            offsets = planes.offsets + self._total(dot_rows(planes.gradients, self.prior))
+        planes.maximise(self.lam, best, rel_tol, offsets)
         return planes.minimiser(self, centre)
 
     def _ease(self, planes: CutModel, best: float) -> None:
@@ -324,8 +323,8 @@ class L2:
             # Penalty and proximal term: a parabola of their own, bend / 2 (w - mean)^2, and a constant.
             mean = (mu * middle - pull) / bend
             constant = self.value(mean) + 0.5 * dot(mu, np.square(mean - middle))
-            quadratic(
-                planes, self.lam, best - constant, rel_tol, planes.offsets + dot_rows(planes.gradients, mean)
+            planes.maximise(
+                self.lam, best - constant, rel_tol, planes.offsets + dot_rows(planes.gradients, mean)
             )
             a, _ = combination(planes, planes.alpha)
             w = mean - a / bend

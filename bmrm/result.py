@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -24,7 +25,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.started = self._last = time.perf_counter()
-        self.parts: dict[str, float] = {}
+        self.parts: defaultdict[str, float] = defaultdict(float)
         self._products = 0.0
 
     @property
@@ -48,9 +49,9 @@ class Clock:
         """
         now = time.perf_counter()
         of_products = products - self._products
-        self.parts[part] = self.parts.get(part, 0.0) + now - self._last - of_products
+        self.parts[part] += now - self._last - of_products
         if of_products:
-            self.parts["products"] = self.parts.get("products", 0.0) + of_products
+            self.parts["products"] += of_products
         self._last, self._products = now, products
 
 

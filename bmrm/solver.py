@@ -280,10 +280,9 @@ class BundleMethod:
         cut = line.cut(t, self._accuracy())
         self._lap("loss")
         # Negated, so that NaN is refused as well.
-        if not (cut.risk <= USELESS * self._first_objective and cut.finite):
+        if not cut.risk <= USELESS * self._first_objective or not self.bundle.add(cut):
             return None
         self._largest_risk = max(self._largest_risk, abs(cut.risk))
-        self.bundle.add(cut)
         self._lap("bundle")
         known = cut.planes.gradients if self.newton else None
         self.slopes = UNKNOWN if known is None else known

@@ -21,7 +21,7 @@ void bb_problem::gradients(int64_t size, const int64_t* starts, int count, const
     T* fresh = cut<T>(size);
     if (in_rows()) {
         T* weights = reinterpret_cast<T*>(rounded.data());
-        timed(BB_TRANSPOSED, [&] { matrix->apply(BB_TRANSPOSED, derivatives[0].data(), weights, 1); });
+        timed([&] { matrix->apply(BB_TRANSPOSED, derivatives[0].data(), weights, 1); });
         if (constant != 0) constant_gradient<<<1, 1, 0, stream()>>>(constant, block_sums, 0, weights, cols);
         product(weights, weights + cols, fresh + space.half);
         BB_CHECK(cudaMemcpyAsync(fresh, derivatives[0].data(), size_t(rows * bytes()), cudaMemcpyDefault,
@@ -32,12 +32,11 @@ void bb_problem::gradients(int64_t size, const int64_t* starts, int count, const
         return;
     }
     if (count == 1) {
-        timed(BB_TRANSPOSED, [&] { matrix->apply(BB_TRANSPOSED, derivatives[0].data(), fresh, 1); });
+        timed([&] { matrix->apply(BB_TRANSPOSED, derivatives[0].data(), fresh, 1); });
     } else {
         const int64_t size_of_all = count * cols * bytes();
         if (block_gradients.size() < size_of_all) block_gradients = Array<unsigned char>(memory, size_of_all);
-        timed(BB_TRANSPOSED,
-              [&] { matrix->apply_blocks(derivatives[0].data(), starts, count, block_gradients.data()); });
+        timed([&] { matrix->apply_blocks(derivatives[0].data(), starts, count, block_gradients.data()); });
         BB_CHECK(cudaMemcpy2DAsync(fresh, size_t(stride * bytes()), block_gradients.data(),
                                    size_t(cols * bytes()), size_t(cols * bytes()), size_t(count),
                                    cudaMemcpyDefault, stream()));

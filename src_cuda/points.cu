@@ -30,7 +30,7 @@ __global__ void add_constant(T* z, int64_t n, double factor, const W* weight) {
 
 template <class T, class W>
 void bb_problem::product(const T* weights, const W* constant_weight, T* z) {
-    timed(BB_NORMAL, [&] { matrix->apply(BB_NORMAL, weights, z, 1); });
+    timed([&] { matrix->apply(BB_NORMAL, weights, z, 1); });
     if (constant != 0)
         add_constant<<<blocks_for(rows), 256, 0, stream()>>>(z, rows, constant, constant_weight);
 }
@@ -54,7 +54,7 @@ T* bb_problem::assemble(const double* point) {
     T *coefficients = reinterpret_cast<T*>(derivatives[1].data()),
       *weights = reinterpret_cast<T*>(rounded.data());
     round_weights<<<blocks_for(rows), 256, 0, stream()>>>(point, rows, coefficients);
-    timed(BB_TRANSPOSED, [&] { matrix->apply(BB_TRANSPOSED, coefficients, weights, 1); });
+    timed([&] { matrix->apply(BB_TRANSPOSED, coefficients, weights, 1); });
     if (constant != 0)
         constant_weight<<<1, kRowThreads, 0, stream()>>>(coefficients, rows, constant, weights + cols);
     if (start.size())

@@ -26,12 +26,18 @@ RiskKernels kernels_of(int32_t loss) {
     throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
 }
 
+// Numbers in another type; false at the first that it does not hold.
 template <class N>
-bool fits(const double* numbers, int64_t count) {
-    return std::all_of(numbers, numbers + count, [](double x) {
-        return x >= double(std::numeric_limits<N>::lowest()) && x <= double(std::numeric_limits<N>::max()) &&
-               double(N(x)) == x;
-    });
+bool shorten(const double* numbers, std::vector<N>& out) {
+    constexpr double low = double(std::numeric_limits<N>::lowest()),
+                     high = double(std::numeric_limits<N>::max());
+    for (size_t i = 0; i < out.size(); i++) {
+        const double x = numbers[i];
+        if (!(x >= low && x <= high)) return false;
+        out[i] = N(x);
+        if (double(out[i]) != x) return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -71,32 +77,34 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
     rounded = Array<unsigned char>(memory, width * bytes());
     mailbox.reserve(1024, stream());
     ahead_mailbox.reserve(1024, stream());
-    for (cudaEvent_t& event : events_) BB_CHECK(cudaEventCreate(&event));
-}
-
-bb_problem::~bb_problem() {
-    for (cudaEvent_t event : events_)
-        if (event) cudaEventDestroy(event);
 }
 
 template <class N>
 RowNumbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to) {
-    const std::vector<N> shorter(numbers, numbers + rows);
+    std::vector<N> shorter;
+    const void* from = numbers;
+    if constexpr (sizeof(N) < sizeof(double)) {
+        shorter.resize(size_t(rows));
+        if (!shorten(numbers, shorter)) return {};
+        from = shorter.data();
+    }
     const int64_t bytes = rows * int64_t(sizeof(N));
     to = Array<unsigned char>(memory, bytes);
-    to.from_host(reinterpret_cast<const unsigned char*>(shorter.data()), bytes);
+    to.from_host(static_cast<const unsigned char*>(from), bytes);
     BB_CHECK(cudaStreamSynchronize(stream()));
     return {to.data(), int32_t(sizeof(N))};
 }
 
 RowNumbers bb_problem::upload(const double* numbers, Array<unsigned char>& to) {
-    if (fits<int8_t>(numbers, rows)) return upload_as<int8_t>(numbers, to);
-    return fits<float>(numbers, rows) ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
+    RowNumbers there = upload_as<int8_t>(numbers, to);
+    if (!there.data) there = upload_as<float>(numbers, to);
+    return there.data ? there : upload_as<double>(numbers, to);
 }
 
 RowNumbers bb_problem::upload_to_lend(const double* numbers, Array<unsigned char>& to) {
-    const bool narrow = type == BB_FLOAT32 && fits<float>(numbers, rows);
-    return narrow ? upload_as<float>(numbers, to) : upload_as<double>(numbers, to);
+    RowNumbers there = {};
+    if (type == BB_FLOAT32) there = upload_as<float>(numbers, to);
+    return there.data ? there : upload_as<double>(numbers, to);
 }
 
 void bb_problem::launch(const void* kernel, int count, void** arguments, bool together) {
@@ -122,12 +130,13 @@ void bb_problem::give(bb_vector kind, void* vector) {
     idle_[kind].push_back(vector);
 }
 
-void bb_problem::collect(bb_operator op) {
-    float milliseconds = 0;
-    if (!pending_[op] || cudaEventQuery(events_[2 * op + 1]) != cudaSuccess) return;
-    BB_CHECK(cudaEventElapsedTime(&milliseconds, events_[2 * op], events_[2 * op + 1]));
-    product_seconds += 1e-3 * double(milliseconds);
-    pending_[op] = false;
+void bb_problem::collect() {
+    while (!queued_.empty() && cudaEventQuery(queued_.front().end) == cudaSuccess) {
+        float milliseconds = 0;
+        BB_CHECK(cudaEventElapsedTime(&milliseconds, queued_.front().begin, queued_.front().end));
+        product_seconds += 1e-3 * double(milliseconds);
+        idle_events_.splice(idle_events_.end(), queued_, queued_.begin());
+    }
 }
 
 ProblemParts parts_of(bb_problem& p) {

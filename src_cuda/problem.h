@@ -2,6 +2,7 @@
 // points and their margins, line_risk.cu the risk along lines, cuts.cu its cutting planes.
 #pragma once
 #include <algorithm>
+#include <list>
 #include <vector>
 
 #include "collective.h"
@@ -17,6 +18,22 @@ constexpr int64_t kMostBlocks = 1024;  // of rows
 // The kernels of a loss.
 struct RiskKernels {
     const void *slope, *value, *derivatives, *search, *points, *end;
+};
+
+// Round a product, to know its time.
+struct EventPair {
+    EventPair() {
+        BB_CHECK(cudaEventCreate(&begin));
+        BB_CHECK(cudaEventCreate(&end));
+    }
+    ~EventPair() {
+        if (begin) cudaEventDestroy(begin);
+        if (end) cudaEventDestroy(end);
+    }
+    EventPair(const EventPair&) = delete;
+    EventPair& operator=(const EventPair&) = delete;
+
+    cudaEvent_t begin = nullptr, end = nullptr;
 };
 
 // Where one cut is taken, and its number.
@@ -35,7 +52,6 @@ struct CutPlace {
 struct bb_problem {
     bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant,
                bool in_rows);
-    ~bb_problem();
 
     int64_t bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
     cudaStream_t stream() const { return memory.stream; }
@@ -46,6 +62,7 @@ struct bb_problem {
     bmrm::RowNumbers upload(const double* numbers, bmrm::Array<unsigned char>& to);
     // In the type of the margins where that holds them, to be lent with these.
     bmrm::RowNumbers upload_to_lend(const double* numbers, bmrm::Array<unsigned char>& to);
+    // Nothing where that type does not hold them.
     template <class N>
     bmrm::RowNumbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
 
@@ -97,20 +114,20 @@ struct bb_problem {
 
     // Queues a product between two events.
     template <class Launch>
-    void timed(bb_operator op, Launch&& launch) {
-        collect(op);
-        BB_CHECK(cudaEventRecord(events_[2 * op], stream()));
+    void timed(Launch&& launch) {
+        collect();
+        if (idle_events_.empty()) idle_events_.emplace_back();
+        queued_.splice(queued_.end(), idle_events_, idle_events_.begin());
+        BB_CHECK(cudaEventRecord(queued_.back().begin, stream()));
         launch();
-        BB_CHECK(cudaEventRecord(events_[2 * op + 1], stream()));
-        pending_[op] = true;
+        BB_CHECK(cudaEventRecord(queued_.back().end, stream()));
     }
 
     // The numbers of the last letter.  Products that were queued before it are over by then.
     const double* answer() { return answer(mailbox); }
     const double* answer(bmrm::Mailbox& box) {
         const double* values = box.wait(stream());
-        collect(BB_NORMAL);
-        collect(BB_TRANSPOSED);
+        collect();
         return values;
     }
     // The first numbers of the last letter, summed over the ranks.
@@ -143,10 +160,9 @@ struct bb_problem {
     bmrm::Collective ranks;
 
   private:
-    void collect(bb_operator op);
+    void collect();
 
-    cudaEvent_t events_[4] = {};
-    bool pending_[2] = {};
+    std::list<bmrm::EventPair> queued_, idle_events_;  // of products that no answer has shown to be complete
     std::vector<bmrm::Array<unsigned char>> owned_;
     std::vector<void*> idle_[2];
 };

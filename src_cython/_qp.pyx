@@ -1,7 +1,9 @@
-"""Binding of the inner QP (``qp.h`` has the problem and the method), of Newton's model under a penalty
-(``penalised_quadratic.h``) and of Cholesky (``dense.h``)."""
+"""Binding of the inner QP (``qp.h`` has the problem and the method), the table of cuts that it works on from pass
+to pass, Newton's model under a penalty (``penalised_quadratic.h``) and Cholesky (``dense.h``)."""
 
+from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
+from libcpp.vector cimport vector
 
 
 cdef extern from "qp.h" namespace "bmrm" nogil:
@@ -68,6 +70,17 @@ cdef class Face:
     cdef KeptFace kept
 
 
+cdef QpResult _run(
+    QpProblem& q, Face face, double best, double rel_tol, double abs_tol, int64_t max_changes
+) except *:
+    cdef QpSolver* solver = new QpSolver(q, face.kept)
+    try:
+        with nogil:
+            return solver.run(best, rel_tol, abs_tol, max_changes)
+    finally:
+        del solver
+
+
 def solve(
     const double[:, ::1] gram,
     const double[::1] offset,
@@ -111,14 +124,138 @@ def solve(
     q.lam = lam
     q.alpha = &alpha[0]
     q.gradient = &gradient[0]
-    cdef QpSolver* solver = new QpSolver(q, face.kept)
-    cdef QpResult result
-    try:
-        with nogil:
-            result = solver.run(best, rel_tol, abs_tol, max_changes)
-    finally:
-        del solver
+    cdef QpResult result = _run(q, face, best, rel_tol, abs_tol, max_changes)
     return result.dual, result.gap, result.changes
+
+
+cdef class Table:
+    """What a bundle knows of its cuts as numbers, for what each pass does with them.
+
+    That is little work in many steps, and NumPy takes a microsecond for each. The arrays stay the bundle's; those
+    that it replaces make a new table.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (capacity, capacity)
+    offset, alpha : ndarray of shape (capacity,)
+    group, idle : ndarray of int32, shape (capacity,)
+    serial : ndarray of int64, shape (capacity,)
+    """
+
+    cdef double[:, ::1] gram
+    cdef double[::1] offset, alpha
+    cdef int32_t[::1] group, idle
+    cdef int64_t[::1] serial
+    cdef vector[double] gradient
+
+    def __cinit__(
+        self,
+        double[:, ::1] gram,
+        double[::1] offset,
+        double[::1] alpha,
+        int32_t[::1] group,
+        int32_t[::1] idle,
+        int64_t[::1] serial,
+    ):
+        cdef Py_ssize_t capacity = offset.shape[0]
+        if not (gram.shape[0] == gram.shape[1] == alpha.shape[0] == group.shape[0] == idle.shape[0]
+                == serial.shape[0] == capacity):
+            raise ValueError("arrays disagree in size")
+        self.gram, self.offset, self.alpha = gram, offset, alpha
+        self.group, self.idle, self.serial = group, idle, serial
+        self.gradient.resize(capacity)
+
+    cdef int _check(self, Py_ssize_t n) except -1:
+        if not 0 <= n <= self.offset.shape[0]:
+            raise ValueError("more cuts than the table has room for")
+        return 0
+
+    def append(self, const double[:, :] products, const double[:] offsets, int64_t serial):
+        """Write one cut a block behind those there are: products with all, offsets, serials from one on.
+
+        The first cuts hold all the mass; later ones get theirs from the QP. False, and nothing written, where not
+        all products are finite.
+        """
+        cdef Py_ssize_t blocks = products.shape[0], n = products.shape[1], first = n - blocks, p, k
+        self._check(n)
+        if first < 0 or offsets.shape[0] != blocks:
+            raise ValueError("products and offsets disagree in size")
+        for p in range(blocks):
+            for k in range(n):
+                if not isfinite(products[p, k]):
+                    return False
+        for p in range(blocks):
+            for k in range(n):
+                self.gram[first + p, k] = products[p, k]
+                self.gram[k, first + p] = products[p, k]
+            self.offset[first + p] = offsets[p]
+            self.alpha[first + p] = 1.0 if first == 0 else 0.0
+            self.group[first + p], self.idle[first + p] = p, 0
+            self.serial[first + p] = serial + p
+        return True
+
+    def maximise(
+        self,
+        Py_ssize_t n,
+        int64_t groups,
+        double lam,
+        Face face not None,
+        *,
+        double best,
+        double rel_tol,
+        double abs_tol,
+        int64_t max_changes,
+        const double[::1] offsets=None,
+    ):
+        """Improve alpha of the first ``n`` cuts, see `solve`; offsets other than the table's may be given."""
+        self._check(n)
+        if n == 0 or (offsets is not None and offsets.shape[0] != n):
+            raise ValueError("offsets need one entry a cut, and there must be a cut")
+        cdef QpProblem q
+        q.n = n
+        q.groups = groups
+        q.stride = self.gram.shape[1]
+        q.gram = &self.gram[0, 0]
+        q.offset = &self.offset[0]
+        if offsets is not None:
+            q.offset = &offsets[0]
+        q.origin = NULL
+        q.group = &self.group[0]
+        q.serial = &self.serial[0]
+        q.lam = lam
+        q.alpha = &self.alpha[0]
+        q.gradient = self.gradient.data()
+        _run(q, face, best, rel_tol, abs_tol, max_changes)
+
+    def offset_of_mean(self, Py_ssize_t n):
+        """Return the offset of the mean plane, ``<b, alpha>``."""
+        self._check(n)
+        cdef double total = 0.0
+        cdef Py_ssize_t k
+        for k in range(n):
+            total += self.offset[k] * self.alpha[k]
+        return total
+
+    def age(self, Py_ssize_t n):
+        """Count one more pass without mass for the cuts that have none."""
+        self._check(n)
+        cdef Py_ssize_t k
+        for k in range(n):
+            self.idle[k] = 0 if self.alpha[k] > 0.0 else self.idle[k] + 1
+
+    def count_idle(self, Py_ssize_t n, int32_t patience):
+        """Return the number of cuts that have been idle for longer."""
+        self._check(n)
+        cdef Py_ssize_t k, count = 0
+        for k in range(n):
+            count += self.idle[k] > patience
+        return count
+
+    def steep(self, Py_ssize_t n, int64_t since, double most):
+        """Return the numbers of cuts with serials from ``since`` on whose square is above ``most``."""
+        self._check(n)
+        cdef Py_ssize_t k
+        return [k for k in range(n) if self.serial[k] >= since and self.gram[k, k] > most]
 
 
 def penalised_quadratic(

@@ -328,3 +328,70 @@ def test_cholesky_reads_one_triangle(n):
     upper = np.triu(M) + np.tril(rng.normal(size=(n, n)), -1)
     assert _qp.cholesky_solve(upper, found)
     np.testing.assert_allclose(found, x, rtol=1e-10, atol=1e-11)
+
+
+def table(capacity):
+    kinds = (np.float64, np.float64, np.int32, np.int32, np.int64)
+    arrays = np.zeros((capacity, capacity)), *(np.zeros(capacity, kind) for kind in kinds)
+    return _qp.Table(*arrays), arrays
+
+
+def test_a_table_keeps_what_each_pass_tells():
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=(6, 4)), rng.normal(size=6)
+    kept, (gram, offset, alpha, group, idle, serial) = table(8)
+    for n in (2, 4, 6):
+        assert kept.append(A[n - 2 : n] @ A[:n].T, b[n - 2 : n], 10 + n - 2)
+    np.testing.assert_array_equal(gram[:6, :6], np.tril(A @ A.T) + np.tril(A @ A.T, -1).T)
+    np.testing.assert_array_equal(offset[:6], b)
+    np.testing.assert_array_equal(group[:6], [0, 1] * 3)
+    np.testing.assert_array_equal(alpha[:6], [1, 1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(serial[:6], 10 + np.arange(6))
+    kept.maximise(6, 2, 0.3, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100)
+    wanted, _, _ = run(A, b, group[:6], 0.3, abs_tol=1e-12)
+    np.testing.assert_allclose(alpha[:6], wanted, atol=1e-6)
+    assert kept.offset_of_mean(6) == pytest.approx(b @ alpha[:6])
+    for _ in range(3):
+        kept.age(6)
+    np.testing.assert_array_equal(idle[:6], np.where(alpha[:6] > 0.0, 0, 3))
+    assert kept.count_idle(6, 2) == np.count_nonzero(alpha[:6] == 0.0)
+    assert kept.count_idle(6, 3) == 0
+    squares = (A**2).sum(axis=1)
+    most = float(np.median(squares))
+    assert kept.steep(6, 12, most) == [k for k in range(2, 6) if squares[k] > most]
+
+
+def test_a_table_takes_the_offsets_that_it_is_given():
+    A, b = np.eye(3), np.array([3.0, 0.0, 0.0])
+    kept, (_, _, alpha, *_) = table(3)
+    for n in (1, 2, 3):
+        kept.append(A[n - 1 : n] @ A[:n].T, b[n - 1 : n], n)
+    kept.maximise(3, 1, 1.0, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100,
+                  offsets=np.zeros(3))  # fmt: skip
+    np.testing.assert_allclose(alpha, 1 / 3, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_table_takes_no_cut_that_is_not_finite(value):
+    kept, arrays = table(4)
+    assert kept.append(np.eye(2), np.zeros(2), 0)
+    before = [array.copy() for array in arrays]
+    products = np.ones((2, 4))
+    products[1, 2] = value
+    assert not kept.append(products, np.zeros(2), 2)
+    for array, old in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+def test_a_table_checks_sizes():
+    with pytest.raises(ValueError, match="disagree"):
+        _qp.Table(np.zeros((2, 2)), np.zeros(3), np.zeros(3), *np.zeros((2, 3), np.int32), np.zeros(3, int))
+    kept, _ = table(2)
+    with pytest.raises(ValueError, match="room"):
+        kept.append(np.ones((3, 3)), np.zeros(3), 0)
+    with pytest.raises(ValueError, match="disagree"):
+        kept.append(np.ones((2, 2)), np.zeros(1), 0)
+    with pytest.raises(ValueError, match="room"):
+        kept.age(3)
+    with pytest.raises(ValueError, match="there must be a cut"):
+        kept.maximise(0, 1, 1.0, _qp.Face(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)

@@ -17,6 +17,7 @@ constexpr int kRowThreads = 512;
 constexpr int kRowBlocks = 2;    // a multiprocessor
 constexpr int kTotals = 4;       // of a search's last pass, filled up to a power of two
 constexpr int kSummedRows = 16;  // slopes that are added in the type of the margins before they are in double
+constexpr int kAtOnce = 4;       // rows that a thread reads and writes as one
 
 // Numbers a row, as bytes or floats where that loses nothing.
 struct RowNumbers {
@@ -29,6 +30,42 @@ __device__ __forceinline__ R number_of(const RowNumbers& numbers, int64_t i) {
     if (numbers.bytes == 1) return R(__ldg(static_cast<const signed char*>(numbers.data) + i));
     if (numbers.bytes == 4) return R(__ldg(static_cast<const float*>(numbers.data) + i));
     return numbers.bytes == 8 ? R(__ldg(static_cast<const double*>(numbers.data) + i)) : R(1);
+}
+
+// What is at some rows one after the other, the first a multiple of their number; of type char, double, ...
+template <class N>
+struct alignas(kAtOnce * sizeof(N) < 16 ? kAtOnce * sizeof(N) : 16) Some {
+    N at[kAtOnce];
+};
+
+template <class N>
+__device__ __forceinline__ Some<N> read(const N* from, int64_t row, int64_t end) {
+    if (row + kAtOnce <= end) return *reinterpret_cast<const Some<N>*>(from + row);
+    Some<N> found = {};
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+        if (row + j < end) found.at[j] = from[row + j];
+    return found;
+}
+
+template <class R, class N>
+__device__ __forceinline__ Some<R> read_as(const void* from, int64_t row, int64_t end) {
+    const Some<N> found = read(static_cast<const N*>(from), row, end);
+    Some<R> out;
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) out.at[j] = R(found.at[j]);
+    return out;
+}
+
+template <class R>
+__device__ __forceinline__ Some<R> numbers_at(const RowNumbers& numbers, int64_t row, int64_t end) {
+    if (numbers.bytes == 1) return read_as<R, signed char>(numbers.data, row, end);
+    if (numbers.bytes == 4) return read_as<R, float>(numbers.data, row, end);
+    if (numbers.bytes == 8) return read_as<R, double>(numbers.data, row, end);
+    Some<R> ones;
+#pragma unroll
+    for (R& one : ones.at) one = R(1);
+    return ones;
 }
 
 struct RiskRows {
@@ -90,27 +127,40 @@ __device__ __forceinline__ bool comes_last(uint32_t* ticket) {
     return last;
 }
 
-// Calls body(row, margin, direction, label, weight) for this thread's rows, in numbers of type R.  What
-// several rows need is on its way before the first of them is worked on, also where the body writes.
-template <class R, int AT_ONCE = 4, class T, class Body>
-__device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const T* dz, Body&& body) {
-    const int64_t step = int64_t(gridDim.x) * blockDim.x;
-    int64_t row = rows.begin + int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    for (; row < rows.end; row += AT_ONCE * step) {
-        T margin[AT_ONCE], direction[AT_ONCE];
-        R label[AT_ONCE], weight[AT_ONCE];
+// Calls body(margin, direction, label, weight, out) for this thread's rows, in numbers of type R. What the
+// body puts into out[k] goes to the row's place in outs[k], where there is one.
+template <class R, int OUTS, class T, class Body>
+__device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const T* dz,
+                                         T* const (&outs)[OUTS], Body&& body) {
+    const int64_t step = int64_t(gridDim.x) * blockDim.x * kAtOnce;
+    int64_t row = rows.begin / kAtOnce * kAtOnce + (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kAtOnce;
+    for (; row < rows.end; row += step) {
+        const Some<T> margins = read(z, row, rows.end);
+        const Some<T> directions = dz ? read(dz, row, rows.end) : Some<T>{};
+        const Some<R> labels = numbers_at<R>(rows.labels, row, rows.end),
+                      weights = numbers_at<R>(rows.weights, row, rows.end);
+        const int first = int(max(rows.begin - row, int64_t(0))),
+                  last = int(min(rows.end - row, int64_t(kAtOnce)));
+        Some<T> found[OUTS];
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const bool mine = row + j * step < rows.end;
-            margin[j] = mine ? z[row + j * step] : T(0);
-            direction[j] = mine && dz ? dz[row + j * step] : T(0);
-            label[j] = mine ? number_of<R>(rows.labels, row + j * step) : R(0);
-            weight[j] = mine ? number_of<R>(rows.weights, row + j * step) : R(0);
+        for (int j = 0; j < kAtOnce; j++) {
+            T out[OUTS] = {};
+            if (j >= first && j < last)
+                body(R(margins.at[j]), R(directions.at[j]), labels.at[j], weights.at[j], out);
+#pragma unroll
+            for (int k = 0; k < OUTS; k++) found[k].at[j] = out[k];
         }
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; j++)
-            if (row + j * step < rows.end)
-                body(row + j * step, R(margin[j]), R(direction[j]), label[j], weight[j]);
+        for (int k = 0; k < OUTS; k++) {
+            if (!outs[k]) continue;
+            if (first == 0 && last == kAtOnce) {
+                *reinterpret_cast<Some<T>*>(outs[k] + row) = found[k];
+            } else {
+#pragma unroll
+                for (int j = 0; j < kAtOnce; j++)
+                    if (j >= first && j < last) outs[k][row + j] = found[k].at[j];
+            }
+        }
     }
 }
 
@@ -127,7 +177,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
                   uint32_t* ticket, Letter letter) {
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
-    for_rows<double>(rows, z, dz, [&](int64_t, double z0, double d, double y, double s) {
+    T* const nothing[1] = {};
+    for_rows<double>(rows, z, dz, nothing, [&](double z0, double d, double y, double s, T*) {
         const double g = s * Loss::slope(z0 + t * d + b, y, rows.parameter);
         mine[0] += g * d;
         mine[1] += g;
@@ -151,16 +202,13 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
                  uint32_t* ticket, double* sums, Letter letter) {
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
-    for_rows<double>(rows, z, dz, [&](int64_t i, double z0, double d, double y, double weight) {
+    T* const outs[1] = {out};
+    for_rows<double>(rows, z, dz, outs, [&](double z0, double d, double y, double weight, T* found) {
         const double u = z0 + t * d, s = rows.scale * weight;
         mine[0] += s * Loss::value(u + b, y, rows.parameter);
-        if (DERIVATIVES) {
-            const double r = derivative_of<Loss>(u + b, y, s, rows.parameter);
-            mine[1] += r;
-            out[i] = T(r);
-        } else if (out) {
-            out[i] = T(u);
-        }
+        const double r = DERIVATIVES ? derivative_of<Loss>(u + b, y, s, rows.parameter) : 0.0;
+        mine[1] += r;
+        found[0] = T(DERIVATIVES ? r : u);
     });
     sum_block(mine, scratch, partial + 2 * int64_t(blockIdx.x));
     if (!comes_last(ticket)) return;
@@ -195,11 +243,9 @@ __device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* 
         sums[k] = T(0);
     }
     int rows_summed = 0;
-    for_rows<T, 2>(rows, z, static_cast<const T*>(end), [&](int64_t i, T z0, T d, T y, T weight) {
-        if (first) {
-            d -= z0;
-            end[i] = d;
-        }
+    T* const outs[1] = {first ? end : nullptr};
+    for_rows<T>(rows, z, static_cast<const T*>(end), outs, [&](T z0, T d, T y, T weight, T* direction) {
+        if (first) direction[0] = d -= z0;
         const T ds = d * weight;
 #pragma unroll
         for (int k = 0; k < kPoints; k++) sums[k] += ds * Loss::slope(z0 + steps[k] * d, y, rows.parameter);
@@ -240,16 +286,16 @@ template <class T, class Loss>
 __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, const T* end, double step,
                                            double beyond, T* moved, T* derivatives,
                                            double (&totals)[kTotals]) {
-    for_rows<double>(rows, z, end, [&](int64_t i, double z0, double d, double y, double weight) {
-        const T u = T(z0 + step * d);
+    T* const outs[2] = {moved, derivatives};
+    for_rows<double>(rows, z, end, outs, [&](double z0, double d, double y, double weight, T* out) {
         const double s = rows.scale * weight;
-        moved[i] = u;
-        totals[0] += s * Loss::value(double(u), y, rows.parameter);
+        out[0] = T(z0 + step * d);
+        totals[0] += s * Loss::value(double(out[0]), y, rows.parameter);
         if (derivatives) {
             totals[1] += s * Loss::value(z0 + beyond * d, y, rows.parameter);
             const double r = derivative_of<Loss>(z0 + beyond * d, y, s, rows.parameter);
             totals[2] += r;
-            derivatives[i] = T(r);
+            out[1] = T(r);
         }
     });
 }
