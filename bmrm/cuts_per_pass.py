@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss
 from bmrm.objective import Design
@@ -15,26 +17,79 @@ LONG = 4_000_000
 MULTIPLE = 1000
 """Stored values a feature from which several cuts pay."""
 
+SHORT, FULL = 32, 256
+"""Rows of a block, at least and at most, from whose kinks a cut of its own may learn nearly all there is."""
+
+FEW, MANY = 4, 32
+"""Cuts a pass where all blocks are that short: fewer make no difference; more cost more than they save."""
+
+KEPT = 16
+"""Cuts of each block that there must be room for."""
+
 
 def blocks_of(
-    cuts_per_pass: int | str, design: Design, loss: Loss, rows: int, *, several_pay: bool, profile: bool
+    cuts_per_pass: int | str,
+    design: Design,
+    loss: Loss,
+    rows: int,
+    *,
+    several_pay: bool,
+    profile: bool,
+    narrow: bool,
+    max_cuts: int | None = None,
 ) -> int:
-    """Return the number of blocks of rows with a cut of their own: what is asked for, or what pays."""
+    """Return the number of blocks of rows with a cut of their own: what is asked for, or what pays.
+
+    Parameters
+    ----------
+    cuts_per_pass : int or "auto"
+    design : Design
+    loss : Loss
+    rows : int
+        Of all processes.
+    several_pay : bool
+        Whether the method and the machine gain by several at all.
+    profile : bool
+        Whether there is an unpenalised intercept.
+    narrow : bool
+        Whether Newton's steps are taken from the start.
+    max_cuts : int, optional
+        Most cuts kept.
+
+    Raises
+    ------
+    ParameterError
+        For a number of cuts that cannot be.
+    """
     d = design.shape[1]
     several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
         # Eight cuts save half of the passes, sixteen some more, for a tenth of a millisecond of QP a pass or
         # two, and some 8 cuts x 400 kept x d multiplications for Gram entries: where X is wide these cost
         # more than the passes that are saved.  On a GPU no pass is long enough.
+        if not several_pay or profile:
+            return 1
         wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
         cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted
-        return wanted if cheap and several_pay and not profile else 1
+        short = _short_blocks(design, rows, MORE_BLOCKS if narrow else MANY) if loss.kinked else 0
+        most = max(1, max_cuts // KEPT) if max_cuts is not None else MANY
+        return min(short or (wanted if cheap else 1), most)
     found = _checked_cuts(cuts_per_pass, rows)
     if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
     if not loss.by_rows and found > 1:
         raise ParameterError(f"cuts_per_pass: loss {loss.name} is no sum over rows and takes one cut a pass")
     return found
+
+
+def _short_blocks(design: Design, rows: int, most: int) -> int:
+    """Return how many short blocks the rows make, where they are few; 0 where they are not.
+
+    The risk of a few rows with kinks has few slopes, and cuts know them soon. There are k P cuts after k
+    passes, and each new one has products with them: little beside a pass while P^2 is less than nnz / d.
+    """
+    wanted = int(min(most, rows / SHORT, math.sqrt(design.nnz / design.shape[1])))
+    return wanted if wanted >= FEW and rows <= FULL * wanted else 0
 
 
 def oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:

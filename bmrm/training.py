@@ -115,7 +115,7 @@ def solve(
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
-        Blocks of rows with a cut of their own each pass. "auto": 8 or 16 where the extra Gram entries are
+        Blocks of rows with a cut of their own each pass. "auto": 4 to 32 where the extra Gram entries are
         cheap next to the passes that they save, else 1; 64 with a structured loss. Always 1 with an
         unpenalised intercept, and for a loss that is no sum over rows.
     max_cuts : int, optional
@@ -227,7 +227,16 @@ def solve(
         solver == "ocas" and reg == "l2" and (newton_from < np.inf or chosen.kinked) and data.device == "cpu"
     )
     profile = intercept.free
-    blocks = blocks_of(cuts_per_pass, design, chosen, data.shape[0], several_pay=several_pay, profile=profile)
+    blocks = blocks_of(
+        cuts_per_pass,
+        design,
+        chosen,
+        data.shape[0],
+        several_pay=several_pay,
+        profile=profile,
+        narrow=newton_from == np.inf,
+        max_cuts=max_cuts,
+    )
     there = on_device(data, chosen, regularizer)
     rows = resumed is None and in_rows(data, design, regularizer, blocks=blocks, newton_from=newton_from)
     origin = origin_of(data, chosen, regularizer, intercept, on_device=there, in_rows=rows)
