@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import losses, row_space
-from bmrm.bundle import Bundle, Store
+from bmrm.bundle import Bundle
+from bmrm.cut_store import Store
 from bmrm.dataset import Dataset
 from bmrm.device_call import DeviceCallSteps
 from bmrm.device_steps import DeviceSteps, device_cuts

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.bundle import Bundle, Store
+from bmrm.bundle import Bundle
 from bmrm.columns import Columns
+from bmrm.cut_store import Store
 from bmrm.dataset import WithConstant
 from bmrm.device_steps import DeviceSteps, device_cuts
 from bmrm.distributed.cuts import SplitCuts

@@ -24,7 +24,7 @@ from bmrm.io import model_file
 from bmrm.io.model import Model
 
 if TYPE_CHECKING:
-    from bmrm.bundle import Cuts
+    from bmrm.cut_store import Cuts
 
 CHECKPOINT_VERSION = 1
 _KEY = "bmrm_checkpoint"
@@ -126,7 +126,7 @@ class Checkpoint:
         DataError
             Their arrays contradict each other or hold what cannot be.
         """
-        from bmrm.bundle import Cuts
+        from bmrm.cut_store import Cuts
 
         try:
             with model_file.opened(self.path) as file:
