@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--liblinear", default="liblinear-train", help="LIBLINEAR's train program")
     parser.add_argument("--out", default=str(report.RESULTS / "end_to_end_gpu.json"))
     options = parser.parse_args()
+    report.as_installed()
     with tempfile.TemporaryDirectory() as folder:
         text = options.text or Path(folder) / "text.svm"
         if options.text is None:

@@ -341,12 +341,12 @@ def test_lists_of_different_lengths_are_refused():
 
 
 @pytest.fixture
-def benchmark(monkeypatch):
+def choice_gpu(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     return importlib.import_module("choice_gpu")
 
 
-def recorded(benchmark, slower):
+def recorded(choice_gpu, slower):
     """A row of results in which plan number `slower` took twice as long as predicted, the others as long."""
     stats = statistics(csr(5000, 3000, np.full(5000, 20), np.random.default_rng(10)))
     plans = cuda.candidates(H200, stats)
@@ -359,11 +359,11 @@ def recorded(benchmark, slower):
     }  # fmt: skip
 
 
-def test_the_benchmark_tells_the_loss_of_a_wrong_prediction(benchmark, capsys):
-    row = recorded(benchmark, None)
+def test_the_benchmark_tells_the_loss_of_a_wrong_prediction(choice_gpu, capsys):
+    row = recorded(choice_gpu, None)
     best, second = row["tried"][:2]
-    wrong = recorded(benchmark, best)
-    summary = benchmark.summarise([row, wrong], verbose=True)
+    wrong = recorded(choice_gpu, best)
+    summary = choice_gpu.summarise([row, wrong], verbose=True)
     figures = summary["figures"]
     expected = wrong["measured"][best] / wrong["measured"][second] - 1
     assert figures["predicted worst"] == pytest.approx(expected)
@@ -375,11 +375,11 @@ def test_the_benchmark_tells_the_loss_of_a_wrong_prediction(benchmark, capsys):
     assert "FAIL" in capsys.readouterr().out
 
 
-def test_results_are_read_back_and_predicted_anew(benchmark, tmp_path, monkeypatch, capsys):
-    rows = [recorded(benchmark, 0), recorded(benchmark, None)]
+def test_results_are_read_back_and_predicted_anew(choice_gpu, tmp_path, monkeypatch, capsys):
+    rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     rows[0]["measured"][2] = None
-    packed = json.loads(json.dumps([benchmark.packed(row) for row in rows]))
-    back = [benchmark.unpacked(row) for row in packed]
+    packed = json.loads(json.dumps([choice_gpu.packed(row) for row in rows]))
+    back = [choice_gpu.unpacked(row) for row in packed]
     for row, found in zip(rows, back, strict=True):
         assert found["statistics"] == row["statistics"]
         assert found["plans"] == row["plans"]
@@ -390,7 +390,7 @@ def test_results_are_read_back_and_predicted_anew(benchmark, tmp_path, monkeypat
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"gpu": H200, "constants": CONSTANTS, "rows": packed}))
     monkeypatch.setattr("sys.argv", ["choice_gpu.py", "--refit", str(path)])
-    benchmark.main()
+    choice_gpu.main()
     assert "2 matrices, 2 products" in capsys.readouterr().out
 
 
@@ -428,7 +428,7 @@ class OnNoDevice:
         return cuda.predict(H200, CONSTANTS, self.stats[op], self.plans[op])
 
 
-def test_the_benchmark_measures_both_products_of_each_matrix(benchmark, monkeypatch, capsys):
+def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeypatch, capsys):
     class Backend:
         Matrix, Plan, predict, worth_timing = OnNoDevice, Plan, cuda.predict, cuda.worth_timing
 
@@ -436,22 +436,22 @@ def test_the_benchmark_measures_both_products_of_each_matrix(benchmark, monkeypa
         def constants():
             return CONSTANTS
 
-    monkeypatch.setattr(benchmark, "_cuda", Backend)
+    monkeypatch.setattr(choice_gpu, "_cuda", Backend)
     named = importlib.import_module("choice_matrices").generated()
     wanted = next(name for name, _ in named if name.endswith(" 2000 x 300, 16 a row"))
-    rows = list(benchmark.measure(benchmark.made(wanted), 60))
+    rows = list(choice_gpu.measure(choice_gpu.made(wanted), 60))
     assert [(row["matrix"], row["op"]) for row in rows] == [(wanted, "normal"), (wanted, "transposed")]
     for row in rows:
         kernels = [plan.kernel for plan in row["plans"]]
         assert [m is None for m in row["measured"]] == [kernel == "narrow" for kernel in kernels]
         assert row["tuning_seconds"] == pytest.approx(2e-3)
-    figures = benchmark.summarise(rows, verbose=False)["figures"]
+    figures = choice_gpu.summarise(rows, verbose=False)["figures"]
     assert figures["predicted worst"] == 0
-    assert list(benchmark.measure(benchmark.made(wanted), -1)) == []
+    assert list(choice_gpu.measure(choice_gpu.made(wanted), -1)) == []
     assert f"out of time before {wanted}" in capsys.readouterr().out
 
 
-def test_the_matrices_of_the_benchmark_are_many_and_as_named(benchmark):
+def test_the_matrices_of_the_benchmark_are_many_and_as_named(choice_gpu):
     matrices = importlib.import_module("choice_matrices")
     listed = list(matrices.generated())
     assert len({name for name, _ in listed}) == len(listed) >= 150
@@ -465,16 +465,16 @@ def test_the_matrices_of_the_benchmark_are_many_and_as_named(benchmark):
         assert (lengths == 16).all() == (fill == "block")
 
 
-def test_the_benchmark_counts_as_the_tuner_does(benchmark):
-    assert 1 + 2 * tuning("kTimedProducts") == benchmark.TRIAL_PRODUCTS
+def test_the_benchmark_counts_as_the_tuner_does(choice_gpu):
+    assert 1 + 2 * tuning("kTimedProducts") == choice_gpu.TRIAL_PRODUCTS
 
 
-def test_the_results_become_a_section_of_the_page(benchmark, tmp_path, monkeypatch, capsys):
+def test_the_results_become_a_section_of_the_page(choice_gpu, tmp_path, monkeypatch, capsys):
     tabulate = importlib.import_module("tabulate")
-    rows = [recorded(benchmark, 0), recorded(benchmark, None)]
-    summary = benchmark.summarise(rows, verbose=False)
-    monkeypatch.setattr(benchmark.report, "RESULTS", tmp_path)
-    benchmark.report.write(tmp_path / "choice_gpu.json", gpu=H200, constants=CONSTANTS, **summary)
+    rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
+    summary = choice_gpu.summarise(rows, verbose=False)
+    monkeypatch.setattr(choice_gpu.report, "RESULTS", tmp_path)
+    choice_gpu.report.write(tmp_path / "choice_gpu.json", gpu=H200, constants=CONSTANTS, **summary)
     section = tabulate.gpu_choice()
     assert "| products run to choose, at most |" in section
     assert "| published | 2 |" in section
