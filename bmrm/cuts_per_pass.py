@@ -64,11 +64,11 @@ def blocks_of(
     d = design.shape[1]
     several_pay = several_pay and loss.by_rows
     if cuts_per_pass == "auto":
+        if not several_pay or profile:
+            return 1
         # Eight cuts save half of the passes, sixteen some more, for a tenth of a millisecond of QP a pass or
         # two, and some 8 cuts x 400 kept x d multiplications for Gram entries: where X is wide these cost
         # more than the passes that are saved.  On a GPU no pass is long enough.
-        if not several_pay or profile:
-            return 1
         wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
         cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted
         short = _short_blocks(design, rows, MORE_BLOCKS if narrow else MANY) if loss.kinked else 0

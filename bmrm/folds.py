@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bmrm import _qp
 from bmrm.bundle import Bundle
 from bmrm.host_steps import HostCuts, HostSteps
-from bmrm.inner_qp import maximise
+from bmrm.inner_qp import maximise, tiny
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
 from bmrm.objective import USELESS, Cut, Design, Iterate, Objective, Planes, Ray, Searched, Starts
@@ -482,7 +482,7 @@ class FoldBundle(Bundle):
             self.alpha,
             best.objective / scale,
             rel_tol,
-            1e-15 * max(1.0, abs(best.objective)),
+            tiny(best.objective),
             self.serials,
             self._faces[self._held_out],
         )
