@@ -184,10 +184,13 @@ cdef class Table:
             for k in range(n):
                 if not isfinite(products[p, k]):
                     return False
+        # The new columns row by row: their places in one column may all share a set of the cache.
+        for k in range(n):
+            for p in range(blocks):
+                self.gram[k, first + p] = products[p, k]
         for p in range(blocks):
             for k in range(n):
                 self.gram[first + p, k] = products[p, k]
-                self.gram[k, first + p] = products[p, k]
             self.offset[first + p] = offsets[p]
             self.alpha[first + p] = 1.0 if first == 0 else 0.0
             self.group[first + p], self.idle[first + p] = p, 0
