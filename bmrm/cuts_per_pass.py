@@ -72,8 +72,8 @@ def blocks_of(
         wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
         cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted
         short = _short_blocks(design, rows, MORE_BLOCKS if narrow else MANY) if loss.kinked else 0
-        most = max(1, max_cuts // KEPT) if max_cuts is not None else MANY
-        return min(short or (wanted if cheap else 1), most)
+        pays = short or (wanted if cheap else 1)
+        return pays if max_cuts is None else min(pays, max(1, max_cuts // KEPT))
     found = _checked_cuts(cuts_per_pass, rows)
     if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")

@@ -452,6 +452,7 @@ class FoldBundle(Bundle):
         """Serve the risk of all rows but one fold's from now on; ``scale`` is c_f."""
         self._held_out, self._scale = fold, scale
         self._alpha = self._alphas[fold]
+        self._tabulate()
         # The number of each block in the problem: -1 for that held out, one less behind it.
         self._number_of = np.arange(self.groups, dtype=np.int32)
         self._number_of[fold:] -= 1
@@ -488,7 +489,7 @@ class FoldBundle(Bundle):
         )
         self._idle[:n] = np.where(self._mass() > 0.0, 0, self._idle[:n] + 1)
         w, least = self.store.minimise(reg, scale * self.alpha, best.w)
-        return w, least + scale * dot(self.offsets, self.alpha)
+        return w, least + scale * self._table.offset_of_mean(n)
 
     def active(self) -> Bundle:
         """Return a bundle with the cuts that hold mass in the last QP, those of blocks that take part."""
@@ -517,6 +518,7 @@ class FoldBundle(Bundle):
         super()._allocate(capacity)
         self._alphas = np.zeros((self.groups + 1, capacity))
         self._alpha = self._alphas[self._held_out]
+        self._tabulate()
 
     def _grow(self, capacity: int) -> None:
         alphas = self._alphas[:, : self.size]

@@ -97,8 +97,7 @@ def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
         raise DataError(f"labels: {error}; expected numbers") from None
     if labels.shape != (n_samples,):
         raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
-    if not np.isfinite(labels).all():
-        _check_finite(labels, np.arange(n_samples))
+    _check_finite(labels)
     return labels
 
 
@@ -115,11 +114,13 @@ def _two_classes(labels: Vector, loss: Loss) -> Vector:
     return np.array([low, high])
 
 
-def _check_finite(labels: Vector, rows: NDArray[np.intp]) -> None:
-    """Raise for a label that is no finite number; ``rows`` are those that the labels stand in."""
-    bad = np.flatnonzero(~np.isfinite(labels))
-    if bad.size:
-        raise DataError(f"labels: row {rows[bad[0]] + 1} has {labels[bad[0]]}, expected a finite number")
+def _check_finite(labels: Vector, rows: NDArray[np.intp] | None = None) -> None:
+    """Raise for a label that is no finite number; ``rows`` are those that the labels stand in, if not all."""
+    finite = np.isfinite(labels)
+    if not finite.all():
+        bad = int(np.argmin(finite))
+        row = bad if rows is None else rows[bad]
+        raise DataError(f"labels: row {row + 1} has {labels[bad]}, expected a finite number")
 
 
 def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:

@@ -70,9 +70,29 @@ cdef class Face:
     cdef KeptFace kept
 
 
-cdef QpResult _run(
-    QpProblem& q, Face face, double best, double rel_tol, double abs_tol, int64_t max_changes
+cdef QpResult _improve(
+    int64_t n,
+    int64_t groups,
+    int64_t stride,
+    const double* gram,
+    const double* offset,
+    const double* origin,
+    const int32_t* group,
+    const int64_t* serial,
+    double lam,
+    double* alpha,
+    double* gradient,
+    Face face,
+    double best,
+    double rel_tol,
+    double abs_tol,
+    int64_t max_changes,
 ) except *:
+    cdef QpProblem q
+    q.n, q.groups, q.stride = n, groups, stride
+    q.gram, q.offset, q.origin = gram, offset, origin
+    q.group, q.serial, q.lam = group, serial, lam
+    q.alpha, q.gradient = alpha, gradient
     cdef QpSolver* solver = new QpSolver(q, face.kept)
     try:
         with nogil:
@@ -110,21 +130,12 @@ def solve(
         raise ValueError("alpha and gradient need one entry a cut, and there must be a cut")
     if origin is not None and origin.shape[0] != n:
         raise ValueError("origin needs one entry a cut")
-    cdef QpProblem q
-    q.n = n
-    q.groups = groups
-    q.stride = gram.shape[1]
-    q.gram = &gram[0, 0]
-    q.offset = &offset[0]
-    q.origin = NULL
+    cdef const double* start = NULL
     if origin is not None:
-        q.origin = &origin[0]
-    q.group = &group[0]
-    q.serial = &serial[0]
-    q.lam = lam
-    q.alpha = &alpha[0]
-    q.gradient = &gradient[0]
-    cdef QpResult result = _run(q, face, best, rel_tol, abs_tol, max_changes)
+        start = &origin[0]
+    cdef QpResult result = _improve(
+        n, groups, gram.shape[1], &gram[0, 0], &offset[0], start, &group[0], &serial[0], lam, &alpha[0],
+        &gradient[0], face, best, rel_tol, abs_tol, max_changes)
     return result.dual, result.gap, result.changes
 
 
@@ -214,21 +225,12 @@ cdef class Table:
         self._check(n)
         if n == 0 or (offsets is not None and offsets.shape[0] != n):
             raise ValueError("offsets need one entry a cut, and there must be a cut")
-        cdef QpProblem q
-        q.n = n
-        q.groups = groups
-        q.stride = self.gram.shape[1]
-        q.gram = &self.gram[0, 0]
-        q.offset = &self.offset[0]
+        cdef const double* values = &self.offset[0]
         if offsets is not None:
-            q.offset = &offsets[0]
-        q.origin = NULL
-        q.group = &self.group[0]
-        q.serial = &self.serial[0]
-        q.lam = lam
-        q.alpha = &self.alpha[0]
-        q.gradient = self.gradient.data()
-        _run(q, face, best, rel_tol, abs_tol, max_changes)
+            values = &offsets[0]
+        _improve(
+            n, groups, self.gram.shape[1], &self.gram[0, 0], values, NULL, &self.group[0], &self.serial[0], lam,
+            &self.alpha[0], self.gradient.data(), face, best, rel_tol, abs_tol, max_changes)
 
     def offset_of_mean(self, Py_ssize_t n):
         """Return the offset of the mean plane, ``<b, alpha>``."""
