@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device_memory.h"
+#include "event.h"
 
 namespace bmrm {
 namespace {
@@ -17,30 +18,16 @@ constexpr int kInFlight = 8;             // of them at a time
 constexpr int kFills = 16;               // of a block's shared memory
 constexpr int64_t kLargest = 1LL << 30;  // bytes of a vector; less where the device has little memory
 
-class Event {
-  public:
-    Event() { BB_CHECK(cudaEventCreate(&event_)); }
-    ~Event() { cudaEventDestroy(event_); }
-    Event(const Event&) = delete;
-    Event& operator=(const Event&) = delete;
-    cudaEvent_t get() const { return event_; }
-
-  private:
-    cudaEvent_t event_ = nullptr;
-};
-
 // Median of the seconds that `work` takes on a stream, after one run to warm up.
 double median_seconds(cudaStream_t stream, const std::function<void()>& work) {
-    const Event begin, end;
+    EventPair times;
     std::vector<double> seconds;
     for (int run = 0; run <= kRuns; run++) {
-        BB_CHECK(cudaEventRecord(begin.get(), stream));
+        times.begin(stream);
         work();
-        BB_CHECK(cudaEventRecord(end.get(), stream));
-        BB_CHECK(cudaEventSynchronize(end.get()));
-        float milliseconds = 0;
-        BB_CHECK(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-        if (run > 0) seconds.push_back(1e-3 * milliseconds);
+        times.end(stream);
+        times.wait();
+        if (run > 0) seconds.push_back(times.seconds());
     }
     std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());
     return seconds[kRuns / 2];

@@ -1,6 +1,6 @@
 // The time of queued work without what the host spends on queueing it.
 #pragma once
-#include "status.h"
+#include "event.h"
 
 namespace bmrm {
 
@@ -10,11 +10,8 @@ double graph_seconds(cudaStream_t stream, int repeats, Launch&& launch) {
     launch();
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
-    cudaEvent_t begin = nullptr, end = nullptr;
-    float best = 0;
+    double best = 0;
     const auto release = [&] {
-        if (begin) cudaEventDestroy(begin);
-        if (end) cudaEventDestroy(end);
         if (executable) cudaGraphExecDestroy(executable);
         if (graph) cudaGraphDestroy(graph);
     };
@@ -28,23 +25,20 @@ double graph_seconds(cudaStream_t stream, int repeats, Launch&& launch) {
         }
         BB_CHECK(cudaStreamEndCapture(stream, &graph));
         BB_CHECK(cudaGraphInstantiate(&executable, graph, 0));
-        BB_CHECK(cudaEventCreate(&begin));
-        BB_CHECK(cudaEventCreate(&end));
+        EventPair times;
         for (int round = 0; round < 2; round++) {
-            float milliseconds = 0;
-            BB_CHECK(cudaEventRecord(begin, stream));
+            times.begin(stream);
             BB_CHECK(cudaGraphLaunch(executable, stream));
-            BB_CHECK(cudaEventRecord(end, stream));
-            BB_CHECK(cudaEventSynchronize(end));
-            BB_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-            if (round == 0 || milliseconds < best) best = milliseconds;
+            times.end(stream);
+            times.wait();
+            if (round == 0 || times.seconds() < best) best = times.seconds();
         }
     } catch (...) {
         release();
         throw;
     }
     release();
-    return double(best) / repeats / 1000.0;
+    return best / repeats;
 }
 
 }  // namespace bmrm

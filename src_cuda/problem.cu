@@ -131,10 +131,8 @@ void bb_problem::give(bb_vector kind, void* vector) {
 }
 
 void bb_problem::collect() {
-    while (!queued_.empty() && cudaEventQuery(queued_.front().end) == cudaSuccess) {
-        float milliseconds = 0;
-        BB_CHECK(cudaEventElapsedTime(&milliseconds, queued_.front().begin, queued_.front().end));
-        product_seconds += 1e-3 * double(milliseconds);
+    while (!queued_.empty() && queued_.front().over()) {
+        product_seconds += queued_.front().seconds();
         idle_events_.splice(idle_events_.end(), queued_, queued_.begin());
     }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collective.h"
+#include "event.h"
 #include "handle.h"
 #include "kernels/cuts.cuh"
 #include "problem_parts.h"
@@ -18,22 +19,6 @@ constexpr int64_t kMostBlocks = 1024;  // of rows
 // The kernels of a loss.
 struct RiskKernels {
     const void *slope, *value, *derivatives, *search, *points, *end;
-};
-
-// Round a product, to know its time.
-struct EventPair {
-    EventPair() {
-        BB_CHECK(cudaEventCreate(&begin));
-        BB_CHECK(cudaEventCreate(&end));
-    }
-    ~EventPair() {
-        if (begin) cudaEventDestroy(begin);
-        if (end) cudaEventDestroy(end);
-    }
-    EventPair(const EventPair&) = delete;
-    EventPair& operator=(const EventPair&) = delete;
-
-    cudaEvent_t begin = nullptr, end = nullptr;
 };
 
 // Where one cut is taken, and its number.
@@ -118,9 +103,9 @@ struct bb_problem {
         collect();
         if (idle_events_.empty()) idle_events_.emplace_back();
         queued_.splice(queued_.end(), idle_events_, idle_events_.begin());
-        BB_CHECK(cudaEventRecord(queued_.back().begin, stream()));
+        queued_.back().begin(stream());
         launch();
-        BB_CHECK(cudaEventRecord(queued_.back().end, stream()));
+        queued_.back().end(stream());
     }
 
     // The numbers of the last letter.  Products that were queued before it are over by then.

@@ -25,13 +25,6 @@ struct RowNumbers {
     int32_t bytes;  // 0: every one is 1
 };
 
-template <class R>
-__device__ __forceinline__ R number_of(const RowNumbers& numbers, int64_t i) {
-    if (numbers.bytes == 1) return R(__ldg(static_cast<const signed char*>(numbers.data) + i));
-    if (numbers.bytes == 4) return R(__ldg(static_cast<const float*>(numbers.data) + i));
-    return numbers.bytes == 8 ? R(__ldg(static_cast<const double*>(numbers.data) + i)) : R(1);
-}
-
 // What is at some rows one after the other, the first a multiple of their number; of type char, double, ...
 template <class N>
 struct alignas(kAtOnce * sizeof(N) < 16 ? kAtOnce * sizeof(N) : 16) Some {
