@@ -10,6 +10,7 @@ from pathlib import Path
 
 import report
 from pages import heading, load, table, verdicts
+from tabulate_dense import full_rows
 from tabulate_ranks import gpus, owned, ranks
 from tabulate_solves import gpu_solves
 
@@ -539,6 +540,7 @@ def page() -> str:
         + choice
         + gpu_solves()
         + convergence()
+        + full_rows()
         + cross_validation()
         + against_liblinear()
         + joint_losses()

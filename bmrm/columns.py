@@ -41,6 +41,12 @@ class Columns:
         """Infinite: there is no such product."""
         return np.inf
 
+    @property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column, once for each class."""
+        squares = self.matrix.mean_squares
+        return np.repeat(squares if self.value is None else np.append(squares, self.value**2), self.columns)
+
     def split(self, w: Vector) -> tuple[Vector, Vector]:
         """Weights (d, K) and intercepts (K,) of a vector of weights."""
         W = w.reshape(-1, self.columns)

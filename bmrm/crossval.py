@@ -43,7 +43,7 @@ from bmrm.io.model import Model
 from bmrm.labels import encode
 from bmrm.lockstep import Lockstep
 from bmrm.losses import Loss
-from bmrm.newton import newton_begins
+from bmrm.newton import newton_pays
 from bmrm.objective import Design
 from bmrm.regularizers import L2
 from bmrm.result import Result
@@ -433,7 +433,7 @@ class _Shared:
             for i, j in pairwise(folds.starts)
         ])  # fmt: skip
         self._parts = FoldParts(design, whole, folds.starts, floors)
-        self._newton_from = newton_begins(design, problem.loss, L2(1.0))
+        self._newton = newton_pays(design, design.shape[0], problem.loss, L2(1.0))
         self._objectives: dict[int, FoldObjective] = {}
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
@@ -454,13 +454,14 @@ class _Shared:
         objective.begin(lam)
         self._bundle.hold_out(fold, objective.scale)
         settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
-        run = BundleMethod(objective, self._bundle, settings, start.w, newton_from=self._newton_from)
+        run = BundleMethod(objective, self._bundle, settings, start.w, newton=self._newton)
         if run.kinks is None:
             run.slopes = start.slopes
         run.minimise()
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
+        assert isinstance(run.slopes, np.ndarray)
         found = objective.reached(run.certified(), run.slopes)
         self._latest = self._last.get(fold), found
         self._last[fold] = found

@@ -35,7 +35,7 @@ def blocks_of(
     *,
     several_pay: bool,
     profile: bool,
-    narrow: bool,
+    newton: bool,
     max_cuts: int | None = None,
 ) -> int:
     """Return the number of blocks of rows with a cut of their own: what is asked for, or what pays.
@@ -51,8 +51,8 @@ def blocks_of(
         Whether the method and the machine gain by several at all.
     profile : bool
         Whether there is an unpenalised intercept.
-    narrow : bool
-        Whether Newton's steps are taken from the start.
+    newton : bool
+        Whether Newton's steps are taken.
     max_cuts : int, optional
         Most cuts kept.
 
@@ -71,7 +71,7 @@ def blocks_of(
         # more than the passes that are saved.  On a GPU no pass is long enough.
         wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
         cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted
-        short = _short_blocks(design, rows, MORE_BLOCKS if narrow else MANY) if loss.kinked else 0
+        short = _short_blocks(design, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
         pays = short or (wanted if cheap else 1)
         return pays if max_cuts is None else min(pays, max(1, max_cuts // KEPT))
     found = _checked_cuts(cuts_per_pass, rows)

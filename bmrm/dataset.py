@@ -165,6 +165,11 @@ class WithConstant:
         """Multiply-adds of `weighted_gram`; infinite where X has no such product."""
         return self.matrix.weighted_gram_work + self.nnz
 
+    @property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column."""
+        return np.append(self.matrix.mean_squares, self.value**2)
+
     def matvec(self, w: Vector, out: Vector) -> None:
         """``out = [X, value 1] w``."""
         self.matrix.matvec(w[:-1], out)

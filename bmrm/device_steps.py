@@ -22,7 +22,7 @@ from bmrm.device import backend
 from bmrm.gpu_memory import room_for_cuts
 from bmrm.host_steps import HostCuts, search_on_slopes
 from bmrm.losses import Loss, ScalarLoss
-from bmrm.objective import FARTHEST, LONGEST_STEP, REACH, Design, Planes, Ray, Searched
+from bmrm.objective import FARTHEST, LONGEST_STEP, Design, Iterate, Planes, Ray, Searched
 from bmrm.regularizers import Regularizer
 from bmrm.row_space import RowCuts
 from bmrm.separable import StraightLine
@@ -97,12 +97,12 @@ class DeviceSteps:
 
         Where a pass makes one cut it is begun at once, at the place where it will most likely be asked for.
         """
-        z, end, w, w_end, penalty, first, accuracy, content = ray
+        z, end, w, w_end, penalty, first, accuracy, content, reach = ray
         assert isinstance(penalty, StraightLine)
         assert not content
         cut = self.cuts.size if self.ahead else -1
         step, risk, moved = self.problem.search(
-            z, end, w, w_end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy, cut, FARTHEST, REACH
+            z, end, w, w_end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy, cut, FARTHEST, reach
         )
         return end, Searched(step, moved, risk)
 
@@ -138,8 +138,25 @@ class DeviceSteps:
     def _planes(
         self, starts: Starts, z: Resident | None, dz: Resident | None, w: Resident, end: Resident, t: float
     ) -> Planes:
-        sums, products = self.problem.cut(self.cuts.size, starts, z, dz, w, end, t)
-        return Planes(None, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
+        size = self.cuts.size
+        sums, products = self.problem.cut(size, starts, z, dz, w, end, t)
+        new = range(size, size + len(sums))
+        return Planes(new, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
+
+    def newton_point(
+        self,
+        at: Iterate,
+        gradients: range,
+        mean_squares: Vector,
+        lam: float,
+        profile: bool,
+        steps: int,
+        forcing: float,
+    ) -> Resident | None:
+        """Minimise the quadratic model of J at a point by conjugate gradients; see `bmrm.newton`."""
+        return self.problem.newton_point(
+            at.w, at.margins, at.intercept, gradients, mean_squares, lam, profile, steps, forcing
+        )
 
 
 class SlopeSteps(DeviceSteps):

@@ -145,6 +145,11 @@ class RowsByFold:
         """Multiply-adds of `weighted_gram`; infinite where X has no such product."""
         return self.matrix.weighted_gram_work
 
+    @property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column."""
+        return self.matrix.mean_squares
+
     def matvec(self, w: Vector, out: Vector) -> None:
         """``out = X w``, sorted by fold."""
         self.matrix.matvec(w, self._z)
@@ -257,7 +262,7 @@ class FoldParts:
         Rows that are held out may be where exp() has run away: their cut would drown all others.
         """
         gradients, risk, floors = planes.gradients, planes.risk, self._floors[unseen]
-        assert gradients is not None
+        assert isinstance(gradients, np.ndarray)
         says = bool((risk[unseen] <= self._most).all() and np.isfinite(gradients[unseen]).all())
         if not says and np.isfinite(floors).all():
             gradients[unseen], planes.at_point[unseen], risk[unseen] = 0.0, 0.0, floors

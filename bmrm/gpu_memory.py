@@ -103,21 +103,21 @@ def vector_bytes(shape: tuple[int, ...], item: int) -> int:
     Examples
     --------
     >>> vector_bytes((1000, 10), 4)
-    36760
+    37040
     """
     return shape[0] * (2 * 4 + 2 * item) + point_bytes(shape, item)
 
 
 def point_bytes(shape: tuple[int, ...], item: int) -> int:
-    """Bytes of the points of a solve: margins of five, weights of six, a gradient and its sums.
+    """Bytes of the points of a solve: margins of five, weights of nine, gradients of two and their sums.
 
     Examples
     --------
     >>> point_bytes((1000, 10), 4)
-    20760
+    21040
     """
     rows, columns = shape
-    return rows * 5 * item + columns * (8 * 8 + 3 * item)
+    return rows * 5 * item + columns * (8 * 11 + 4 * item)
 
 
 def plan_memory(
@@ -219,6 +219,6 @@ def room_for_cuts(left: int, shape: tuple[int, ...], item: int) -> int:
     Examples
     --------
     >>> room_for_cuts(1_000_000, (1000, 10), 4)
-    652826
+    652640
     """
     return int(max(0, left - point_bytes(shape, item)) / GROWTH)

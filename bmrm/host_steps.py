@@ -177,11 +177,16 @@ class HostSteps:
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 
+    def curvature(self, at: Iterate) -> tuple[Vector, float]:
+        """Weighted second derivatives of the rows at a point, and their sum."""
+        s = np.empty(self.design.shape[0])
+        return s, self._slopes_of.curvature(at.margins, at.intercept, s)
+
     def hessian(self, at: Iterate, profile: bool) -> Vector:
         """Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
-        m, d = self.design.shape
-        s, hessian = np.empty(m), np.empty((d, d))
-        total = self._slopes_of.curvature(at.margins, at.intercept, s)
+        d = self.design.shape[1]
+        hessian = np.empty((d, d))
+        s, total = self.curvature(at)
         self.design.weighted_gram(s, hessian)
         if profile and total > 0.0:
             mixed = np.empty((1, d))
@@ -239,7 +244,7 @@ class HostCuts:
     def append(self, planes: Planes) -> Vector:
         """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
         gradients = planes.gradients
-        assert gradients is not None
+        assert isinstance(gradients, np.ndarray)
         first, self.size = self.size, self.size + len(gradients)
         self._rows[first : self.size] = gradients
         return self._products(self._rows[first : self.size], self.metric).T

@@ -15,9 +15,10 @@ Of a loss with kinks it is the risk with rounded kinks that has a Hessian; `bmrm
 With an intercept b that is minimised out, the Hessian of min_b J(w, b) is the Schur complement of b in that
 of J(w, b).
 
-Where X is wide H is not formed: conjugate gradients take a product with X and one with X' a step (Steihaug,
-SIAM J. Numer. Anal. 20 (1983) 626; Lin, Weng, Keerthi, JMLR 9 (2008) 627).  Under a penalty with kinks they
-run on the features that are free to move with the signs that they have, what crosses a kink stops there
+Elsewhere H is not formed: conjugate gradients take a product with X and one with X' a step (Steihaug, SIAM
+J. Numer. Anal. 20 (1983) 626; Lin, Weng, Keerthi, JMLR 9 (2008) 627), scaled by what is known of H's diagonal
+(Hsia, Chiang, Lin, ACML 2018).  On a GPU they run there (``src_cuda/newton.cu``).  Under a penalty with kinks
+they run on the features that are free to move with the signs that they have, what crosses a kink stops there
 (Andrew, Gao, ICML 2007, 33, for the choice of the signs), and steps of the proximal gradient between find the
 face (as in More, Toraldo, SIAM J. Optim. 1 (1991) 93, for bounds).
 """
@@ -29,10 +30,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.device_steps import DeviceSteps
 from bmrm.host_steps import HostSteps
 from bmrm.linesearch import bracket_minimum
 from bmrm.losses import Loss
-from bmrm.objective import LONGEST_STEP, Design, Iterate, Objective
+from bmrm.objective import LONGEST_STEP, Design, Gradients, Iterate, Objective, Weights
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.separable import Face
 from bmrm.vectors import dot
@@ -43,50 +45,68 @@ WORK = 24.0
 """Multiply-adds for a Newton step, by stored value, up to which it costs less than the passes that it spares:
 a pass takes two, and some fifty are spared."""
 
+NARROW, FULL = 1024, 16
+"""Columns up to which conjugate gradients take few steps for such a point; and how many times as many columns
+as a row has values they may be else."""
+
+ROWS, KINKED_ROWS = 4, 32
+"""Rows that are wanted for each column then; and where kinks are rounded, which bends few of them."""
 
 CG_STEPS, FORCING = 100, 0.05
 """Most steps of conjugate gradients for a point, and the share of the slope at which they end."""
 
-FINISH = 1e-3
-"""Relative gap below which such points beat the cutting-plane model under an l2 penalty."""
+
+def hessian_pays(design: Design) -> bool:
+    """Whether X is so narrow that the Hessian of a risk costs no more than a few passes."""
+    return design.weighted_gram_work + design.shape[1] ** 3 / 6 <= WORK * design.nnz
 
 
-def newton_pays(design: Design, loss: Loss) -> bool:
-    """Whether X is so narrow that the Hessian of a risk that bends costs no more than a few passes."""
-    d = design.shape[1]
-    return (loss.smooth or loss.kinked) and design.weighted_gram_work + d**3 / 6 <= WORK * design.nnz
+def products_pay(design: Design, rows: int, loss: Loss) -> bool:
+    """Whether X is so full, or has so few columns, that conjugate gradients take few products for its rows.
 
-
-def newton_begins(design: Design, loss: Loss, reg: Regularizer) -> float:
-    """Return the relative gap at which Newton's points begin to pay: any, none, or that of a finish.
-
-    On a GPU there are no second derivatives. Where kinks are rounded conjugate gradients would take as many
-    products as the passes that they spare.
+    Where it is not, as text, they take as many as the passes that they spare. On a GPU, where there is no
+    Hessian, they take less time than these.
     """
+    d = design.shape[1]
+    full = rows * d <= FULL * design.nnz
     if loss.kinked:
-        return np.inf if newton_pays(design, loss) else 0.0
-    if not (loss.smooth and np.isfinite(design.weighted_gram_work)):
-        return 0.0
-    return np.inf if reg.sparse or newton_pays(design, loss) else FINISH
+        return full and rows >= KINKED_ROWS * d
+    return rows >= ROWS * d and bool(full or d <= NARROW or np.isinf(design.weighted_gram_work))
 
 
-def newton_point(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
+def newton_pays(design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
+    """Whether Newton's points beat the minimisers of the cutting-plane model.
+
+    The rows are those of all processes. Kinks are rounded on the CPU alone.
+    """
+    if not loss.smooth and not (loss.kinked and np.isfinite(design.weighted_gram_work)):
+        return False
+    return hessian_pays(design) or products_pay(design, rows, loss) or (loss.smooth and reg.sparse)
+
+
+def newton_point(objective: Objective, at: Iterate, gradients: Gradients) -> Weights | None:
     """Return the minimiser of the quadratic model of J at a point, or a point near it where X is wide.
 
     Parameters
     ----------
     objective : Objective
     at : Iterate
-    gradient : ndarray of shape (n_features,)
-        Gradient of the risk there.
+    gradients : Gradients
+        Of the risk's parts there.
 
     Returns
     -------
-    ndarray of shape (n_features,), or None
+    Weights or None
         None where rounding or overflow leave no positive definite Hessian.
     """
-    narrow = newton_pays(objective.design, objective.loss)
-    w = (_with_hessian if narrow else _with_products)(objective, at, gradient)
+    if isinstance(gradients, range):
+        steps = objective.steps
+        assert isinstance(steps, DeviceSteps)
+        given = objective.design.mean_squares, objective.reg.lam, objective.profile
+        return steps.newton_point(at, gradients, *given, CG_STEPS, FORCING)
+    gradient = objective.gradient(gradients)
+    formed = hessian_pays(objective.design)
+    w = (_with_hessian if formed else _with_products)(objective, at, gradient)
     return None if w is None or not np.isfinite(w).all() else w
 
 
@@ -103,8 +123,10 @@ def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vecto
     assert isinstance(steps, HostSteps)
     m, d = design.shape
     everything = np.array([0, m], np.int64)
-    s, margins, product = np.empty(m), np.empty(m), np.empty((1, d))
-    total = steps.rows.curvature(at.margins, at.intercept, s)
+    margins, product = np.empty(m), np.empty((1, d))
+    s, total = steps.curvature(at)
+    # About the diagonal of X' S X: as if every row bent as the mean of them does.
+    diagonal = total * design.mean_squares
 
     def times(v: Vector) -> Vector:
         design.matvec(v, margins)
@@ -141,7 +163,7 @@ def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vecto
         face = reg.face(w, slope)
         residual = np.where(face.free, -face.slope, 0.0)
         wanted = FORCING**2 * dot(residual, residual)
-        step, budget = _conjugate_gradients(times, face, residual, wanted, budget)
+        step, budget = _conjugate_gradients(times, face, diagonal, residual, wanted, budget)
         # Where too much stops at kinks, the way there may rise at once; the straight one never does.
         if not (move(reg.land(w, step, face)) or move(reg.project(w + step)) or found):
             break
@@ -167,11 +189,22 @@ def _content_step(line: Slopes, p: float, q: float) -> float:
 
 
 def _conjugate_gradients(
-    times: Callable[[Vector], Vector], face: Face, residual: Vector, wanted: float, budget: int
+    times: Callable[[Vector], Vector],
+    face: Face,
+    diagonal: Vector,
+    residual: Vector,
+    wanted: float,
+    budget: int,
 ) -> tuple[Vector, int]:
-    """Return a step on the face that leaves a squared slope ``wanted``, and the budget that it leaves."""
-    step, direction, size = np.zeros(len(residual)), residual.copy(), dot(residual, residual)
-    while size > wanted and budget > 0:
+    """Return a step on the face that leaves a squared slope ``wanted``, and the budget that it leaves.
+
+    The features are scaled by what is known of the diagonal of the Hessian.
+    """
+    scale = diagonal + face.curvature
+    scale[scale <= 0.0] = 1.0
+    scaled = residual / scale
+    step, direction, size = np.zeros(len(residual)), scaled, dot(residual, scaled)
+    while dot(residual, residual) > wanted and budget > 0:
         image = np.where(face.free, times(direction) + face.curvature * direction, 0.0)
         budget -= 1
         bend = dot(direction, image)
@@ -179,6 +212,7 @@ def _conjugate_gradients(
             break
         step += (size / bend) * direction
         residual -= (size / bend) * image
-        last, size = size, dot(residual, residual)
-        direction = residual + (size / last) * direction
+        scaled = residual / scale
+        last, size = size, dot(residual, scaled)
+        direction = scaled + (size / last) * direction
     return step, budget

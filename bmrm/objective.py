@@ -34,6 +34,8 @@ Weights: TypeAlias = Any
 """A point w where `Steps` keeps it: an array, or a handle of one on a device."""
 Margins: TypeAlias = Any
 """Margins X w, likewise."""
+Gradients: TypeAlias = Vector | range
+"""Gradients of cuts, an array; on a device the numbers that they have in their store."""
 
 LONGEST_STEP = 100.0
 """The direction is known to rounding of w, and a longer step would make much of that."""
@@ -65,6 +67,10 @@ class Design(Protocol):
     def weighted_gram_work(self) -> float:
         """Multiply-adds of `weighted_gram`; infinite where there is no such product."""
 
+    @property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column, over all rows; not to be written to."""
+
     def matvec(self, w: Vector, out: Vector) -> object:
         """``out = X w``."""
 
@@ -86,7 +92,7 @@ class Ray(NamedTuple):
         Likewise.
     penalty : Slopes
         Of the penalty along it.
-    first, accuracy, content : float
+    first, accuracy, content, reach : float
     """
 
     z: Margins
@@ -97,6 +103,7 @@ class Ray(NamedTuple):
     first: float
     accuracy: float
     content: float
+    reach: float
 
 
 class Searched(NamedTuple):
@@ -112,8 +119,8 @@ class Planes(NamedTuple):
 
     Attributes
     ----------
-    gradients : ndarray of shape (blocks, width), or None
-        As the store of the cuts keeps them; None where it has them already.
+    gradients : ndarray of shape (blocks, width), or range
+        As the store of the cuts keeps them; the numbers that they have there, where it has them already.
     products : ndarray of shape (blocks, cuts + blocks), or None
         Of the gradients with those of all cuts, where they are known.
     at_point : ndarray of shape (blocks,)
@@ -122,7 +129,7 @@ class Planes(NamedTuple):
         Risk of each block's rows, and sum of their derivatives.
     """
 
-    gradients: Vector | None
+    gradients: Gradients
     products: Vector | None
     at_point: Vector
     risk: Vector
@@ -319,7 +326,7 @@ class Line:
         self._margins, self._dz = margins, None
         self._searched: Searched | None = None
 
-    def search(self, first: float, accuracy: float, content: float = 0.0) -> float:
+    def search(self, first: float, accuracy: float, content: float = 0.0, reach: float = REACH) -> float:
         """Minimise J along the line, 0 <= t <= 100, from stored margins alone: no product with X.
 
         Parameters
@@ -330,6 +337,8 @@ class Line:
             J at the step returned exceeds the minimum on the ray by no more than this.
         content : float, default 0
             Where ``first`` leaves no more than this share of the slope, it is taken as it is.
+        reach : float
+            How far beyond the step the next cut will most likely be taken, as a share of it.
         """
         objective, steps = self.objective, self.objective.steps
         accuracy *= objective.loss.search_slack
@@ -337,7 +346,7 @@ class Line:
         if not objective.profile:
             best = self.best
             self._dz, self._searched = steps.search(
-                Ray(best.margins, self._margins, best.w, self.end, penalty, first, accuracy, content)
+                Ray(best.margins, self._margins, best.w, self.end, penalty, first, accuracy, content, reach)
             )
             return self._searched.step
         z, dz = self.best.margins, self._direction()

@@ -18,7 +18,7 @@ from bmrm.io.checkpoint import Checkpoint
 from bmrm.joint_steps import JointSteps
 from bmrm.labels import encode
 from bmrm.losses import Loss
-from bmrm.newton import newton_begins
+from bmrm.newton import newton_pays
 from bmrm.objective import Design, Margins, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.row_space import RowCuts, RowSteps
@@ -43,8 +43,8 @@ class Placement(NamedTuple):
         Value of the constant feature, where there is one.
     known : Bundle or None
         Cuts to go on with.
-    narrow : bool
-        Newton steps from the first pass on.
+    newton : bool
+        Newton steps are taken.
     blocks : int
         Cuts a pass.
     on_device : bool
@@ -60,7 +60,7 @@ class Placement(NamedTuple):
     columns: int
     scaling: float | None
     known: Bundle | None
-    narrow: bool
+    newton: bool
     blocks: int
     on_device: bool
     in_rows: bool
@@ -76,16 +76,14 @@ def on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     return isinstance(loss, losses.ScalarLoss) or (isinstance(loss, losses.JointLoss) and alone)
 
 
-def in_rows(
-    data: Dataset | Examples, design: Design, reg: Regularizer, *, blocks: int, newton_from: float
-) -> bool:
+def in_rows(data: Dataset | Examples, design: Design, reg: Regularizer, *, blocks: int, newton: bool) -> bool:
     """Tell whether weights and cuts are kept as combinations of rows: where that may be, and pays."""
     return (
         isinstance(data, Dataset)
         and data.group is None
         and reg.plain
         and blocks == 1
-        and newton_from == 0.0
+        and not newton
         and row_space.pays(design)
     )
 
@@ -112,8 +110,8 @@ class Parts(Protocol):
     def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
         """Return what of a penalty is worked on here; the design is that of the rows here."""
 
-    def newton_from(self, design: Any, loss: Loss, reg: Regularizer) -> float:
-        """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
+    def newton_pays(self, design: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
+        """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
 
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Choose where weights, margins and cuts live."""
@@ -160,9 +158,9 @@ class LocalParts:
         """Leave the penalty as it is."""
         return reg
 
-    def newton_from(self, design: Design, loss: Loss, reg: Regularizer) -> float:
-        """Return the relative gap from which Newton steps are taken; see `bmrm.newton.newton_begins`."""
-        return newton_begins(design, loss, reg)
+    def newton_pays(self, design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
+        """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
+        return newton_pays(design, rows, loss, reg)
 
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Put labels and weights, and the cuts, where they live: with the matrix, or here."""

@@ -150,7 +150,7 @@ class RowCuts:
 
     def append(self, planes: Planes) -> Vector:
         """Put a new cut behind those in use; return its products with all, shape (1, cuts)."""
-        assert planes.gradients is not None
+        assert isinstance(planes.gradients, np.ndarray)
         new = self.size
         self._kept[:, new] = planes.gradients.reshape(2, -1)
         self.size += 1

@@ -25,7 +25,7 @@ from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, DataError
 from bmrm.kinks import Kinks
 from bmrm.newton import newton_point
-from bmrm.objective import FARTHEST, REACH, USELESS, Cut, Iterate, Line, Objective, Weights
+from bmrm.objective import FARTHEST, REACH, USELESS, Cut, Gradients, Iterate, Line, Objective, Weights
 from bmrm.result import Clock, Progress, Status
 from bmrm.rounding import rounding
 from bmrm.settings import SMALLEST_TOL, Settings
@@ -91,11 +91,11 @@ class BundleMethod:
         settings: Settings,
         w: Vector,
         *,
-        newton_from: float = 0.0,
+        newton: bool = False,
         warm: bool = False,
     ) -> None:
         self.objective, self.bundle, self.settings = objective, bundle, settings
-        self.newton, self._newton_from = newton_from == np.inf, newton_from
+        self.newton = newton
         self.clock = Clock()
         self.history: list[dict[str, Any]] = []
         self.bound = -np.inf
@@ -117,7 +117,7 @@ class BundleMethod:
             )
         self._evaluated, self._measured, self._magnified = True, False, 1.0
         self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
-        self.slopes = UNKNOWN
+        self.slopes: Gradients = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""
         self._last_progress = 0
@@ -156,11 +156,7 @@ class BundleMethod:
                 self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
-            if 0.0 < self.gap <= self._newton_from * abs(self.best.objective) and not self.newton:
-                self.newton = True
             if self.newton:
-                # Once it is of no use it stays so.
-                self._newton_from = 0.0
                 w = self._newton_point(w)
             line = self.objective.line(self._origin, w)
             self._lap("products")
@@ -200,11 +196,11 @@ class BundleMethod:
 
     def _newton_point(self, minimiser: Weights) -> Weights:
         """Return Newton's point; the model's minimiser, now and from now on, where there is none."""
-        if not self.slopes.size:  # the cuts so far were taken elsewhere
+        if not len(self.slopes):  # the cuts so far were taken elsewhere
             if self.kinks is not None:
                 self.kinks.fit(self.gap, self._tol)
             self._cut_at_best()
-        w = newton_point(self.objective, self._origin, self.objective.gradient(self.slopes))
+        w = newton_point(self.objective, self._origin, self.slopes)
         self._lap("newton")
         if w is None:
             self._end_newton()
@@ -232,7 +228,7 @@ class BundleMethod:
         before = self.best.objective
         first = 1.0 if self.newton else max(2.0 * self.step, 1e-12)
         content = CONTENT if self.newton and self.objective.takes_full_steps else 0.0
-        self.step = line.search(first, self._accuracy(), content)
+        self.step = line.search(first, self._accuracy(), content, 0.0 if self.newton else REACH)
         self._lap("search")
         self._improve(line, self.step)
         fall = before - self.best.objective
@@ -284,8 +280,7 @@ class BundleMethod:
             return None
         self._largest_risk = max(self._largest_risk, abs(cut.risk))
         self._lap("bundle")
-        known = cut.planes.gradients if self.newton else None
-        self.slopes = UNKNOWN if known is None else known
+        self.slopes = cut.planes.gradients if self.newton else UNKNOWN
         return cut
 
     def _improve(self, line: Line, t: float) -> Iterate:

@@ -82,6 +82,11 @@ class Copies:
         self.shape = (n_features * copies, n_features)
         self.nnz = n_features * copies
 
+    @property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column."""
+        return np.full(self.shape[1], 1.0 / self.shape[1])
+
     def matvec(self, w: Vector, out: Vector) -> None:
         """``out`` is w, and again."""
         out.reshape(-1, len(w))[:] = w

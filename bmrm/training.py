@@ -219,13 +219,11 @@ def solve(
         )
     w = first_point(warm_start, design, data.shape[1] * each + constants, regularizer, shape)
     design = parts.spread(design)
-    newton_from = parts.newton_from(design, chosen, regularizer) if solver == "ocas" else 0.0
+    newton = solver == "ocas" and parts.newton_pays(design, data.shape[0], chosen, regularizer)
     resumed = warm_start if isinstance(warm_start, Checkpoint) else None
     if resumed is not None and cuts_per_pass == "auto":
         cuts_per_pass = resumed.problem.blocks
-    several_pay = (
-        solver == "ocas" and reg == "l2" and (newton_from < np.inf or chosen.kinked) and data.device == "cpu"
-    )
+    several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
     profile = intercept.free
     blocks = blocks_of(
         cuts_per_pass,
@@ -234,11 +232,11 @@ def solve(
         data.shape[0],
         several_pay=several_pay,
         profile=profile,
-        narrow=newton_from == np.inf,
+        newton=newton,
         max_cuts=max_cuts,
     )
     there = on_device(data, chosen, regularizer)
-    rows = resumed is None and in_rows(data, design, regularizer, blocks=blocks, newton_from=newton_from)
+    rows = resumed is None and in_rows(data, design, regularizer, blocks=blocks, newton=newton)
     origin = origin_of(data, chosen, regularizer, intercept, on_device=there, in_rows=rows)
     known = known_bundle(warm_start, origin, blocks)
     scaling = intercept.scaling
@@ -251,7 +249,7 @@ def solve(
             columns,
             scaling,
             known,
-            narrow=newton_from == np.inf,
+            newton=newton,
             blocks=blocks,
             on_device=there,
             in_rows=rows,
@@ -265,7 +263,7 @@ def solve(
         problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
         resumed.check(problem, data.shape[1], chosen, regularizer)
         parts.restore(bundle, resumed)
-    run = parts.method(objective, bundle, settings, w, newton_from=newton_from, warm=warm_start is not None)
+    run = parts.method(objective, bundle, settings, w, newton=newton, warm=warm_start is not None)
     if resumed is not None:
         go_on(run, resumed, data.resolution)
     run.minimise()

@@ -169,6 +169,14 @@ bb_status bb_get_blocks(bb_matrix* matrix, bb_block* list, int32_t capacity) {
     });
 }
 
+bb_status bb_get_squares(bb_matrix* matrix, double* squares) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        const std::vector<double> found = matrix->squares.to_host();
+        std::copy(found.begin(), found.end(), squares);
+    });
+}
+
 bb_status bb_get_info(bb_matrix* matrix, bb_info* info) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);

@@ -184,6 +184,8 @@ BB_API bb_status bb_get_candidates(bb_matrix* matrix, bb_operator op, bb_candida
                                    int32_t* count, int32_t* chosen);
 BB_API bb_status bb_get_blocks(bb_matrix* matrix, bb_block* list, int32_t capacity);
 BB_API bb_status bb_get_info(bb_matrix* matrix, bb_info* info);
+// The sum of the squares of each column, on the host; 0 for a sparse matrix without its transpose.
+BB_API bb_status bb_get_squares(bb_matrix* matrix, double* squares);
 
 // --- products with vectors on the device, in the matrix's type; asynchronous on its stream
 // columns > 1: x is (cols, columns) and y (rows, columns), row-major.

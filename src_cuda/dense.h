@@ -14,6 +14,8 @@ class Dense {
 
     void upload(Uploader& uploader, const void* values);
     void expect_finite();
+    // Adds the squares of each column to the sums.
+    void add_squares(double* sums);
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
     bool can_fuse() const;

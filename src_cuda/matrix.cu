@@ -47,6 +47,8 @@ bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_typ
       room_(room),
       uploader_(threads) {
     memory.set_limit(limit);
+    squares = Array<double>(memory, cols);
+    squares.fill_bytes(0);
 }
 
 // --- building
@@ -75,6 +77,7 @@ void bb_matrix::open_dense(int64_t rows, const void* values) {
     const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
     parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, uploader_,
                                             values, options.finite != 0));
+    parts_.back()->block.add_dense_squares(squares.data());
 }
 
 void bb_matrix::append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
@@ -87,12 +90,12 @@ void bb_matrix::close() {
     if (!open_) return;
     const Stopwatch watch(prepare_seconds);
     if (parts_.size() == 1) {
-        parts_.back()->block.finish(options, nullptr);
+        parts_.back()->block.finish(options, nullptr, squares.data());
     } else {  // by the first block's plans; where they do not suit, by what is predicted
         bb_options later = options;
         later.forced = 0;
         if (later.tuning != BB_TUNE_BUS) later.tuning = BB_TUNE_PREDICT;
-        parts_.back()->block.finish(later, &parts_.front()->block);
+        parts_.back()->block.finish(later, &parts_.front()->block, squares.data());
     }
     open_ = false;
 }

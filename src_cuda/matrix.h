@@ -28,6 +28,7 @@ struct bb_matrix {
     bmrm::Bridge bridge;
     bool finished = false;
     double prepare_seconds = 0;
+    bmrm::Array<double> squares;  // of each column, summed; 0 without a transpose
 
     int64_t rows() const { return rows_; }
     int64_t cols() const { return cols_; }

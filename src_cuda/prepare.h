@@ -22,6 +22,9 @@ void encode(Memory& memory, Csr& a, ValueArray& coding);
 
 Csr transpose(Memory& memory, const Csr& a, int value_bytes);
 
+// Adds the squares of each row to the sums.
+void add_squares(Memory& memory, const Csr& a, const ValueArray& coding, double* sums);
+
 // Columns in order of falling count, and the counts in that order.
 struct Popularity {
     Array<uint32_t> order, count;

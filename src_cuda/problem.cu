@@ -10,6 +10,12 @@ using namespace bmrm;
 
 namespace {
 
+template <class T, class Loss>
+const void* curvature_kernel() {
+    if constexpr (Loss::smooth) return reinterpret_cast<const void*>(&curvature_of_rows<T, Loss>);
+    return nullptr;
+}
+
 template <class T>
 RiskKernels kernels_of(int32_t loss) {
     int number = 0;
@@ -20,7 +26,8 @@ RiskKernels kernels_of(int32_t loss) {
                 reinterpret_cast<const void*>(&risk_of_line<T, Loss, true>),  \
                 reinterpret_cast<const void*>(&search_line<T, Loss>),         \
                 reinterpret_cast<const void*>(&slopes_at_points<T, Loss>),    \
-                reinterpret_cast<const void*>(&end_search<T, Loss>)};
+                reinterpret_cast<const void*>(&end_search<T, Loss>),          \
+                curvature_kernel<T, Loss>()};
     BMRM_LOSSES(BMRM_KERNELS)
 #undef BMRM_KERNELS
     throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
@@ -75,6 +82,13 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
     ticket.fill_bytes(0);
     for (Array<unsigned char>& r : derivatives) r = Array<unsigned char>(memory, rows * bytes());
     rounded = Array<unsigned char>(memory, width * bytes());
+    if (kernels.curvature && !in_rows) {
+        for (Array<double>* vector :
+             {&newton.residual, &newton.direction, &newton.step, &newton.mean_squares})
+            *vector = Array<double>(memory, width);
+        newton.image = Array<unsigned char>(memory, width * bytes());
+        newton.descent = Array<Descent>(memory, 1);
+    }
     mailbox.reserve(1024, stream());
     ahead_mailbox.reserve(1024, stream());
 }

@@ -9,6 +9,7 @@
 #include "event.h"
 #include "handle.h"
 #include "kernels/cuts.cuh"
+#include "kernels/newton.cuh"
 #include "problem_parts.h"
 #include "training.h"
 
@@ -19,6 +20,7 @@ constexpr int64_t kMostBlocks = 1024;  // of rows
 // The kernels of a loss.
 struct RiskKernels {
     const void *slope, *value, *derivatives, *search, *points, *end;
+    const void* curvature;  // null where the loss has kinks
 };
 
 // Where one cut is taken, and its number.
@@ -30,6 +32,13 @@ struct CutPlace {
         return size == other.size && z == other.z && dz == other.dz && w == other.w && end == other.end &&
                t == other.t;
     }
+};
+
+// The vectors of Newton's points (newton.cu), where the loss is smooth.
+struct NewtonVectors {
+    Array<double> residual, direction, step, mean_squares;
+    Array<unsigned char> image;  // of the direction, in the matrix's type
+    Array<Descent> descent;
 };
 
 }  // namespace bmrm
@@ -95,6 +104,17 @@ struct bb_problem {
     template <class T>
     void gradients(int64_t size, const int64_t* starts, int count, const double* block_sums);
 
+    // --- Newton's point (newton.cu)
+
+    // image = X' S X direction; less what an intercept takes of it that is minimised out, where `curvature`,
+    // the sum of S, is not 0.  `narrow`: the direction in the matrix's type.
+    template <class T>
+    void image_of(const double* direction, const T* narrow, T* image, double curvature);
+    // Returns the steps of conjugate gradients that it took; 0 where nothing bends.
+    template <class T>
+    int32_t newton_point(const double* w, const T* z, const bb_newton_request& request, double* to,
+                         void* to_margins, double sums[3]);
+
     // --- times and answers
 
     // Queues a product between two events.
@@ -137,6 +157,7 @@ struct bb_problem {
     bmrm::Array<double> start;  // the point where the solve started, and its margins, in the space of rows
     bmrm::Array<unsigned char> start_margins;
     bmrm::Array<uint32_t> ticket;
+    bmrm::NewtonVectors newton;
     const void* rounded_of = nullptr;  // the weights that `rounded` holds
     int64_t capacity = 0;
     double product_seconds = 0;

@@ -81,7 +81,7 @@ void RowBlock::append(Uploader& uploader, int64_t rows, const int64_t* indptr, c
     filled_ += count;
 }
 
-void RowBlock::finish(const bb_options& options, const RowBlock* like) {
+void RowBlock::finish(const bb_options& options, const RowBlock* like, double* squares) {
     if (filled_rows_ != csr_[0].rows || filled_ != csr_[0].nnz)
         throw Failure(BB_INVALID, "rows: found " + std::to_string(filled_rows_) + " with " +
                                       std::to_string(filled_) + " nonzeros, expected " +
@@ -94,6 +94,7 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like) {
     operators_[0].stats = statistics(memory_, csr_[0], coding_, columns_[0]);
     if (options.transpose) {
         csr_[1] = transpose(memory_, csr_[0], coding_.value_bytes());
+        add_squares(memory_, csr_[1], coding_, squares);
         columns_[1] = popularity_of(memory_, csr_[1]);
         operators_[1].stats = statistics(memory_, csr_[1], coding_, columns_[1]);
     }

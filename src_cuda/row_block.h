@@ -37,8 +37,9 @@ class RowBlock {
     void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);
     // Prepares what was appended; `like`: a block of the same matrix, whose plans this one takes where they
-    // suit.
-    void finish(const bb_options& options, const RowBlock* like);
+    // suit.  Where there is to be a transpose, the squares of each column are added to those at `squares`.
+    void finish(const bb_options& options, const RowBlock* like, double* squares);
+    void add_dense_squares(double* squares) { dense_.add_squares(squares); }
 
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);

@@ -29,6 +29,17 @@ typedef struct {
     int32_t passes;     // over the rows
 } bb_search_answer;
 
+// Newton's point: the minimum of lam/2 |v|^2 + <g, v - w> + (v - w)' X' S X (v - w) / 2, S the second
+// derivatives of the risk at the margins of w and an intercept, g the sum of `cuts` cuts from number `cut`
+// on, by at most `steps` steps of conjugate gradients, or until the slope is `forcing` of what it was.
+typedef struct {
+    double lam, intercept, forcing;
+    int64_t cut;
+    int32_t cuts, steps;
+    int32_t profile;             // the risk is that minimised over the intercept
+    const double* mean_squares;  // of the columns, on the host: what the steps are scaled by
+} bb_newton_request;
+
 #define BB_OWN_LOSS (-1)
 // loss: position in BMRM_LOSSES, or BB_OWN_LOSS where the caller evaluates it (own_loss.h); weights may be
 // NULL; constant: value of one more feature, 0 for none.
@@ -93,6 +104,12 @@ BB_API bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts
 // |w - from|^2.
 BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weights, double factor,
                                  const void* from, void* w, void* z, double sums[3]);
+// to = Newton's point near w, with margins z there; to_margins = X to, by a product that is queued.  sums as
+// bb_cuts_combine has them; steps: what it took, 0 where there is no such point.  For a smooth loss, and
+// weights of columns.
+BB_API bb_status bb_newton_point(bb_problem* problem, const void* w, const void* z,
+                                 const bb_newton_request* request, void* to, void* to_margins, double sums[3],
+                                 int32_t* steps);
 BB_API bb_status bb_cuts_move(bb_problem* problem, int64_t to, int64_t from);
 // cut[i] = share cut[i] + (1 - share) cut[j]
 BB_API bb_status bb_cuts_merge(bb_problem* problem, int64_t i, int64_t j, double share);

@@ -37,6 +37,7 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
         void rmatmat_blocks(Sources, int64_t, const int64_t*, int64_t, Targets) except +
         void weighted_gram(const double*, double*) except +
         double weighted_gram_work()
+        void column_squares(double*) except +
         unique_ptr[CMatrix] reordered(const int64_t*, int64_t*, void*) except +
         void build_transpose() except +
         int64_t bytes()

@@ -20,6 +20,12 @@ cdef extern from "training.h" nogil:
         double step, risk
         int32_t passes
 
+    ctypedef struct bb_newton_request:
+        double lam, intercept, forcing
+        int64_t cut
+        int32_t cuts, steps, profile
+        const double *mean_squares
+
     bb_status bb_problem_create(bb_matrix *matrix, int32_t loss, double parameter, double scale,
                                 const double *labels, const double *weights, double constant,
                                 int32_t in_rows, bb_problem **out)
@@ -51,6 +57,9 @@ cdef extern from "training.h" nogil:
                      const void *dz, const void *w, const void *end, double t, double *sums, double *dots)
     bb_status bb_cuts_combine(bb_problem *problem, int64_t count, const double *weights, double factor,
                               const void *from_, void *w, void *z, double *sums)
+    bb_status bb_newton_point(bb_problem *problem, const void *w, const void *z,
+                              const bb_newton_request *request, void *to, void *to_margins, double *sums,
+                              int32_t *steps)
     bb_status bb_cuts_move(bb_problem *problem, int64_t to, int64_t from_)
     bb_status bb_cuts_merge(bb_problem *problem, int64_t i, int64_t j, double share)
     bb_status bb_cuts_get(bb_problem *problem, int64_t first, int64_t count, double *target)

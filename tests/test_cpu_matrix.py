@@ -516,6 +516,37 @@ def test_weighted_gram_gives_the_same_bits_on_any_number_of_threads(dtype):
             assert_weighted_gram(lambda n: Matrix.from_dense(values, threads=n), values.astype(float), s)
 
 
+@given(
+    m=st.integers(1, 40),
+    d=st.integers(1, 40),
+    dtype=st.sampled_from([np.float32, np.float64, None]),
+    dense=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_mean_squares(m, d, dtype, dense, seed):
+    rng = np.random.default_rng(seed)
+    A = sp.random(m, d, 0.3, "csr", rng=rng, dtype=dtype or float)
+    A.data[:] = 1.0 if dtype is None else rng.standard_normal(A.nnz)
+    rows = A.toarray()
+    values = None if dtype is None else A.data
+    X = Matrix.from_dense(rows) if dense else Matrix(A.indptr, A.indices, values, A.shape)
+    np.testing.assert_allclose(X.mean_squares, np.square(rows.astype(float)).mean(axis=0), rtol=1e-14)
+    assert X.mean_squares is X.mean_squares
+    assert not X.mean_squares.flags.writeable
+
+
+def test_mean_squares_are_the_same_bits_on_any_number_of_threads():
+    rng = np.random.default_rng(22)
+    A = sp.random(50_000, 40, 0.35, "csr", rng=rng)
+    for make in (
+        lambda n: Matrix(A.indptr, A.indices, A.data, A.shape, threads=n),
+        lambda n: Matrix.from_dense(A.toarray(), threads=n),
+    ):
+        one, two = (make(n).mean_squares for n in (1, 2))
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(one, np.asarray(A.multiply(A).mean(axis=0)).ravel(), rtol=1e-12)
+
+
 def test_weighted_gram_of_repeated_and_unsorted_columns():
     X = Matrix([0, 4, 5], [2, 0, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0], (2, 3))
     A = np.array([[2.0, 4.0, 4.0], [5.0, 0.0, 0.0]])

@@ -18,7 +18,7 @@ class Shape:
 
 
 def auto(rows, columns, nnz, *, loss="hinge", **change):
-    given = {"several_pay": True, "profile": False, "narrow": False, **change}
+    given = {"several_pay": True, "profile": False, "newton": False, **change}
     return blocks_of("auto", Shape(rows, columns, nnz), get(loss), rows, **given)
 
 
@@ -41,7 +41,7 @@ def test_blocks_are_short_where_rows_are_few(shape, wanted):
 
 
 def test_narrow_data_take_newton_steps_and_fewer_cuts():
-    assert auto(1000, 24, 24_000, narrow=True) == 16
+    assert auto(1000, 24, 24_000, newton=True) == 16
 
 
 @pytest.mark.parametrize(

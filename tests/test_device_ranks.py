@@ -35,6 +35,9 @@ cases = (
     dict(loss="squared_hinge", lam=1e-3, fit_intercept=True),
     dict(loss="absolute", C=1.0, fit_intercept=True),
     dict(loss="hinge", lam=1e-3, tol=1e-7),
+    dict(loss="logistic", lam=1e-5, tol=1e-8),
+    dict(loss="logistic", lam=1e-5, tol=1e-8, fit_intercept=True),
+    dict(loss="squared_hinge", lam=1e-5, tol=1e-8, weighted=True, fit_intercept=True),
 )
 for keywords in cases:
     weights = s if keywords.pop("weighted", False) else None
@@ -55,7 +58,7 @@ def test_the_answer_is_that_of_one_gpu_and_the_same_each_time(tmp_path, ranks):
     program = mpi.script(tmp_path, PROBLEM + AGREES)
     runs = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
     for done in runs:
-        assert (done.returncode, done.stdout.count("\n")) == (0, 8), done.stderr
+        assert (done.returncode, done.stdout.count("\n")) == (0, 11), done.stderr
     assert len({done.stdout for done in runs}) == 1
 
 

@@ -212,3 +212,99 @@ def test_a_cut_made_ahead_is_the_one_asked_for(elsewhere, in_rows, constant):
         found.append((step, risk, moved.get(), sums, products, p.get_cuts(2)))
     for here, there in zip(*found, strict=True):
         np.testing.assert_allclose(here, there, rtol=1e-10, atol=1e-13)
+
+
+SMOOTH = [name for name in _losses.names() if losses.get(name).smooth]
+
+
+def newton_problem(loss, dtype=np.float64, constant=0.0):
+    """A point with a bundle of three cuts at it: what Newton's point is asked from, and by formulas."""
+    A, y = problem(loss, m=500, dtype=dtype)
+    rng = np.random.default_rng(4)
+    s = rng.random(500)
+    s[::9] = 0.0
+    scale, lam, bias = 1.0 / s.sum(), 1e-2, 0.25
+    matrix = cuda.Matrix(A.indptr, A.indices, A.data, A.shape)
+    bound = losses.get(loss)
+    p = cuda.Problem(matrix, bound.number, bound.parameter_value, y, s, scale, constant, False)
+    p.reserve(5)
+    w = 0.1 * rng.standard_normal(p.width)
+    X = np.column_stack([A.toarray(), np.full(500, constant)])[:, : p.width].astype(np.float64)
+    z = X @ w
+    return p, w, X, lam, bias, bound.risk(y, s, scale, 1), z
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("constant", "profile"), [(0.0, False), (2.0, False), (0.0, True)])
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_newton_point(loss, constant, profile, dtype):
+    p, w, X, lam, bias, here, z = newton_problem(loss, dtype, constant)
+    curvature, r = np.empty(500), np.empty(500)
+    total = here.curvature(z, bias, curvature)
+    here.cut(z, z, 0.0, bias, np.array([0, 500]), r)
+    hessian = X.T @ (curvature[:, None] * X) + lam * np.eye(p.width)
+    if profile and total > 0.0:
+        mixed = X.T @ curvature
+        hessian -= np.outer(mixed, mixed) / total
+    expected = w - np.linalg.solve(hessian, X.T @ r + lam * w)
+
+    squares = np.square(X).mean(axis=0)
+    at = p.weights(w)
+    margins = p.fresh_margins(at)
+    blocks = ((0, 100), (100, 101), (101, 500))
+    p.set_cuts(np.stack([X[i:j].T @ r[i:j] for i, j in blocks]))
+    found = p.newton_point(at, margins, bias, range(3), squares, lam, profile, 500, 1e-6)
+    close = {"rtol": 0.0, "atol": (2e-4 if dtype == np.float32 else 1e-5) * np.abs(expected).max()}
+    v = found.get()
+    np.testing.assert_allclose(v, expected, **close)
+    assert found.square == pytest.approx(v @ v, rel=1e-9)
+    assert found.inner == pytest.approx(w @ (v - w), rel=1e-9)
+    assert found.away == pytest.approx((v - w) @ (v - w), rel=1e-9)
+    np.testing.assert_allclose(p.margins(found).get(), X @ v, rtol=1e-4, atol=1e-4 * np.abs(X @ v).max())
+
+    # Fewer steps end earlier, and none where there is no slope.
+    early = p.newton_point(at, margins, bias, range(3), squares, lam, profile, 1, 1e-6)
+    gradient = hessian @ (w - expected)
+    down = -gradient / (lam + total * squares)
+    along = early.get() - w
+    np.testing.assert_allclose(
+        along, -down * (gradient @ down) / (down @ hessian @ down), rtol=1e-3, atol=1e-4 * np.abs(along).max()
+    )
+    p.set_cuts(np.stack([-lam * w, 0 * w, 0 * w]))
+    nowhere = p.newton_point(at, margins, bias, range(3), squares, lam, profile, 9, 0.5)
+    assert dtype == np.float32 or nowhere is None
+
+
+def test_newton_point_is_of_smooth_losses():
+    p, w, *_ = newton_problem("hinge")
+    at = p.weights(w)
+    with pytest.raises(ParameterError, match="not smooth"):
+        p.newton_point(at, p.fresh_margins(at), 0.0, range(1), np.ones(40), 1.0, False, 9, 0.5)
+    p, w, *_ = newton_problem("logistic")
+    at = p.weights(w)
+    with pytest.raises(ParameterError, match="no such cuts"):
+        p.newton_point(at, p.fresh_margins(at), 0.0, range(4, 6), np.ones(40), 1.0, False, 9, 0.5)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fit_intercept": True},
+        {"fit_intercept": True, "penalize_intercept": True},
+        {"cuts_per_pass": 3},
+        {"reg": "l1", "lam": 1e-3},
+        {"reg": "elastic_net", "lam": 1e-3},
+    ],
+    ids=str,
+)
+def test_newton_steps_end_a_solve(loss, options):
+    A, y = problem(loss)
+    options = {"lam": 1e-5, "tol": 1e-8, **options}
+    if options.get("reg") == "l1":
+        pytest.importorskip("highspy")
+    here, there = (bmrm.solve(A, y, loss, device=device, **options) for device in ("cpu", "cuda"))
+    assert_same(here, there)
+    assert there.timings["newton"] > 0.0
+    assert there.n_iter <= 60

@@ -107,6 +107,7 @@ class Float32Products:
     def __init__(self, X):
         self.rows, self.columns = X, np.ascontiguousarray(X.T)
         self.shape, self.nnz = X.shape, X.size
+        self.mean_squares = np.square(X, dtype=np.float64).mean(axis=0)
 
     @staticmethod
     def product(rows, vector):

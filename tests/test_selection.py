@@ -181,7 +181,7 @@ def test_a_full_step_of_a_fold_is_that_of_a_search():
             end = -end
         alone, penalty = HostSteps(design, steps.rows, cut_of=parts.risk), objective.reg.line(w, end - w)
         for content, taken in ((100.0, True), (1e-9, False)):  # any slope will do at the end; none will
-            given = w, end, penalty, 1.0, 1e-9, content
+            given = w, end, penalty, 1.0, 1e-9, content, 0.0
             dz, found = steps.search(Ray(best.margins, steps.margins(end), *given))
             dz_alone, expected = alone.search(Ray(best.margins, alone.margins(end), *given))
             assert (found.step == 1.0) == taken
@@ -240,7 +240,7 @@ def test_of_equals_the_strongest_wins():
 
 def test_sharing_saves_passes(monkeypatch):
     for module in ("crossval", "parts"):  # so that planes are all there is
-        monkeypatch.setattr(f"bmrm.{module}.newton_begins", lambda *_: 0.0)
+        monkeypatch.setattr(f"bmrm.{module}.newton_pays", lambda *_, **__: False)
     rng = np.random.default_rng(4)
     X = rng.standard_normal((3000, 15))
     y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)

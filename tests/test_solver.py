@@ -15,6 +15,7 @@ from test_losses import CASES, formula, labels_for
 import bmrm
 from bmrm import host_steps, losses, newton, parts, solver
 from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.regularizers import L2
 
 SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
 SMOOTH |= {"squared_epsilon_insensitive"}
@@ -99,17 +100,65 @@ def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeyp
     options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
     stepped = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
     monkeypatch.setattr(newton, "WORK", 0.0)
-    finished = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
-    monkeypatch.setattr(newton, "FINISH", 0.0)
+    by_products = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
+    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
     plain = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
-    assert stepped.status == finished.status == plain.status == "converged"
+    assert stepped.status == by_products.status == plain.status == "converged"
     assert "newton" in stepped.timings
-    assert "newton" in finished.timings
+    assert "newton" in by_products.timings
     assert "newton" not in plain.timings
     assert stepped.n_iter <= 12
-    assert stepped.n_iter < finished.n_iter < plain.n_iter
-    for a, b in permutations((stepped, finished, plain), 2):
+    assert max(stepped.n_iter, by_products.n_iter) < plain.n_iter
+    for a, b in permutations((stepped, by_products, plain), 2):
         assert a.lower_bound <= b.objective + 1e-12 * abs(b.objective)
+
+
+class Sizes:
+    """What the choice asks of a matrix."""
+
+    def __init__(self, columns, length, work=1e30):
+        self.shape, self.nnz, self.weighted_gram_work = (1000, columns), 1000 * length, work
+
+
+@pytest.mark.parametrize(
+    ("columns", "length", "rows", "loss", "work", "pays"),
+    [
+        (30, 30, 1000, "hinge", 1.0, True),  # a Hessian costs nothing
+        (200, 15, 1000, "logistic", 1e30, True),
+        (200, 15, 6400, "hinge", 1e30, True),
+        (200, 15, 6000, "hinge", 1e30, False),  # too few near their kinks
+        (200, 10, 6400, "hinge", 1e30, False),  # too thin
+        (200, 200, 700, "logistic", 1e30, False),  # too few rows
+        (2000, 2000, 8000, "logistic", 1e30, True),
+        (2000, 10, 80_000, "logistic", 1e30, False),  # text
+        (2000, 10, 80_000, "logistic", np.inf, True),  # on a GPU
+        (200, 200, 1000, "hinge", np.inf, False),
+        (200, 200, 1000, "roc_area", 1.0, False),
+    ],
+)
+def test_where_newton_steps_pay(columns, length, rows, loss, work, pays):
+    design = Sizes(columns, length * rows / 1000, work)
+    assert newton.newton_pays(design, rows, losses.get(loss), L2(1.0)) is pays
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge", "squared"])
+@pytest.mark.parametrize("intercept", ["none", "free", "penalised"])
+def test_full_rows_whose_columns_are_of_many_sizes(name, intercept, monkeypatch):
+    rng = np.random.default_rng(31)
+    X = rng.standard_normal((4000, 400)) * 10.0 ** rng.uniform(-1.5, 1.5, 400)
+    z = X @ rng.standard_normal(400)
+    z = z / z.std() + 0.5 * rng.standard_normal(4000)
+    y = z if name == "squared" else np.sign(z)
+    options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
+    options |= {"loss": name, "lam": 1e-3, "tol": 1e-3, "device": "cpu"}
+    found = bmrm.solve(X, y, **options)
+    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
+    plain = bmrm.solve(X, y, **options)
+    assert found.status == plain.status == "converged"
+    assert found.timings["newton"] > 0.0
+    assert found.n_iter < plain.n_iter / 3
+    assert found.lower_bound <= plain.objective
+    assert plain.lower_bound <= found.objective
 
 
 KINKED = ("hinge", "absolute", "quantile", "epsilon_insensitive")
@@ -128,12 +177,15 @@ def test_steps_with_rounded_kinks_and_the_model_alone_find_the_same(name, interc
     options |= {"cuts_per_pass": 1 if intercept == "free" or reg != "l2" else 8}
     stepped = bmrm.solve(X, y, **options)
     monkeypatch.setattr(newton, "WORK", 0.0)
+    by_products = bmrm.solve(X, y, **options)
+    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
     plain = bmrm.solve(X, y, **options)
-    assert stepped.status == plain.status == "converged"
+    assert stepped.status == by_products.status == plain.status == "converged"
     assert "newton" in stepped.timings
+    assert "newton" in by_products.timings
     assert "newton" not in plain.timings
     assert stepped.n_iter < plain.n_iter
-    for a, b in permutations((stepped, plain), 2):
+    for a, b in permutations((stepped, by_products, plain), 2):
         assert a.lower_bound <= b.objective + 1e-12 * abs(b.objective)
 
 

@@ -140,6 +140,7 @@ def test_products_under_a_limit(dtype, kind, share):
         assert sum(sum(block["copied"].values()) for block in report["blocks"]) == report["host_bytes"]
     check_products(X, reference(*arrays), rng, dtype)
     assert X.report()["peak_bytes"] <= limit
+    np.testing.assert_allclose(X.mean_squares, whole.mean_squares, rtol=1e-6)
 
 
 LIMITS = (60_000_000, 6_000_000, 2_500_000)

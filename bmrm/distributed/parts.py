@@ -15,7 +15,6 @@ all columns.
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 from collections.abc import Iterator
@@ -47,7 +46,7 @@ from bmrm.losses import Loss, ScalarLoss
 from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
 from bmrm.losses.multiclass import ClassLoss
-from bmrm.newton import newton_begins
+from bmrm.newton import newton_pays
 from bmrm.objective import Design, Iterate, Objective, Steps
 from bmrm.regularizers import Regularizer
 from bmrm.solver import BundleMethod
@@ -112,13 +111,13 @@ class ShardedParts:
             return reg
         return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
-    def newton_from(self, design: ShardedDesign, loss: Loss, reg: Regularizer) -> float:
-        """Take Newton steps where all ranks have whole gradients: X is narrow, or the penalty needs them."""
+    def newton_pays(self, design: ShardedDesign, rows: int, loss: Loss, reg: Regularizer) -> bool:
+        """Whether to take Newton steps, for which all ranks have whole gradients."""
         if self.data.owned:
-            return 0.0
-        begins = newton_begins(design, loss, reg)
-        self._whole = begins == math.inf or not reg.plain
-        return begins if self._whole else 0.0
+            return False
+        newton = newton_pays(design, rows, loss, reg)
+        self._whole = newton or not reg.plain
+        return newton
 
     def floor(self, loss: Loss, labels: Vector) -> float:
         """Return the mean of what the ranks' risks are not below."""
@@ -140,8 +139,8 @@ class ShardedParts:
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
 
-        With Newton steps on a narrow X every rank has all columns: there are few. So it has where the inner
-        solver of a penalty works on whole cuts; each rank then solves the same inner problem.
+        With Newton steps every rank has all columns: there are few. So it has where the inner solver of a
+        penalty works on whole cuts; each rank then solves the same inner problem.
         """
         data, group, design = self.data, self.group, at.design
         d = design.shape[1]
@@ -151,7 +150,7 @@ class ShardedParts:
             return self._owned(at, design)
         if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
             return self._on_devices(at, at.loss)
-        whole = at.narrow or self._whole or d < group.size
+        whole = at.newton or self._whole or d < group.size
         design.bounds = None if whole else group.split(d)
         steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
         if at.known is not None:

@@ -6,6 +6,7 @@ Each class is a thin layer over the one that a single process uses.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -48,6 +49,13 @@ class ShardedDesign:
         if self.bounds is None:
             return self.shape[1]
         return int(self.bounds[self.group.rank + 1] - self.bounds[self.group.rank])
+
+    @cached_property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column, over the rows of all ranks."""
+        rows = self.inner.shape[0]
+        total = self.group.total(np.append(rows * self.inner.mean_squares, rows))
+        return np.asarray(total[:-1] / total[-1])
 
     def matvec(self, w: Vector, out: Vector) -> None:
         """Margins of this rank's rows."""

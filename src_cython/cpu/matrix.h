@@ -39,6 +39,8 @@ class Matrix {
     virtual void weighted_gram(const double* s, double* out) const = 0;
     /// Multiply-adds that weighted_gram takes.
     virtual double weighted_gram_work() const = 0;
+    /// out (d): the sum of the squares of each column, the diagonal of X^T X.
+    virtual void column_squares(double* out) const = 0;
     /// Build X^T now, where products use it.
     virtual void build_transpose() {}
     /// The same rows in another order; row pointers and values, as many as here, go where the caller says.

@@ -148,6 +148,25 @@ class SparseMatrix final : public Matrix {
 
     double weighted_gram_work() const override { return gram_work_; }
 
+    void column_squares(double* out) const override {
+        const i64 groups = std::clamp<i64>(nnz_ / (kEntriesPerSum * d_ + 1), 1, kMostGroups);
+        const std::vector<Range> rows = split_evenly(0, m_, groups, [&](i64 k) { return ptr_[k]; });
+        Buffer<double> sums(groups * d_);
+        const int threads = threads_for(nnz_ + groups * d_, threads_);
+        for_each_task(groups, threads, [&](i64 g) {
+            double* sum = sums.get() + g * d_;
+            std::fill_n(sum, d_, 0.0);
+            for (i64 k = ptr_[rows[g].begin]; k < ptr_[rows[g].end]; ++k) {
+                double v = 1.0;
+                if constexpr (!std::is_same_v<V, One>) v = static_cast<double>(val_[k]);
+                sum[idx_[k]] += v * v;
+            }
+        });
+        std::fill_n(out, d_, 0.0);
+        for (i64 g = 0; g < groups; ++g)
+            for (i64 j = 0; j < d_; ++j) out[j] += sums[g * d_ + j];
+    }
+
     void build_transpose() override {
         std::lock_guard<std::mutex> hold(building_);
         if (narrow_ || wide_) return;

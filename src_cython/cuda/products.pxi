@@ -64,7 +64,7 @@ cdef class _OnDevice(_Products):
 
     @property
     def weighted_gram_work(self):
-        """Infinite: no kernel makes X^T diag(s) X, so that the solver takes no Newton steps with a GPU."""
+        """Infinite: no kernel makes X^T diag(s) X."""
         return float("inf")
 
     def weighted_gram(self, s, out=None):

@@ -319,6 +319,54 @@ cdef class Problem:
         out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], near
         return out
 
+    def newton_point(self, Vector w, Vector z, double intercept, cuts, mean_squares, double lam, bint profile,
+                     int32_t steps, double forcing):
+        """The minimiser of the quadratic model of ``lam/2 |w|^2`` and a smooth risk, by conjugate gradients.
+
+        Parameters
+        ----------
+        w, z : Vector
+            The point that it is the model at, and its margins.
+        intercept : float
+        cuts : range
+            Numbers of the cuts whose gradients add up to the risk's there.
+        mean_squares : ndarray of shape (width,)
+            Mean square of each column, by which the steps are scaled.
+        lam : float
+        profile : bool
+            The risk is that minimised over an intercept.
+        steps : int
+            Most steps, of a product with X and one with X' each.
+        forcing : float
+            Share of the slope at which they end.
+
+        Returns
+        -------
+        Vector or None
+            Weights, compared with w, whose margins are queued; None where the model does not bend.
+        """
+        cdef Vector out = self._take(BB_WEIGHTS)
+        out.product = self._take(BB_MARGINS)
+        cdef void* base = self._of(w, BB_WEIGHTS)
+        cdef void* at = self._of(z, BB_MARGINS)
+        cdef void* margins = out.product.address
+        cdef bb_newton_request request
+        request.lam, request.intercept, request.forcing = lam, intercept, forcing
+        request.cut, request.cuts = cuts.start, len(cuts)
+        request.steps, request.profile = steps, profile
+        mean_squares = _input(mean_squares, (self.width,), "mean_squares")
+        request.mean_squares = <const double*>_address(mean_squares)
+        cdef double sums[3]
+        cdef int32_t taken
+        cdef bb_status status
+        with nogil:
+            status = bb_newton_point(self.handle, base, at, &request, out.address, margins, sums, &taken)
+        self._check(status)
+        if not taken:
+            return None
+        out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], w
+        return out
+
     def move_cut(self, int64_t to, int64_t source):
         """Copy a cut's gradient over another's."""
         check(bb_cuts_move(self.handle, to, source))

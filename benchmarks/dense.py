@@ -1,0 +1,150 @@
+"""Full rows: seconds to a certified gap by Newton's points and by planes alone, beside scikit-learn.
+
+    python benchmarks/dense.py [--device cuda] [--out FILE]
+
+Rows of independent normal numbers, float32, once as they are and once with columns scaled by 10^u, u uniform
+in [-1, 1]; labels from a planted model with noise. Solves are of the resident matrix at lam 1e-5, without
+intercept, and end after ten seconds at most. On the CPU scikit-learn's own solvers for the same objective
+(LogisticRegression by L-BFGS, LinearSVC by its trust region) run to their default tolerance and to 1e-8;
+their excess is over our lower bound, ours what is certified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+import report
+
+import bmrm
+from bmrm import parts
+
+LAM, SLOW = 1e-5, 10.0
+SHAPES = {"cpu": ((20_000, 500), (8_000, 1_500)), "cuda": ((400_000, 300), (100_000, 4_000))}
+LOSSES = {"cpu": ("logistic", "squared_hinge", "hinge"), "cuda": ("logistic", "squared_hinge")}
+TOLS = (1e-3, 1e-5)
+PEER_TOLS = (1e-4, 1e-8)
+
+
+def problem(rows: int, columns: int, *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Make rows and labels."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, columns), dtype=np.float32)
+    if scaled:
+        X *= (10.0 ** rng.uniform(-1.0, 1.0, columns)).astype(np.float32)
+    margins = X @ rng.standard_normal(columns, dtype=np.float32)
+    margins += 0.5 * margins.std() * rng.standard_normal(rows, dtype=np.float32)
+    return X, np.where(margins > 0.0, 1.0, -1.0)
+
+
+def ours(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
+    """Train twice; what the second run says."""
+    for _ in range(2):
+        start = time.perf_counter()
+        found = bmrm.solve(data, loss=loss, lam=LAM, tol=tol, max_time=SLOW)
+        seconds = time.perf_counter() - start
+        if seconds > SLOW / 4:
+            break
+    return {
+        "seconds": seconds,
+        "passes": found.n_iter,
+        "status": found.status,
+        "gap": found.gap / found.objective,
+        "lower_bound": found.lower_bound,
+    }
+
+
+def planes_alone(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
+    """Train without Newton's points."""
+    rule = parts.newton_pays
+    parts.newton_pays = lambda *_: False
+    try:
+        return ours(data, loss, tol)
+    finally:
+        parts.newton_pays = rule
+
+
+def peer(X: np.ndarray, y: np.ndarray, loss: str, tol: float) -> tuple[float, float]:
+    """Seconds of scikit-learn's solver, and the objective that it reaches."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    C = 1.0 / (LAM * len(y))
+    if loss == "logistic":
+        model = LogisticRegression(C=C, fit_intercept=False, tol=tol, max_iter=10_000)
+    else:
+        model = LinearSVC(C=C, loss=loss, dual=False, fit_intercept=False, tol=tol, max_iter=10_000)
+    start = time.perf_counter()
+    model.fit(X, y)
+    seconds = time.perf_counter() - start
+    w = model.coef_[0].astype(np.float64)
+    z = y * (X @ w)
+    risk = np.logaddexp(0.0, -z) if loss == "logistic" else np.maximum(0.0, 1.0 - z) ** 2
+    return seconds, 0.5 * LAM * float(w @ w) + float(risk.mean())
+
+
+def measure(device: str, rows: int, columns: int, *, scaled: bool) -> list[dict[str, Any]]:
+    """Measure all losses on one set."""
+    X, y = problem(rows, columns, scaled=scaled)
+    data = bmrm.Dataset(X, y, device=device)
+    found = []
+    for loss in LOSSES[device]:
+        runs = [
+            {"tol": tol, "newton": ours(data, loss, tol), "planes": planes_alone(data, loss, tol)}
+            for tol in TOLS
+        ]
+        peers = []
+        if device == "cpu" and loss != "hinge":
+            bound = max(run[way]["lower_bound"] for run in runs for way in ("newton", "planes"))
+            for tol in PEER_TOLS:
+                seconds, objective = peer(X, y, loss, tol)
+                peers.append({"tol": tol, "seconds": seconds, "excess": objective / bound - 1.0})
+        row = {"rows": rows, "columns": columns, "scaled": scaled, "loss": loss, "runs": runs, "peers": peers}
+        show(row)
+        found.append(row)
+    return found
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print what was measured of one loss."""
+    scaled = ", scaled" if row["scaled"] else ""
+    for run in row["runs"]:
+        ways = "; ".join(
+            f"{way} {run[way]['seconds']:.3f} s, {run[way]['passes']} passes, gap {run[way]['gap']:.0e}"
+            for way in ("newton", "planes")
+        )
+        print(
+            f"{row['rows']} x {row['columns']}{scaled}, {row['loss']}, to {run['tol']:.0e}: {ways}",
+            flush=True,
+        )
+    for peer in row["peers"]:
+        print(
+            f"    scikit-learn, tol {peer['tol']:.0e}: {peer['seconds']:.3f} s, excess {peer['excess']:.0e}"
+        )
+
+
+def main() -> None:
+    """Print what is measured and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    rows = [
+        row
+        for shape in SHAPES[options.device]
+        for scaled in (False, True)
+        for row in measure(options.device, *shape, scaled=scaled)
+    ]
+    gpu = ""
+    if options.device == "cuda":
+        from bmrm import _cuda
+
+        gpu = _cuda.device_info()["name"]
+    name = "dense_gpu" if options.device == "cuda" else "dense"
+    report.write(options.out or report.RESULTS / f"{name}.json", lam=LAM, gpu=gpu, rows=rows)
+
+
+if __name__ == "__main__":
+    main()

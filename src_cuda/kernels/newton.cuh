@@ -1,0 +1,198 @@
+// The kernels of a Newton point by conjugate gradients (../newton.cu): second derivatives of the rows,
+// products weighed by them, and the steps of the method on vectors of columns.  Sums are float64, over fixed
+// shares, added in the order of blocks.
+#pragma once
+#include "risk.cuh"
+
+namespace bmrm {
+
+constexpr int kDescentThreads = 256;
+
+// What the steps leave for one another on the device.
+struct Descent {
+    double weighed;  // sum over the rows of what goes into the transposed product
+    double size[2];  // scaled squares of the residual, by the parity of the step
+    double bend;     // the direction's product with its image
+};
+
+// The only number of a letter, from the block that comes last.
+__device__ __forceinline__ void send(const Letter& letter, double number) {
+    letter.values[0] = number;
+    __threadfence_system();
+    close_letter(letter);
+}
+
+// The rows' second derivatives, each times its weight.  The letter: their sum.
+template <class T, class Loss>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    curvature_of_rows(const RiskRows rows, const T* z, double b, T* out, double* partial, uint32_t* ticket,
+                      Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    double mine[1] = {};
+    T* const outs[1] = {out};
+    for_rows<double>(rows, z, static_cast<const T*>(nullptr), outs,
+                     [&](double z0, double, double y, double weight, T* found) {
+                         const double s = rows.scale * weight;
+                         const double c = s > 0.0 ? s * Loss::curvature(z0 + b, y, rows.parameter) : 0.0;
+                         mine[0] += c;
+                         found[0] = T(c);
+                     });
+    sum_block(mine, scratch, partial + blockIdx.x);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) send(letter, mine[0]);
+}
+
+// The letter: the sum of second derivatives times margins.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    sum_along(const T* __restrict__ curvature, const T* __restrict__ margins, int64_t rows, double* partial,
+              uint32_t* ticket, Letter letter) {
+    __shared__ double scratch[kRowThreads];
+    double mine[1] = {};
+    BB_FOR (i, rows) mine[0] += double(curvature[i]) * double(margins[i]);
+    sum_block(mine, scratch, partial + blockIdx.x);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) send(letter, mine[0]);
+}
+
+// margins = curvature (margins - mean), and their sum.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    weigh(const T* __restrict__ curvature, T* __restrict__ margins, int64_t rows, double mean,
+          double* partial, uint32_t* ticket, Descent* descent) {
+    __shared__ double scratch[kRowThreads];
+    double mine[1] = {};
+    BB_FOR (i, rows) {
+        const double weighed = double(curvature[i]) * (double(margins[i]) - mean);
+        mine[0] += weighed;
+        margins[i] = T(weighed);
+    }
+    sum_block(mine, scratch, partial + blockIdx.x);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) descent->weighed = mine[0];
+}
+
+// The constant feature's number of the transposed product.
+template <class T>
+__global__ void constant_image(double constant, const Descent* descent, T* out) {
+    *out = T(constant * descent->weighed);
+}
+
+// What is known of the Hessian's diagonal, by which the method scales the features: as if all rows bent
+// alike.
+struct Diagonal {
+    double lam, curvature;
+    const double* mean_squares;
+    __device__ double at(int64_t i) const { return lam + curvature * mean_squares[i]; }
+};
+
+// The residual where the step is 0, minus the gradient of J, and the first direction.  `gradients`: of the
+// risk, as many parts as it has cuts.  The letter: the residual's square, scaled.
+template <class T>
+__global__ void __launch_bounds__(kDescentThreads)
+    begin_descent(const double* __restrict__ w, const Diagonal diagonal, const T* __restrict__ gradients,
+                  int64_t stride, int count, int64_t n, double* residual, double* direction, double* step,
+                  T* narrow, double* partial, uint32_t* ticket, Descent* descent, Letter letter) {
+    __shared__ double scratch[kDescentThreads];
+    double mine[1] = {};
+    BB_FOR (i, n) {
+        double slope = diagonal.lam * w[i];
+        for (int k = 0; k < count; k++) slope += double(gradients[k * stride + i]);
+        const double scaled = -slope / diagonal.at(i);
+        residual[i] = -slope;
+        direction[i] = scaled;
+        step[i] = 0.0;
+        narrow[i] = T(scaled);
+        mine[0] -= slope * scaled;
+    }
+    sum_block(mine, scratch, partial + blockIdx.x);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) {
+        descent->size[0] = mine[0];
+        send(letter, mine[0]);
+    }
+}
+
+// The direction's product with its image, the image being lam times it and `image`.
+template <class T>
+__global__ void __launch_bounds__(kDescentThreads)
+    measure_bend(const double* __restrict__ direction, const T* __restrict__ image, double lam, int64_t n,
+                 double* partial, uint32_t* ticket, Descent* descent) {
+    __shared__ double scratch[kDescentThreads];
+    double mine[1] = {};
+    BB_FOR (i, n) mine[0] += direction[i] * (lam * direction[i] + double(image[i]));
+    sum_block(mine, scratch, partial + blockIdx.x);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) descent->bend = mine[0];
+}
+
+// Goes down the direction, to its lowest point; not at all where nothing bends.  The letter: the scaled
+// square of what is left of the residual, and how much it bends.
+template <class T>
+__global__ void __launch_bounds__(kDescentThreads)
+    descend(const double* __restrict__ direction, const T* __restrict__ image, const Diagonal diagonal,
+            int64_t n, int parity, double* residual, double* step, double* partial, uint32_t* ticket,
+            Descent* descent, Letter letter) {
+    __shared__ double scratch[kDescentThreads];
+    const double bend = descent->bend;
+    const double length = bend > 0 && isfinite(bend) ? descent->size[parity] / bend : 0.0;
+    double mine[1] = {};
+    BB_FOR (i, n) {
+        step[i] += length * direction[i];
+        const double left = residual[i] - length * (diagonal.lam * direction[i] + double(image[i]));
+        residual[i] = left;
+        mine[0] += left * left / diagonal.at(i);
+    }
+    sum_block(mine, scratch, partial + blockIdx.x);
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) {
+        descent->size[1 - parity] = mine[0];
+        letter.values[1] = bend;
+        send(letter, mine[0]);
+    }
+}
+
+// The next direction, conjugate to those before.
+template <class T>
+__global__ void turn(const double* __restrict__ residual, const Diagonal diagonal, int64_t n, int parity,
+                     const Descent* descent, double* direction, T* narrow) {
+    const double share = descent->size[1 - parity] / descent->size[parity];
+    BB_FOR (i, n) {
+        const double next = residual[i] / diagonal.at(i) + share * direction[i];
+        direction[i] = next;
+        narrow[i] = T(next);
+    }
+}
+
+// to = w + step, and in the matrix's type.  The letter: |to|^2, w . step and |step|^2.
+template <class T>
+__global__ void __launch_bounds__(kDescentThreads)
+    end_descent(const double* __restrict__ w, const double* __restrict__ step, int64_t n, double* to,
+                T* narrow, double* partial, uint32_t* ticket, Letter letter) {
+    __shared__ double scratch[kDescentThreads];
+    double mine[4] = {};  // three, and one that makes the sum over blocks a power of two apart
+    BB_FOR (i, n) {
+        const double sum = w[i] + step[i];
+        to[i] = sum;
+        narrow[i] = T(sum);
+        mine[0] += sum * sum;
+        mine[1] += w[i] * step[i];
+        mine[2] += step[i] * step[i];
+    }
+    sum_block(mine, scratch, partial + 4 * int64_t(blockIdx.x));
+    if (!comes_last(ticket)) return;
+    sum_blocks(partial, scratch, mine);
+    if (threadIdx.x == 0) {
+        for (int k = 0; k < 3; k++) letter.values[k] = mine[k];
+        __threadfence_system();
+        close_letter(letter);
+    }
+}
+
+}  // namespace bmrm
