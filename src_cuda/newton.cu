@@ -41,9 +41,9 @@ int32_t bb_problem::newton_point(const double* w, const T* z, const bb_newton_re
     const unsigned across =
         unsigned(std::min<int64_t>(blocks_for(width, kDescentThreads), partial.size() / 4));
 
-    void* s = derivatives[1].data();
+    void* second = derivatives[1].data();
     Letter letter = mailbox.next();
-    void* arguments[] = {&risk, &z, &b, &s, &share, &turns, &letter};
+    void* arguments[] = {&risk, &z, &b, &second, &share, &turns, &letter};
     launch(kernels.curvature, blocks, arguments);
     double curvature = 0;
     numbers(&curvature, 1);
@@ -78,7 +78,8 @@ int32_t bb_problem::newton_point(const double* w, const T* z, const bb_newton_re
     BB_CHECK(cudaGetLastError());
     std::copy_n(answer(), 3, sums);
     rounded_of = to;
-    if (steps) margins(to, to_margins);
+    if (!steps || !std::isfinite(sums[0])) return 0;
+    margins(to, to_margins);
     return steps;
 }
 

@@ -64,6 +64,34 @@ def test_the_answer_is_that_of_one_process_and_the_same_each_time(tmp_path, rank
     assert len({done.stdout for done in runs}) == 1
 
 
+PRODUCTS = """
+from bmrm import newton
+newton.WORK = 0.0  # no Hessian is cheap enough
+both = dict(fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0)
+cases = (
+    dict(loss="logistic"),
+    dict(loss="squared_hinge", fit_intercept=True),
+    dict(loss="logistic", **both),
+    dict(loss="logistic", reg="elastic_net"),
+)
+for keywords in cases:
+    keywords = {"lam": 1e-4, "tol": 1e-8, **keywords}
+    alone = bmrm.solve(X, y, **keywords)
+    shared = bmrm.solve(X[mine], y[mine], comm=world, **keywords)
+    assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    assert shared.timings["newton"] > 0.0, keywords
+    assert shared.n_iter <= alone.n_iter + 2, keywords
+    assert shared.lower_bound <= alone.objective + 1e-12, keywords
+    assert alone.lower_bound <= shared.objective + 1e-12, keywords
+    assert len(set(world.allgather((shared.w.tobytes(), shared.intercept, shared.lower_bound)))) == 1
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_newton_steps_by_products_are_those_of_all_rows(tmp_path, ranks):
+    mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + PRODUCTS))
+
+
 CLASSES = """
 labels = np.arange(m) % 3 + 4.0
 labels[: m // 3] = 4.0  # rank 0 has no row of the last class
