@@ -125,6 +125,10 @@ class DeviceSteps:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
         self.problem.mix_derivatives(share)
 
+    def round_kinks(self, width: float) -> None:
+        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0."""
+        self.problem.round_kinks(width)
+
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Planes:

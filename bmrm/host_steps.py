@@ -125,12 +125,8 @@ class HostSteps:
         """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         if dz is not None:
             z = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
-        return self._value(self.rows, z, b), z
-
-    def _value(self, rows: RowRisk, z: Vector, b: float) -> float:
-        """Value of a risk of all rows at ``z + b``."""
-        values, _ = rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
-        return float(values[0])
+        values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
+        return float(values[0]), z
 
     def derivatives(
         self, z: Vector, dz: Vector | None, t: float, b: float, which: int
@@ -149,10 +145,6 @@ class HostSteps:
         if width:
             self._slopes_of = cast("KinkedRisk", self.rows).rounded(width)
             self.cut_of = cast("KinkedRisk", self._exact).rounded(width)
-
-    def hidden(self, z: Vector, b: float) -> float:
-        """Tell how much less than the risk the cuts of it are where they are taken, with kinks rounded."""
-        return self._value(self.rows, z, b) - self._value(self._slopes_of, z, b)
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bmrm.device_steps import DeviceSteps
 from bmrm.host_steps import HostSteps
 from bmrm.objective import Cut, Iterate, Objective
 
@@ -56,7 +57,7 @@ class Kinks:
     """
 
     def __init__(self, objective: Objective, start: Iterate) -> None:
-        assert isinstance(objective.steps, HostSteps)
+        assert isinstance(objective.steps, HostSteps | DeviceSteps)
         self._reg, self._steps = objective.reg, objective.steps
         self.reached = start
         # Unknown as yet: the first step of some length shrinks the width by as much as one may.
@@ -72,7 +73,9 @@ class Kinks:
     def fit(self, gap: float, tol: float) -> None:
         """Begin near a minimum: with the width that hides as much as is allowed."""
         allowed = max(SHARE * tol, SOME * gap)
-        hidden = self._steps.hidden(self.reached.margins, self.reached.intercept)
+        at, steps = self.reached, self._steps
+        rounded, _ = steps.derivatives(at.margins, None, 0.0, at.intercept, 1)
+        hidden = steps.risk(at.margins, None, 0.0, at.intercept)[0] - rounded
         if hidden > allowed:
             self.round(self.width * float(np.sqrt(allowed / hidden)))
 

@@ -77,9 +77,9 @@ def products_pay(design: Design, rows: int, loss: Loss) -> bool:
 def newton_pays(design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
     """Whether Newton's points beat the minimisers of the cutting-plane model.
 
-    The rows are those of all processes. Kinks are rounded on the CPU alone.
+    The rows are those of all processes.
     """
-    if not loss.smooth and not (loss.kinked and np.isfinite(design.weighted_gram_work)):
+    if not loss.smooth and not loss.kinked:
         return False
     return hessian_pays(design) or products_pay(design, rows, loss) or (loss.smooth and reg.sparse)
 

@@ -133,13 +133,14 @@ class BundleMethod:
             self._loop_quietly()
         except KeyboardInterrupt:
             self.status = "interrupted"
+
+    def _loop_quietly(self) -> None:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._loop()
         finally:
             if self.kinks is not None:
                 self.kinks.round(0.0)
-
-    def _loop_quietly(self) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._loop()
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
@@ -246,7 +247,7 @@ class BundleMethod:
     def _search_rounded(self, line: Line, kinks: Kinks) -> None:
         """Search the line to Newton's point, with kinks rounded; cut at its end, be it the best or not."""
         self._make_room()
-        self.step = line.search(1.0, kinks.accuracy(self._tol))
+        self.step = line.search(1.0, kinks.accuracy(self._tol), reach=0.0)
         self._lap("search")
         kinks.move(self._improve(line, self.step), self.step, self.gap, self._tol)
         if not kinks.of_use(self._cut_on_line(line, self.step, 0.0), self.gap, self._tol):

@@ -6,16 +6,6 @@
 
 using namespace bmrm;
 
-namespace {
-
-// The gradient of the constant feature, from the sum of the derivatives.
-template <class T>
-__global__ void constant_gradient(double factor, const double* sums, int64_t stride, T* cuts, int64_t at) {
-    cuts[int64_t(threadIdx.x) * stride + at] = T(factor * sums[2 * threadIdx.x + 1]);
-}
-
-}  // namespace
-
 template <class T>
 void bb_problem::gradients(int64_t size, const int64_t* starts, int count, const double* block_sums) {
     T* fresh = cut<T>(size);

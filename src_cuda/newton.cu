@@ -12,7 +12,6 @@ using namespace bmrm;
 template <class T>
 void bb_problem::image_of(const double* direction, const T* narrow, T* image, double curvature) {
     T *s = reinterpret_cast<T*>(derivatives[1].data()), *z = reinterpret_cast<T*>(derivatives[0].data());
-    Descent* const descent = newton.descent.data();
     product(narrow, direction + cols, z);
     double mean = 0;
     if (curvature > 0) {
@@ -23,9 +22,9 @@ void bb_problem::image_of(const double* direction, const T* narrow, T* image, do
         mean /= curvature;
     }
     weigh<<<unsigned(blocks), kRowThreads, 0, stream()>>>(s, z, rows, mean, partial.data(), ticket.data(),
-                                                          descent);
+                                                          sums.data() + 1);
     timed([&] { matrix->apply(BB_TRANSPOSED, z, image, 1); });
-    if (constant != 0) constant_image<<<1, 1, 0, stream()>>>(constant, descent, image + cols);
+    if (constant != 0) constant_gradient<<<1, 1, 0, stream()>>>(constant, sums.data(), 0, image, cols);
     ranks.add_up(memory, type, image, width);
 }
 

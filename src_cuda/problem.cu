@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "../src_cython/rounded.h"
 #include "problem.h"
 
 using namespace bmrm;
@@ -16,18 +17,31 @@ const void* curvature_kernel() {
     return nullptr;
 }
 
+// Kernels that search and cut `Sloped`, and tell the risk of `Loss`.
+template <class T, class Loss, class Sloped>
+RiskKernels kernels_with() {
+    return {reinterpret_cast<const void*>(&slope_of_line<T, Sloped>),
+            reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>),
+            reinterpret_cast<const void*>(&risk_of_line<T, Sloped, true>),
+            reinterpret_cast<const void*>(&search_line<T, Loss, Sloped>),
+            reinterpret_cast<const void*>(&slopes_at_points<T, Sloped>),
+            reinterpret_cast<const void*>(&end_search<T, Loss, Sloped>),
+            curvature_kernel<T, Sloped>()};
+}
+
+template <class T, class Loss>
+RiskKernels kernels_of_loss(bool rounded) {
+    if constexpr (Rounded<Loss>::kinked)
+        if (rounded) return kernels_with<T, Loss, Rounded<Loss>>();
+    if (rounded) throw Failure(BB_INVALID, "the loss has no kinks to round");
+    return kernels_with<T, Loss, Loss>();
+}
+
 template <class T>
-RiskKernels kernels_of(int32_t loss) {
+RiskKernels kernels_of(int32_t loss, bool rounded) {
     int number = 0;
-#define BMRM_KERNELS(name, Loss)                                              \
-    if (loss == number++)                                                     \
-        return {reinterpret_cast<const void*>(&slope_of_line<T, Loss>),       \
-                reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>), \
-                reinterpret_cast<const void*>(&risk_of_line<T, Loss, true>),  \
-                reinterpret_cast<const void*>(&search_line<T, Loss>),         \
-                reinterpret_cast<const void*>(&slopes_at_points<T, Loss>),    \
-                reinterpret_cast<const void*>(&end_search<T, Loss>),          \
-                curvature_kernel<T, Loss>()};
+#define BMRM_KERNELS(name, Loss) \
+    if (loss == number++) return kernels_of_loss<T, Loss>(rounded);
     BMRM_LOSSES(BMRM_KERNELS)
 #undef BMRM_KERNELS
     throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
@@ -60,17 +74,17 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
       space(in_rows ? Space{(rows + 4) / 4 * 4, (rows + 4) / 4 * 4} : Space{width, 0}),
       length(space.span + space.half),
       stride((length + 3) / 4 * 4),
-      constant(constant) {
+      constant(constant),
+      loss(loss) {
     risk.begin = 0;
     risk.end = rows;
     risk.scale = scale;
     risk.parameter.value = parameter;
-    int resident = kRowBlocks;
+    int64_t most = int64_t(matrix->device.multiprocessors) * kRowBlocks;
     if (loss != BB_OWN_LOSS) {
-        by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss); });
-        BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernels.search, kRowThreads, 0));
+        by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss, false); });
+        most = most_blocks();
     }
-    const int64_t most = int64_t(matrix->device.multiprocessors) * std::clamp(resident, 1, kRowBlocks);
     // A thread has some rows, so that few blocks have to wait for one another where rows are few.
     blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
     const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
@@ -82,13 +96,7 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
     ticket.fill_bytes(0);
     for (Array<unsigned char>& r : derivatives) r = Array<unsigned char>(memory, rows * bytes());
     rounded = Array<unsigned char>(memory, width * bytes());
-    if (kernels.curvature && !in_rows) {
-        for (Array<double>* vector :
-             {&newton.residual, &newton.direction, &newton.step, &newton.mean_squares})
-            *vector = Array<double>(memory, width);
-        newton.image = Array<unsigned char>(memory, width * bytes());
-        newton.descent = Array<Descent>(memory, 1);
-    }
+    if (kernels.curvature && !in_rows) newton.reserve(memory, width, bytes());
     mailbox.reserve(1024, stream());
     ahead_mailbox.reserve(1024, stream());
 }
@@ -128,6 +136,22 @@ void bb_problem::launch(const void* kernel, int count, void** arguments, bool to
                                          stream()));
 }
 
+int64_t bb_problem::most_blocks() const {
+    int resident = 0;
+    BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernels.search, kRowThreads, 0));
+    return int64_t(matrix->device.multiprocessors) * std::clamp(resident, 1, kRowBlocks);
+}
+
+void bb_problem::round_kinks(double width_of_kinks) {
+    const bool rounded = width_of_kinks > 0;
+    by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss, rounded); });
+    risk.parameter.width = width_of_kinks;
+    ahead = {};
+    if (!rounded) return;
+    blocks = int(std::min<int64_t>(blocks, most_blocks()));
+    if (!newton.step.size()) newton.reserve(memory, width, bytes());
+}
+
 void* bb_problem::take(bb_vector kind) {
     std::vector<void*>& idle = idle_[kind];
     if (idle.empty()) {
@@ -142,6 +166,13 @@ void* bb_problem::take(bb_vector kind) {
 void bb_problem::give(bb_vector kind, void* vector) {
     if (rounded_of == vector) rounded_of = nullptr;
     idle_[kind].push_back(vector);
+}
+
+void NewtonVectors::reserve(Memory& memory, int64_t width, int64_t bytes) {
+    for (Array<double>* vector : {&residual, &direction, &step, &mean_squares})
+        *vector = Array<double>(memory, width);
+    image = Array<unsigned char>(memory, width * bytes);
+    descent = Array<Descent>(memory, 1);
 }
 
 void bb_problem::collect() {
@@ -186,6 +217,14 @@ void bb_problem_destroy(bb_problem* problem) {
 
 bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* nccl) {
     return on(problem, [&](bb_problem& p) { p.ranks = Collective(*ranks, nccl); });
+}
+
+bb_status bb_round_kinks(bb_problem* problem, double width) {
+    return on(problem, [&](bb_problem& p) {
+        if (!(width >= 0) || p.in_rows())
+            throw Failure(BB_INVALID, "kinks: the width is negative, or weights are of rows");
+        p.round_kinks(width);
+    });
 }
 
 double bb_problem_product_seconds(bb_problem* problem) { return problem->product_seconds; }

@@ -20,7 +20,7 @@ constexpr int64_t kMostBlocks = 1024;  // of rows
 // The kernels of a loss.
 struct RiskKernels {
     const void *slope, *value, *derivatives, *search, *points, *end;
-    const void* curvature;  // null where the loss has kinks
+    const void* curvature;  // null where kinks are as they are
 };
 
 // Where one cut is taken, and its number.
@@ -34,11 +34,12 @@ struct CutPlace {
     }
 };
 
-// The vectors of Newton's points (newton.cu), where the loss is smooth.
+// The vectors of Newton's points (newton.cu), where the loss is smooth or its kinks have been rounded.
 struct NewtonVectors {
     Array<double> residual, direction, step, mean_squares;
     Array<unsigned char> image;  // of the direction, in the matrix's type
     Array<Descent> descent;
+    void reserve(Memory& memory, int64_t width, int64_t bytes);
 };
 
 }  // namespace bmrm
@@ -60,6 +61,11 @@ struct bb_problem {
     template <class N>
     bmrm::RowNumbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
 
+    // Searches and cuts the risk with kinks rounded over a width from now on; as it is for 0.
+    void round_kinks(double width_of_kinks);
+
+    // Blocks that a search, which meets between passes, may be launched by.
+    int64_t most_blocks() const;
     void launch(const void* kernel, int count, void** arguments, bool together = false);
 
     void* take(bb_vector kind);
@@ -148,6 +154,7 @@ struct bb_problem {
     const bmrm::Space space;
     const int64_t length, stride;  // numbers of a cut or of weights, and from cut to cut
     const double constant;
+    const int32_t loss;  // its number
     bmrm::RiskRows risk = {};
     bmrm::RiskKernels kernels = {};
     int blocks = 1, mix_blocks = 1;

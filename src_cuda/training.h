@@ -53,6 +53,9 @@ BB_API void bb_problem_destroy(bb_problem* problem);
 // The rows are one rank's of several: from now on every number and every gradient is that of all their rows,
 // and the same on each of them.  Blocks of rows may be empty here.  nccl may be NULL; both stay the caller's.
 BB_API bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* nccl);
+// Searches, slopes, derivatives, cuts and Newton's points are from now on those of the risk with its kinks
+// rounded over a width (rounded.h), of the risk itself for 0; what the risk is told to be is always that.
+BB_API bb_status bb_round_kinks(bb_problem* problem, double width);
 // Seconds of the products so far that an answer has shown to be complete.
 BB_API double bb_problem_product_seconds(bb_problem* problem);
 
@@ -105,8 +108,8 @@ BB_API bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts
 BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weights, double factor,
                                  const void* from, void* w, void* z, double sums[3]);
 // to = Newton's point near w, with margins z there; to_margins = X to, by a product that is queued.  sums as
-// bb_cuts_combine has them; steps: what it took, 0 where there is no such point.  For a smooth loss, and
-// weights of columns.
+// bb_cuts_combine has them; steps: what it took, 0 where there is no such point.  For a smooth loss or
+// rounded kinks, and weights of columns.
 BB_API bb_status bb_newton_point(bb_problem* problem, const void* w, const void* z,
                                  const bb_newton_request* request, void* to, void* to_margins, double sums[3],
                                  int32_t* steps);

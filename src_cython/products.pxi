@@ -32,6 +32,7 @@ cdef class _Products:
     """
 
     cdef int64_t _m, _d, _nnz
+    cdef object _squares
 
     cdef int _of_vector(self, bint transposed, x, out) except -1:
         """``out = X x``, or ``X^T x``."""
@@ -44,6 +45,32 @@ cdef class _Products:
     cdef int _of_blocks(self, r, starts, out) except -1:
         """``out[p] = X_p^T r_p`` for at least one block of rows."""
         raise NotImplementedError
+
+    cdef int _column_squares(self, out) except -1:
+        """``out[j]``: the sum of the squares of column j's stored values."""
+        raise NotImplementedError
+
+    @property
+    def mean_squares(self):
+        """Mean square of each column, shape (d,), read-only; made when first asked for.
+
+        Raises
+        ------
+        ParameterError
+            For a sparse matrix on a GPU that was built without its transpose.
+
+        Examples
+        --------
+        >>> Matrix([0, 2, 3], [0, 1, 1], [1.0, 2.0, 3.0], (2, 2)).mean_squares
+        array([0.5, 6.5])
+        """
+        if self._squares is None:
+            squares = np.empty(self._d)
+            self._column_squares(squares)
+            squares /= max(self._m, 1)
+            squares.flags.writeable = False
+            self._squares = squares
+        return self._squares
 
     def matvec(self, w, out=None):
         """Product X w.

@@ -13,12 +13,13 @@ namespace bmrm {
 
 // NaN stays NaN.
 struct RoundedKink {
-    static double slope(const double x, const double width) {
-        const double rise = positive(0.5 + x * (0.5 / width));
-        return rise > 1.0 ? 1.0 : rise;
+    template <class R>
+    static BMRM_HD R slope(const R x, const double width) {
+        const R rise = positive(R(0.5) + x * R(0.5 / width));
+        return rise > R(1) ? R(1) : rise;
     }
-    static double value(const double x, const double width) { return slope(x, width) * x; }
-    static double curvature(const double x, const double width) {
+    static BMRM_HD double value(const double x, const double width) { return slope(x, width) * x; }
+    static BMRM_HD double curvature(const double x, const double width) {
         return magnitude(x) <= width ? 0.5 / width : 0.0;
     }
 };
@@ -29,58 +30,63 @@ struct Rounded {
     static constexpr bool kinked = false;
 };
 
-struct Kinks {
+struct Kinks : Smooth {
     static constexpr bool kinked = true;
 };
 
 template <>
 struct Rounded<Hinge> : Kinks {
-    static double value(double u, double y, LossParameter p) {
+    static BMRM_HD double value(double u, double y, LossParameter p) {
         return RoundedKink::value(1.0 - y * u, p.width);
     }
-    static double slope(double u, double y, LossParameter p) {
-        return -y * RoundedKink::slope(1.0 - y * u, p.width);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter p) {
+        return -y * RoundedKink::slope(R(1) - y * u, p.width);
     }
-    static double curvature(double u, double y, LossParameter p) {
+    static BMRM_HD double curvature(double u, double y, LossParameter p) {
         return RoundedKink::curvature(1.0 - y * u, p.width);
     }
 };
 
 template <>
 struct Rounded<Absolute> : Kinks {
-    static double value(double u, double y, LossParameter p) {
+    static BMRM_HD double value(double u, double y, LossParameter p) {
         return 2.0 * RoundedKink::value(u - y, p.width) - (u - y);
     }
-    static double slope(double u, double y, LossParameter p) {
-        return 2.0 * RoundedKink::slope(u - y, p.width) - 1.0;
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter p) {
+        return R(2) * RoundedKink::slope(u - y, p.width) - R(1);
     }
-    static double curvature(double u, double y, LossParameter p) {
+    static BMRM_HD double curvature(double u, double y, LossParameter p) {
         return 2.0 * RoundedKink::curvature(u - y, p.width);
     }
 };
 
 template <>
 struct Rounded<Quantile> : Kinks {
-    static double value(double u, double y, LossParameter p) {
+    static BMRM_HD double value(double u, double y, LossParameter p) {
         return RoundedKink::value(u - y, p.width) - p.value * (u - y);
     }
-    static double slope(double u, double y, LossParameter p) {
-        return RoundedKink::slope(u - y, p.width) - p.value;
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter p) {
+        return RoundedKink::slope(u - y, p.width) - R(p.value);
     }
-    static double curvature(double u, double y, LossParameter p) {
+    static BMRM_HD double curvature(double u, double y, LossParameter p) {
         return RoundedKink::curvature(u - y, p.width);
     }
 };
 
 template <>
 struct Rounded<EpsilonInsensitive> : Kinks {
-    static double value(double u, double y, LossParameter p) {
+    static BMRM_HD double value(double u, double y, LossParameter p) {
         return RoundedKink::value(u - y - p.value, p.width) + RoundedKink::value(y - u - p.value, p.width);
     }
-    static double slope(double u, double y, LossParameter p) {
-        return RoundedKink::slope(u - y - p.value, p.width) - RoundedKink::slope(y - u - p.value, p.width);
+    template <class R>
+    static BMRM_HD R slope(R u, R y, LossParameter p) {
+        const R epsilon = R(p.value);
+        return RoundedKink::slope(u - y - epsilon, p.width) - RoundedKink::slope(y - u - epsilon, p.width);
     }
-    static double curvature(double u, double y, LossParameter p) {
+    static BMRM_HD double curvature(double u, double y, LossParameter p) {
         return RoundedKink::curvature(u - y - p.value, p.width) +
                RoundedKink::curvature(y - u - p.value, p.width);
     }

@@ -57,6 +57,7 @@ cdef extern from "training.h" nogil:
                      const void *dz, const void *w, const void *end, double t, double *sums, double *dots)
     bb_status bb_cuts_combine(bb_problem *problem, int64_t count, const double *weights, double factor,
                               const void *from_, void *w, void *z, double *sums)
+    bb_status bb_round_kinks(bb_problem *problem, double width)
     bb_status bb_newton_point(bb_problem *problem, const void *w, const void *z,
                               const bb_newton_request *request, void *to, void *to_margins, double *sums,
                               int32_t *steps)

@@ -188,9 +188,9 @@ def test_vectors_of_another_problem():
 
 
 @pytest.mark.parametrize("elsewhere", [1.0, 1.5])
-@pytest.mark.parametrize("in_rows", [False, True])
+@pytest.mark.parametrize(("in_rows", "width"), [(False, 0.0), (True, 0.0), (False, 0.5)])
 @pytest.mark.parametrize("constant", [0.0, 2.0])
-def test_a_cut_made_ahead_is_the_one_asked_for(elsewhere, in_rows, constant):
+def test_a_cut_made_ahead_is_the_one_asked_for(elsewhere, in_rows, width, constant):
     A, y = problem(m=700, d=1500)
     starts = np.array([0, 700])
     found = []
@@ -198,6 +198,8 @@ def test_a_cut_made_ahead_is_the_one_asked_for(elsewhere, in_rows, constant):
         matrix = cuda.Matrix(A.indptr, A.indices, A.data, A.shape)
         p = cuda.Problem(matrix, 0, 0.0, y, None, 1.0 / 700, constant, in_rows)
         p.reserve(2)
+        if width:
+            p.round_kinks(width)
         w = p.weights(np.zeros(p.width))
         z = p.fresh_margins(w)
         p.cut(0, starts, z, None, w, w, 0.0)
@@ -215,10 +217,12 @@ def test_a_cut_made_ahead_is_the_one_asked_for(elsewhere, in_rows, constant):
 
 
 SMOOTH = [name for name in _losses.names() if losses.get(name).smooth]
+KINKED = [name for name in _losses.names() if losses.get(name).kinked]
+WIDTH = 0.7
 
 
 def newton_problem(loss, dtype=np.float64, constant=0.0):
-    """A point with a bundle of three cuts at it: what Newton's point is asked from, and by formulas."""
+    """A point, and the risk there on the device and on the host, kinks rounded."""
     A, y = problem(loss, m=500, dtype=dtype)
     rng = np.random.default_rng(4)
     s = rng.random(500)
@@ -230,13 +234,16 @@ def newton_problem(loss, dtype=np.float64, constant=0.0):
     p.reserve(5)
     w = 0.1 * rng.standard_normal(p.width)
     X = np.column_stack([A.toarray(), np.full(500, constant)])[:, : p.width].astype(np.float64)
-    z = X @ w
-    return p, w, X, lam, bias, bound.risk(y, s, scale, 1), z
+    z, here = X @ w, bound.risk(y, s, scale, 1)
+    if bound.kinked:
+        p.round_kinks(WIDTH)
+        here = here.rounded(WIDTH)
+    return p, w, X, lam, bias, here, z
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("constant", "profile"), [(0.0, False), (2.0, False), (0.0, True)])
-@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("loss", SMOOTH + KINKED)
 def test_newton_point(loss, constant, profile, dtype):
     p, w, X, lam, bias, here, z = newton_problem(loss, dtype, constant)
     curvature, r = np.empty(500), np.empty(500)
@@ -277,6 +284,7 @@ def test_newton_point(loss, constant, profile, dtype):
 
 def test_newton_point_is_of_smooth_losses():
     p, w, *_ = newton_problem("hinge")
+    p.round_kinks(0.0)
     at = p.weights(w)
     with pytest.raises(ParameterError, match="not smooth"):
         p.newton_point(at, p.fresh_margins(at), 0.0, range(1), np.ones(40), 1.0, False, 9, 0.5)
@@ -284,6 +292,90 @@ def test_newton_point_is_of_smooth_losses():
     at = p.weights(w)
     with pytest.raises(ParameterError, match="no such cuts"):
         p.newton_point(at, p.fresh_margins(at), 0.0, range(4, 6), np.ones(40), 1.0, False, 9, 0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", KINKED)
+def test_rounded_kinks(loss, dtype):
+    """What is asked of the risk along a line, against the host's; what it is at a point keeps its kinks."""
+    A, y = problem(loss, m=500, dtype=dtype)
+    bound, rng = losses.get(loss), np.random.default_rng(6)
+    s = rng.random(500)
+    scale, lam, starts = 1.0 / s.sum(), 1e-2, np.array([0, 500])
+    kinked, r = bound.risk(y, s, scale, 1), np.empty(500)
+    here = kinked.rounded(WIDTH)
+    matrix = cuda.Matrix(A.indptr, A.indices, A.data, A.shape)
+    p = cuda.Problem(matrix, bound.number, bound.parameter_value, y, s, scale, 0.0, False)
+    p.reserve(2)
+    p.round_kinks(WIDTH)
+    close = {"rtol": 2e-6 if dtype == np.float32 else 1e-12, "atol": 2e-6 if dtype == np.float32 else 1e-13}
+
+    w = p.weights(0.1 * rng.standard_normal(40))
+    margins = p.fresh_margins(w)
+    p.cut(0, starts, margins, None, w, w, 0.0)
+    end = p.combine(np.ones(1), -1.0 / lam, w)
+    towards = p.margins(end)
+    z, dz = margins.get(), towards.get() - margins.get()
+    step, risk, moved = p.search(
+        margins, towards, w, end, lam * end.inner, lam * end.away, 1.0, 100.0, 1e-12, -1, 0.1, 0.0
+    )
+    along = z + step * dz
+    np.testing.assert_allclose(moved.get(), along, **close)
+    np.testing.assert_allclose(risk, kinked.cut(along, along, 0.0, 0.0, starts, r)[0][0], **close)
+    slopes = [lam * end.inner + lam * end.away * t + here.slope(z, dz, t, 0.0)[0] for t in (0.0, step)]
+    assert abs(slopes[1]) <= (1e-4 if dtype == np.float32 else 1e-6) * abs(slopes[0])
+    for t, b in ((0.0, 0.0), (0.5, 0.25)):
+        np.testing.assert_allclose(p.slope(margins, towards, t, b), here.slope(z, dz, t, b), **close)
+        values, sums = here.cut(z, dz, t, b, starts, r)
+        found = p.derivatives(margins, towards, t, b, 0)
+        np.testing.assert_allclose(found, (values[0], sums[0]), **close)
+        exact = kinked.cut(z, dz, t, b, starts, r)[0][0]
+        np.testing.assert_allclose(p.risk(margins, towards, t, b, False)[0], exact, **close)
+        assert found[0] < exact
+    p.round_kinks(0.0)
+    found = p.derivatives(margins, towards, 0.5, 0.25, 0)
+    np.testing.assert_allclose(found[0], p.risk(margins, towards, 0.5, 0.25, False)[0], rtol=1e-12)
+
+
+def test_kinks_that_cannot_be_rounded():
+    p, *_ = newton_problem("logistic")
+    with pytest.raises(ParameterError, match="no kinks"):
+        p.round_kinks(0.5)
+    p, *_ = newton_problem("hinge")
+    for width in (-1.0, np.nan):
+        with pytest.raises(ParameterError, match="negative"):
+            p.round_kinks(width)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", KINKED)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fit_intercept": True},
+        {"fit_intercept": True, "penalize_intercept": True},
+        {"cuts_per_pass": 4},
+        {"reg": "elastic_net"},
+    ],
+    ids=str,
+)
+def test_steps_with_rounded_kinks(loss, options, dtype):
+    rng = np.random.default_rng(23)
+    X, weights = rng.normal(size=(4000, 12)).astype(dtype), rng.random(4000)
+    y = X @ rng.normal(size=12) + 2.0 * rng.normal(size=4000)
+    y = np.sign(y) if loss == "hinge" else y
+    options = {"lam": 1e-4, "tol": 1e-4, "sample_weight": weights, **options}
+    data = bmrm.Dataset(X, y, device="cuda", sample_weight=options.pop("sample_weight"))
+    here = bmrm.solve(X, y, loss, device="cpu", sample_weight=weights, **options)
+    there = bmrm.solve(data, loss=loss, **options)
+    assert_same(here, there, 1e-5 if dtype == np.float32 else 0.0)
+    assert there.timings["newton"] > 0.0
+    assert there.n_iter <= 40
+    # The problem on the device is the loss's own again: a path goes on from it.
+    after = bmrm.solve(data, loss=loss, warm_start=there, **options)
+    assert after.status == "converged"
+    assert after.n_iter <= 3
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

@@ -175,6 +175,7 @@ def first_cause(error: BaseException) -> BaseException:
 def test_a_failing_product_gives_the_vectors_back(monkeypatch, product):
     class Failing:
         shape = (M, D)
+        mean_squares = np.ones(D)
 
         def matvec(self, vector, out):
             self.lent = vector, out

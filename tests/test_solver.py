@@ -133,6 +133,7 @@ class Sizes:
         (2000, 10, 80_000, "logistic", 1e30, False),  # text
         (2000, 10, 80_000, "logistic", np.inf, True),  # on a GPU
         (200, 200, 1000, "hinge", np.inf, False),
+        (200, 15, 6400, "hinge", np.inf, True),
         (200, 200, 1000, "roc_area", 1.0, False),
     ],
 )

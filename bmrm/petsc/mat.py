@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _Vector = npt.NDArray[np.float64]
 
 CHUNK = 1 << 22
-"""Stored values that are squared at a time."""
+"""Stored values that are added up at a time."""
 
 
 def resident_mat(
@@ -111,7 +111,8 @@ def resident_mat(
     m, d = rows.shape
     layout = _layout(comm, m, d)
     mat = PETSc.Mat().createPython(layout.sizes, comm=comm)
-    mat.setPythonContext(_ResidentMat(placed.matrix, placed.device, layout, _sums(rows, layout)))
+    sums = _sums(rows, placed.matrix, layout)
+    mat.setPythonContext(_ResidentMat(placed.matrix, placed.device, layout, sums))
     mat.setUp()
     return mat
 
@@ -205,26 +206,22 @@ class _Sums(NamedTuple):
     largest_row: float
 
 
-def _sums(X: Csr | npt.NDArray[Any], layout: Layout) -> _Sums:
+def _sums(X: Csr | npt.NDArray[Any], resident: Matrix, layout: Layout) -> _Sums:
     m, d = X.shape
-    squares, columns = np.zeros(d), np.zeros(d)
-    row = 0.0
+    columns, row = np.zeros(d), 0.0
     step = max(1, CHUNK // d) if isinstance(X, np.ndarray) else m
     for start in range(0, m, step):
         if isinstance(X, np.ndarray):
             part = np.abs(X[start : start + step]).astype(np.float64)
             columns += part.sum(axis=0)
             row = max(row, float(part.sum(axis=1).max()))
-            squares += np.einsum("ij,ij->j", part, part)
     if isinstance(X, Csr):
         for start in range(0, X.nnz, CHUNK):
             indices = X.indices[start : start + CHUNK]
             values = np.ones(len(indices)) if X.data is None else X.data[start : start + CHUNK]
-            sizes = np.abs(values).astype(np.float64)
-            columns += np.bincount(indices, sizes, d)
-            squares += np.bincount(indices, sizes * sizes, d)
+            columns += np.bincount(indices, np.abs(values).astype(np.float64), d)
         row = _largest_row(X)
-    summed = [_over_ranks(part, layout) for part in (squares, columns)]
+    summed = [_over_ranks(part, layout) for part in (m * resident.mean_squares, columns)]
     return _Sums(summed[0], float(summed[1].max()[1]), _largest_over_ranks(row, summed[0].comm))
 
 

@@ -68,14 +68,16 @@ __global__ void __launch_bounds__(kMixAcross* kMixDown)
         }
     }
     if (!letter.values) return;
-    sum_block(sums, scratch, partial + 4 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, sums);
-    if (threadIdx.x == 0) {
+    if (sum_grid(sums, scratch, partial, ticket)) {
         for (int k = 0; k < 3; k++) letter.values[k] = sums[k];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
+}
+
+// The gradient of the constant feature, from the sum of the derivatives.
+template <class T>
+__global__ void constant_gradient(double factor, const double* sums, int64_t stride, T* cuts, int64_t at) {
+    cuts[int64_t(threadIdx.x) * stride + at] = T(factor * sums[2 * threadIdx.x + 1]);
 }
 
 // A step, known to the host or where a kernel before has left it.
@@ -169,8 +171,7 @@ __global__ void __launch_bounds__(kRowThreads)
     if (threadIdx.x) return;
     *out = total[1];
     letter.values[0] = total[0];
-    __threadfence_system();
-    close_letter(letter);
+    send(letter);
 }
 
 // weights += factor * start, and the constant feature's weight from the sum of the coefficients.  The factor

@@ -10,17 +10,9 @@ constexpr int kDescentThreads = 256;
 
 // What the steps leave for one another on the device.
 struct Descent {
-    double weighed;  // sum over the rows of what goes into the transposed product
     double size[2];  // scaled squares of the residual, by the parity of the step
     double bend;     // the direction's product with its image
 };
-
-// The only number of a letter, from the block that comes last.
-__device__ __forceinline__ void send(const Letter& letter, double number) {
-    letter.values[0] = number;
-    __threadfence_system();
-    close_letter(letter);
-}
 
 // The rows' second derivatives, each times its weight.  The letter: their sum.
 template <class T, class Loss>
@@ -37,10 +29,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
                          mine[0] += c;
                          found[0] = T(c);
                      });
-    sum_block(mine, scratch, partial + blockIdx.x);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) send(letter, mine[0]);
+    if (sum_grid(mine, scratch, partial, ticket)) {
+        letter.values[0] = mine[0];
+        send(letter);
+    }
 }
 
 // The letter: the sum of second derivatives times margins.
@@ -51,17 +43,17 @@ __global__ void __launch_bounds__(kRowThreads)
     __shared__ double scratch[kRowThreads];
     double mine[1] = {};
     BB_FOR (i, rows) mine[0] += double(curvature[i]) * double(margins[i]);
-    sum_block(mine, scratch, partial + blockIdx.x);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) send(letter, mine[0]);
+    if (sum_grid(mine, scratch, partial, ticket)) {
+        letter.values[0] = mine[0];
+        send(letter);
+    }
 }
 
-// margins = curvature (margins - mean), and their sum.
+// margins = curvature (margins - mean), and at `total` their sum.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     weigh(const T* __restrict__ curvature, T* __restrict__ margins, int64_t rows, double mean,
-          double* partial, uint32_t* ticket, Descent* descent) {
+          double* partial, uint32_t* ticket, double* total) {
     __shared__ double scratch[kRowThreads];
     double mine[1] = {};
     BB_FOR (i, rows) {
@@ -69,16 +61,7 @@ __global__ void __launch_bounds__(kRowThreads)
         mine[0] += weighed;
         margins[i] = T(weighed);
     }
-    sum_block(mine, scratch, partial + blockIdx.x);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) descent->weighed = mine[0];
-}
-
-// The constant feature's number of the transposed product.
-template <class T>
-__global__ void constant_image(double constant, const Descent* descent, T* out) {
-    *out = T(constant * descent->weighed);
+    if (sum_grid(mine, scratch, partial, ticket)) *total = mine[0];
 }
 
 // What is known of the Hessian's diagonal, by which the method scales the features: as if all rows bent
@@ -108,12 +91,9 @@ __global__ void __launch_bounds__(kDescentThreads)
         narrow[i] = T(scaled);
         mine[0] -= slope * scaled;
     }
-    sum_block(mine, scratch, partial + blockIdx.x);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
-        descent->size[0] = mine[0];
-        send(letter, mine[0]);
+    if (sum_grid(mine, scratch, partial, ticket)) {
+        descent->size[0] = letter.values[0] = mine[0];
+        send(letter);
     }
 }
 
@@ -125,10 +105,7 @@ __global__ void __launch_bounds__(kDescentThreads)
     __shared__ double scratch[kDescentThreads];
     double mine[1] = {};
     BB_FOR (i, n) mine[0] += direction[i] * (lam * direction[i] + double(image[i]));
-    sum_block(mine, scratch, partial + blockIdx.x);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) descent->bend = mine[0];
+    if (sum_grid(mine, scratch, partial, ticket)) descent->bend = mine[0];
 }
 
 // Goes down the direction, to its lowest point; not at all where nothing bends.  The letter: the scaled
@@ -148,13 +125,10 @@ __global__ void __launch_bounds__(kDescentThreads)
         residual[i] = left;
         mine[0] += left * left / diagonal.at(i);
     }
-    sum_block(mine, scratch, partial + blockIdx.x);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
-        descent->size[1 - parity] = mine[0];
+    if (sum_grid(mine, scratch, partial, ticket)) {
+        descent->size[1 - parity] = letter.values[0] = mine[0];
         letter.values[1] = bend;
-        send(letter, mine[0]);
+        send(letter);
     }
 }
 
@@ -185,13 +159,9 @@ __global__ void __launch_bounds__(kDescentThreads)
         mine[1] += w[i] * step[i];
         mine[2] += step[i] * step[i];
     }
-    sum_block(mine, scratch, partial + 4 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
+    if (sum_grid(mine, scratch, partial, ticket)) {
         for (int k = 0; k < 3; k++) letter.values[k] = mine[k];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 

@@ -170,17 +170,13 @@ __global__ void __launch_bounds__(kRowThreads)
         mine[1] += dz ? share.slope * double(dz[row]) : 0.0;
         mine[2] += share.slope;
     }
-    sum_block(mine, scratch, partial + 4 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
+    if (sum_grid(mine, scratch, partial, ticket)) {
         if (out) {
             sums[0] = mine[0];
             sums[1] = mine[2];
         }
         for (int k = 0; k < 3; k++) letter.values[k] = mine[k];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 

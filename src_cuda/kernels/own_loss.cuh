@@ -39,14 +39,10 @@ __global__ void __launch_bounds__(kRowThreads)
         mine[0] += g * double(dz[i]);
         mine[1] += g;
     }
-    sum_block(mine, scratch, partial + 2 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
+    if (sum_grid(mine, scratch, partial, ticket)) {
         letter.values[0] = rows.scale * mine[0];
         letter.values[1] = rows.scale * mine[1];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 
@@ -70,15 +66,11 @@ __global__ void __launch_bounds__(kRowThreads)
             out[i] = T(r);
         }
     }
-    sum_block(mine, scratch, partial + 4 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
+    if (sum_grid(mine, scratch, partial, ticket)) {
         sums[0] = mine[0];
         sums[1] = mine[1];
         for (int k = 0; k < 3; k++) letter.values[at + k] = mine[k];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 

@@ -120,6 +120,17 @@ __device__ __forceinline__ bool comes_last(uint32_t* ticket) {
     return last;
 }
 
+// Sums over all blocks of a grid, each of which leaves its own at `partial` (blocks x K).  True in the one
+// thread that has them.
+template <int K>
+__device__ __forceinline__ bool sum_grid(double (&mine)[K], double* scratch, double* partial,
+                                         uint32_t* ticket) {
+    sum_block(mine, scratch, partial + K * int64_t(blockIdx.x));
+    if (!comes_last(ticket)) return false;
+    sum_blocks(partial, scratch, mine);
+    return threadIdx.x == 0;
+}
+
 // Calls body(margin, direction, label, weight, out) for this thread's rows, in numbers of type R. What the
 // body puts into out[k] goes to the row's place in outs[k], where there is one.
 template <class R, int OUTS, class T, class Body>
@@ -176,14 +187,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
         mine[0] += g * d;
         mine[1] += g;
     });
-    sum_block(mine, scratch, partial + 2 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
+    if (sum_grid(mine, scratch, partial, ticket)) {
         letter.values[0] = rows.scale * mine[0];
         letter.values[1] = rows.scale * mine[1];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 
@@ -203,17 +210,13 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
         mine[1] += r;
         found[0] = T(DERIVATIVES ? r : u);
     });
-    sum_block(mine, scratch, partial + 2 * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, mine);
-    if (threadIdx.x == 0) {
+    if (sum_grid(mine, scratch, partial, ticket)) {
         sums[0] = mine[0];
         sums[1] = mine[1];
         if (letter.values) {
             letter.values[0] = mine[0];
             letter.values[1] = mine[1];
-            __threadfence_system();
-            close_letter(letter);
+            send(letter);
         }
     }
 }
@@ -261,21 +264,17 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     __shared__ double scratch[kRowThreads];
     double slope[kPoints];
     add_slopes<T, Loss>(rows, z, end, points.t, first, slope);
-    sum_block(slope, scratch, partial + int64_t(blockIdx.x) * kPoints);
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, slope);
-    if (threadIdx.x == 0) {
+    if (sum_grid(slope, scratch, partial, ticket)) {
 #pragma unroll
         for (int k = 0; k < kPoints; k++) letter.values[k] = rows.scale * slope[k];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 
 // The last pass of a search: the moved margins and the risk there.  With `derivatives` also those of the cut
 // at `beyond`, where the solver will most likely want it, with its risk and their sum behind the risk in
-// `totals`.
-template <class T, class Loss>
+// `totals`.  Sloped: the loss that is searched and cut, be it `Loss` itself or that with its kinks rounded.
+template <class T, class Loss, class Sloped>
 __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, const T* end, double step,
                                            double beyond, T* moved, T* derivatives,
                                            double (&totals)[kTotals]) {
@@ -285,8 +284,8 @@ __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, con
         out[0] = T(z0 + step * d);
         totals[0] += s * Loss::value(double(out[0]), y, rows.parameter);
         if (derivatives) {
-            totals[1] += s * Loss::value(z0 + beyond * d, y, rows.parameter);
-            const double r = derivative_of<Loss>(z0 + beyond * d, y, s, rows.parameter);
+            totals[1] += s * Sloped::value(z0 + beyond * d, y, rows.parameter);
+            const double r = derivative_of<Sloped>(z0 + beyond * d, y, s, rows.parameter);
             totals[2] += r;
             out[1] = T(r);
         }
@@ -294,31 +293,27 @@ __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, con
 }
 
 // It, where the host directs the search.  The letter: the risk; sums: risk and sum of derivatives of the cut.
-template <class T, class Loss>
+template <class T, class Loss, class Sloped>
 __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     end_search(const RiskRows rows, const T* z, const T* end, double step, double beyond, T* moved,
                double* partial, uint32_t* ticket, T* derivatives, double* sums, Letter letter) {
     __shared__ double scratch[kRowThreads];
     double totals[kTotals] = {};
-    add_totals<T, Loss>(rows, z, end, step, beyond, moved, derivatives, totals);
-    sum_block(totals, scratch, partial + kTotals * int64_t(blockIdx.x));
-    if (!comes_last(ticket)) return;
-    sum_blocks(partial, scratch, totals);
-    if (threadIdx.x == 0) {
+    add_totals<T, Loss, Sloped>(rows, z, end, step, beyond, moved, derivatives, totals);
+    if (sum_grid(totals, scratch, partial, ticket)) {
         if (derivatives) {
             sums[0] = totals[1];
             sums[1] = totals[2];
         }
         letter.values[0] = totals[0];
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 
 // A search in one cooperative launch.  partial: two rounds of kPoints doubles a block, and kTotals.  The
 // letter: step, risk, passes, and the step of the cut.  Where there is to be a cut, sums gets its risk and
 // sum of derivatives, and after them its step.
-template <class T, class Loss>
+template <class T, class Loss, class Sloped>
 __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
                 double* partial, T* derivatives, double* sums, Letter letter) {
@@ -329,7 +324,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     first_points(request.first, request.longest, t);
     int pass = 0;
     while (true) {
-        add_slopes<T, Loss>(rows, z, end, t, pass == 0, slope);
+        add_slopes<T, Sloped>(rows, z, end, t, pass == 0, slope);
         double* round = partial + int64_t(pass % 2) * gridDim.x * kPoints;
         sum_block(slope, scratch, round + int64_t(blockIdx.x) * kPoints);
         grid.sync();
@@ -340,7 +335,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     }
     const double step = nearest(bracket), beyond = step + fmin(request.farthest, request.reach * step);
     double totals[kTotals] = {};
-    add_totals<T, Loss>(rows, z, end, step, beyond, moved, derivatives, totals);
+    add_totals<T, Loss, Sloped>(rows, z, end, step, beyond, moved, derivatives, totals);
     // Not in the round that other blocks may still be reading.
     double* last = partial + int64_t(2) * gridDim.x * kPoints;
     sum_block(totals, scratch, last + kTotals * int64_t(blockIdx.x));
@@ -357,8 +352,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
         letter.values[1] = totals[0];
         letter.values[2] = double(pass);
         letter.values[3] = beyond;
-        __threadfence_system();
-        close_letter(letter);
+        send(letter);
     }
 }
 

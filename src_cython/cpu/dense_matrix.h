@@ -107,21 +107,14 @@ class DenseMatrix final : public Matrix {
     }
 
     void column_squares(double* out) const override {
-        const i64 groups = std::clamp<i64>(m_ / kEntriesPerSum, 1, 16);
-        const std::vector<Range> rows = split_evenly(0, m_, groups, [](i64 k) { return k; });
-        Buffer<double> sums(groups * d_);
-        for_each_task(groups, threads_for(m_ * d_, threads_), [&](i64 g) {
-            double* sum = sums.get() + g * d_;
-            std::fill_n(sum, d_, 0.0);
-            for (i64 i = rows[g].begin; i < rows[g].end; ++i)
+        const i64 everything[] = {0, m_};
+        sum_groups(everything, 1, d_, 1, out, [&](Range rows, double* sum) {
+            for (i64 i = rows.begin; i < rows.end; ++i)
                 for (i64 j = 0; j < d_; ++j) {
                     const auto v = static_cast<double>(X_[i * d_ + j]);
                     sum[j] += v * v;
                 }
         });
-        std::fill_n(out, d_, 0.0);
-        for (i64 g = 0; g < groups; ++g)
-            for (i64 j = 0; j < d_; ++j) out[j] += sums[g * d_ + j];
     }
 
     std::unique_ptr<Matrix> reordered(const i64* order, i64*, void* val) const override {

@@ -45,7 +45,7 @@ cdef class Matrix(_Products):
     """
 
     cdef unique_ptr[CMatrix] impl
-    cdef object _owners, _dtype, _squares
+    cdef object _owners, _dtype
     cdef int _n_threads
 
     def __init__(self, indptr, indices, data, shape, *, threads=None, transpose=None):
@@ -229,6 +229,13 @@ cdef class Matrix(_Products):
             X.rmatvec_blocks(source, cuts, blocks, target)
         return 0
 
+    cdef int _column_squares(self, out) except -1:
+        cdef CMatrix* X = self._get()
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.column_squares(target)
+        return 0
+
     def matvecs(self, vectors, outs):
         """Products of X and several vectors, reading X once for up to 32 of them.
 
@@ -369,27 +376,6 @@ cdef class Matrix(_Products):
     def weighted_gram_work(self):
         """What `weighted_gram` costs, in scalar multiply-adds."""
         return self._get().weighted_gram_work()
-
-    @property
-    def mean_squares(self):
-        """The mean square of each column, shape (d,), from its stored values; made when first asked for.
-
-        Examples
-        --------
-        >>> Matrix([0, 2, 3], [0, 1, 1], [1.0, 2.0, 3.0], (2, 2)).mean_squares
-        array([0.5, 6.5])
-        """
-        cdef CMatrix* X = self._get()
-        cdef double* target
-        if self._squares is None:
-            squares = np.empty(self._d)
-            target = <double*>_address(squares)
-            with nogil:
-                X.column_squares(target)
-            squares /= self._m
-            squares.flags.writeable = False
-            self._squares = squares
-        return self._squares
 
     def build_transpose(self):
         """Build X^T now rather than at the first product that reads it; no effect when dense.

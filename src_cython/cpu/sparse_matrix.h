@@ -149,22 +149,22 @@ class SparseMatrix final : public Matrix {
     double weighted_gram_work() const override { return gram_work_; }
 
     void column_squares(double* out) const override {
-        const i64 groups = std::clamp<i64>(nnz_ / (kEntriesPerSum * d_ + 1), 1, kMostGroups);
-        const std::vector<Range> rows = split_evenly(0, m_, groups, [&](i64 k) { return ptr_[k]; });
-        Buffer<double> sums(groups * d_);
-        const int threads = threads_for(nnz_ + groups * d_, threads_);
-        for_each_task(groups, threads, [&](i64 g) {
+        const i64 everything[] = {0, m_};
+        const std::vector<Group> groups = cut_groups(everything, 1, kEntriesPerSum, false);
+        const i64 count = static_cast<i64>(groups.size());
+        Buffer<double> sums(count * d_);
+        const int threads = threads_for(nnz_ + count * d_, threads_);
+        for_each_task(count, threads, [&](i64 g) {
+            const Range rows = groups[g].rows;
             double* sum = sums.get() + g * d_;
             std::fill_n(sum, d_, 0.0);
-            for (i64 k = ptr_[rows[g].begin]; k < ptr_[rows[g].end]; ++k) {
+            for (i64 k = ptr_[rows.begin]; k < ptr_[rows.end]; ++k) {
                 double v = 1.0;
                 if constexpr (!std::is_same_v<V, One>) v = static_cast<double>(val_[k]);
                 sum[idx_[k]] += v * v;
             }
         });
-        std::fill_n(out, d_, 0.0);
-        for (i64 g = 0; g < groups; ++g)
-            for (i64 j = 0; j < d_; ++j) out[j] += sums[g * d_ + j];
+        add_groups(groups, sums.get(), d_, 1, threads, out);
     }
 
     void build_transpose() override {

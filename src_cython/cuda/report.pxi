@@ -6,7 +6,7 @@ cdef int MOST_CANDIDATES = 256
 cdef class _Described(_OnDevice):
     """A matrix on a device that tells of itself."""
 
-    cdef object _n_threads, _squares
+    cdef object _n_threads
     cdef int32_t _device
     cdef bint _dense, _transpose
 
@@ -68,30 +68,15 @@ cdef class _Described(_OnDevice):
         cdef Cut cut = cut_of(chosen.plan, self._d)
         return cut.index_bytes if cut.shared else 4
 
-    @property
-    def mean_squares(self):
-        """The mean square of each column, shape (d,), from its stored values.
-
-        Raises
-        ------
-        ParameterError
-            For a sparse matrix that was built without its transpose.
-        """
-        cdef bb_matrix* X = self._get()
-        cdef double* target
-        cdef bb_status status
+    cdef int _column_squares(self, out) except -1:
         if not self._transpose:
             raise ParameterError("matrix: built without its transpose")
-        if self._squares is None:
-            squares = np.empty(self._d)
-            target = <double*>_address(squares)
-            with nogil:
-                status = bb_get_squares(X, target)
-            check(status)
-            squares /= self._m
-            squares.flags.writeable = False
-            self._squares = squares
-        return self._squares
+        cdef bb_matrix* X = self._get()
+        cdef double* target = <double*>_address(out)
+        cdef bb_status status
+        with nogil:
+            status = bb_get_squares(X, target)
+        return check(status)
 
     @property
     def has_transpose(self):

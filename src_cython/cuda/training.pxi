@@ -267,6 +267,21 @@ cdef class Problem:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
         check(bb_mix_derivatives(self.handle, share))
 
+    def round_kinks(self, double width):
+        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0.
+
+        The risk that is told of a point is always that with kinks.
+
+        Raises
+        ------
+        ParameterError
+            If the loss has no kinks to round, or the width is negative.
+        """
+        cdef bb_status status
+        with nogil:
+            status = bb_round_kinks(self.handle, width)
+        check(status)
+
     def cut(self, int64_t size, const int64_t[::1] starts, z, dz, Vector w, Vector end, double t):
         """Make gradients of the blocks of rows cuts number ``size`` and on.
 
