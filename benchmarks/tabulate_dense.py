@@ -8,19 +8,20 @@ from pages import heading, load, table
 
 
 def full_rows() -> str:
-    """Tell what Newton's points make of full rows, on the CPU and on a GPU."""
+    """Tell what second-order steps make of full rows, on the CPU and on a GPU."""
     here, there = load("dense"), load("dense_gpu")
-    columns = ["rows, loss, gap", "Newton s", "passes", "planes alone s", "passes"]
+    columns = ["rows, loss, gap", "with steps s", "passes", "planes alone s", "passes"]
     peers = ["scikit-learn s, default (excess)", "at 1e-8"]
     return (
         heading("Full rows", here)
         + "\nRows of normal numbers, float32, lam 1e-5, no intercept; scaled: columns times 10^u, |u| <= 1. "
-        "Seconds of a solve on a resident matrix to a relative gap; those above 10 s were ended there, at "
-        "the gap in brackets. Beside them scikit-learn's solvers of the same objective, at their default "
+        "Seconds of a solve on a resident matrix to a relative gap, with Newton's and interior-point steps "
+        "and without; those above 10 s were ended there, at the gap in brackets. Beside them scikit-learn's "
+        "solvers of the same objective, at their default "
         "tolerance and at 1e-8, and by how much their objective exceeds our lower bound.\n"
         + table([*columns, *peers], [line for row in here["rows"] for line in lines(row, peers=True)])
         + heading("Full rows on a GPU", there)
-        + f"\n{there['gpu']}; as above, larger.\n"
+        + f"\n{there['gpu']}; as above, larger; ended after 4 s, without interior-point steps.\n"
         + table(columns, [line for row in there["rows"] for line in lines(row, peers=False)])
     )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmrm import _cpu
 from bmrm.linesearch import search_ray
-from bmrm.losses.base import KinkedRisk, RowRisk
+from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Ray, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.vectors import dot, dot_rows
@@ -145,6 +145,10 @@ class HostSteps:
         if width:
             self._slopes_of = cast("KinkedRisk", self.rows).rounded(width)
             self.cut_of = cast("KinkedRisk", self._exact).rounded(width)
+
+    def pieces(self) -> Pieces:
+        """Tell the risk's pieces between kinks."""
+        return Pieces(*cast("KinkedRisk", self.rows).pieces())
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""

@@ -270,6 +270,10 @@ class Objective:
         """Evaluate J at ``w`` from a new product."""
         return self._at(*self.steps.fresh(w), None, 0.0, 0.0)
 
+    def evaluate_at(self, w: Weights, margins: Margins, accuracy: float) -> Iterate:
+        """Evaluate J at a point whose margins are known; with a profiled intercept to within ``accuracy``."""
+        return self._at(w, margins, None, 0.0, accuracy)
+
     def gradient(self, slopes: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts that have a cut each."""
         return np.asarray(slopes.sum(axis=0))

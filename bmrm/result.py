@@ -118,7 +118,7 @@ class Result:
         elapsed.
     timings : dict
         Seconds by part: products, loss (on a GPU with the products of cuts), search, bundle, qp, newton
-        (where there were such steps), and total.
+        (where there were Newton's or interior-point steps), and total.
     bundle : Bundle
         The cuts, for a warm start at another lam.
     loss : Loss

@@ -11,7 +11,8 @@ repeat what is known: the shift then grows tenfold a pass.
 Where the loss is smooth and X narrow, the line goes to Newton's point instead (``newton.py``), and the cut is
 taken at the new best point itself: its gradient is what the next such step needs, and near the optimum that
 one cut closes the gap.  A loss with kinks is taken with its kinks rounded meanwhile (``kinks.py``): the lines
-then begin where Newton's steps have led, which may be a little above the best point.
+then begin where Newton's steps have led, which may be a little above the best point.  Where planes will take
+long to end such a run, interior-point steps do it (``interior.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, DataError
+from bmrm.interior import InteriorPoint, Outlook, can_step
 from bmrm.kinks import Kinks
 from bmrm.newton import newton_point
 from bmrm.objective import FARTHEST, REACH, USELESS, Cut, Gradients, Iterate, Line, Objective, Weights
@@ -117,6 +119,8 @@ class BundleMethod:
             )
         self._evaluated, self._measured, self._magnified = True, False, 1.0
         self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
+        self.outlook = Outlook(objective) if settings.solver == "ocas" and can_step(objective) else None
+        self.inside: InteriorPoint | None = None
         self.slopes: Gradients = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""
@@ -159,6 +163,9 @@ class BundleMethod:
                 return
             if self.newton:
                 w = self._newton_point(w)
+            elif self._goes_inside():
+                self._step_inside()
+                continue
             line = self.objective.line(self._origin, w)
             self._lap("products")
             if self.kinks is None:
@@ -214,6 +221,29 @@ class BundleMethod:
             self.kinks.round(0.0)
             self.kinks = None
             self._evaluate_best()
+
+    def _goes_inside(self) -> bool:
+        """Whether this pass is a step of an interior point, which begins where such steps pay."""
+        if self.outlook is None:
+            return False
+        if self.inside is None and self.outlook.better_inside(self.gap, self._tol, len(self.bundle)):
+            self.inside = InteriorPoint(self.objective, self.best, self.gap)
+        return self.inside is not None
+
+    def _step_inside(self) -> None:
+        """Take a step of the interior point, and the cut that it makes; if it is of no use, the last one."""
+        assert self.inside is not None
+        self._make_room()
+        useful = self.inside.step()
+        self._lap("newton")
+        found = self.inside.at(self._accuracy())
+        if found.objective < self.best.objective:
+            self._note_progress(self.best.objective - found.objective)
+            self.best, self._evaluated, self._measured = found, False, False
+        cut = self.inside.cut()
+        self._lap("loss")
+        if cut is None or self._take(cut) is None or not useful:
+            self.inside = self.outlook = None
 
     def _cut_at_best(self) -> None:
         """Cut at the best point itself."""
@@ -276,6 +306,10 @@ class BundleMethod:
         """Add the cut at a point of the line; none where the risk is too large for it to mean anything."""
         cut = line.cut(t, self._accuracy())
         self._lap("loss")
+        return self._take(cut)
+
+    def _take(self, cut: Cut) -> Cut | None:
+        """Add a cut, unless it means nothing."""
         # Negated, so that NaN is refused as well.
         if not cut.risk <= USELESS * self._first_objective or not self.bundle.add(cut):
             return None

@@ -27,6 +27,7 @@ cdef extern from "risk.h" namespace "bmrm" nogil:
         int loss, const Rows& rows, const int64_t* starts, int64_t blocks, int threads, double* sums
     ) except +
     void risk_bend(int loss, const Rows& rows, int64_t m, int threads, double* sums) except +
+    int risk_pieces(int loss, const Rows& rows, int64_t m, double* slope, double* places, double* jumps)
 
 
 cdef extern from "class_risk.h" namespace "bmrm" nogil:
@@ -135,6 +136,20 @@ cdef class Risk:
         if self.weighted:
             other.s = self.s
         return other
+
+    def pieces(self):
+        """Slopes (m,), places of kinks (kinks, m) and weights of kinks (kinks, m); see ``rounded.h``."""
+        cdef Rows rows = self.rows(self.y, self.y, 0.0, 0.0)
+        cdef int64_t m = self.y.shape[0]
+        cdef int kinks = risk_pieces(self.loss, rows, m, NULL, NULL, NULL)
+        if not kinks:
+            raise ValueError("the loss has no kinks that can be rounded")
+        slope, places, weights = np.empty(m), np.empty((kinks, m)), np.empty((kinks, m))
+        cdef double[::1] slopes = slope
+        cdef double[:, ::1] at = places, jumps = weights
+        with nogil:
+            risk_pieces(self.loss, rows, m, &slopes[0], &at[0, 0], &jumps[0, 0])
+        return slope, places, weights
 
     def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
         """Derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""

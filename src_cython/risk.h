@@ -130,4 +130,32 @@ inline void risk_bend(const int loss, const Rows& rows, const int64_t m, const i
                worth_a_team);
 }
 
+// Of a risk that is linear but for kinks: of each row the slope and, kink by kink, places and jumps
+// (rounded.h), slopes and jumps with weights in.  Number of kinks a row, where there is no room for anything.
+template <class Loss>
+int pieces_of(const Rows& rows, const int64_t m, double* slope, double* places, double* jumps) {
+    using P = Pieces<Loss>;
+    if constexpr (P::kinks > 0) {
+        if (!slope) return P::kinks;
+        for (int64_t i = 0; i < m; ++i) {
+            const double s = rows.s ? rows.s[i] * rows.scale : rows.scale;
+            slope[i] = s * P::slope(rows.y[i], rows.parameter);
+            for (int k = 0; k < P::kinks; ++k) {
+                places[k * m + i] = P::place(k, rows.y[i], rows.parameter);
+                jumps[k * m + i] = s * P::jump;
+            }
+        }
+    }
+    return P::kinks;
+}
+
+inline int risk_pieces(const int loss, const Rows& rows, const int64_t m, double* slope, double* places,
+                       double* jumps) {
+#define BMRM_PIECES(name, Loss) pieces_of<Loss>,
+    static constexpr int (*of[])(const Rows&, int64_t, double*, double*,
+                                 double*) = {BMRM_LOSSES(BMRM_PIECES)};
+#undef BMRM_PIECES
+    return of[loss](rows, m, slope, places, jumps);
+}
+
 }  // namespace bmrm

@@ -24,71 +24,92 @@ struct RoundedKink {
     }
 };
 
-// Of other losses there is nothing to round.
+// A loss that is linear but for kinks, by its pieces: slope (u - place of kink 0) + sum_k jump max(0, u -
+// place of kink k).
 template <class Loss>
-struct Rounded {
-    static constexpr bool kinked = false;
-};
-
-struct Kinks : Smooth {
-    static constexpr bool kinked = true;
+struct Pieces {
+    static constexpr int kinks = 0;  // other losses have none that a line begins at
 };
 
 template <>
-struct Rounded<Hinge> : Kinks {
-    static BMRM_HD double value(double u, double y, LossParameter p) {
-        return RoundedKink::value(1.0 - y * u, p.width);
+struct Pieces<Hinge> {
+    static constexpr int kinks = 1;
+    static constexpr double jump = 1.0;
+    template <class R>
+    static BMRM_HD R slope(R y, LossParameter) {
+        return y > R(0) ? R(-1) : R(0);
     }
     template <class R>
-    static BMRM_HD R slope(R u, R y, LossParameter p) {
-        return -y * RoundedKink::slope(R(1) - y * u, p.width);
-    }
-    static BMRM_HD double curvature(double u, double y, LossParameter p) {
-        return RoundedKink::curvature(1.0 - y * u, p.width);
+    static BMRM_HD R place(int, R y, LossParameter) {
+        return y;
     }
 };
 
 template <>
-struct Rounded<Absolute> : Kinks {
-    static BMRM_HD double value(double u, double y, LossParameter p) {
-        return 2.0 * RoundedKink::value(u - y, p.width) - (u - y);
+struct Pieces<Absolute> {
+    static constexpr int kinks = 1;
+    static constexpr double jump = 2.0;
+    template <class R>
+    static BMRM_HD R slope(R, LossParameter) {
+        return R(-1);
     }
     template <class R>
-    static BMRM_HD R slope(R u, R y, LossParameter p) {
-        return R(2) * RoundedKink::slope(u - y, p.width) - R(1);
-    }
-    static BMRM_HD double curvature(double u, double y, LossParameter p) {
-        return 2.0 * RoundedKink::curvature(u - y, p.width);
+    static BMRM_HD R place(int, R y, LossParameter) {
+        return y;
     }
 };
 
 template <>
-struct Rounded<Quantile> : Kinks {
-    static BMRM_HD double value(double u, double y, LossParameter p) {
-        return RoundedKink::value(u - y, p.width) - p.value * (u - y);
+struct Pieces<Quantile> {
+    static constexpr int kinks = 1;
+    static constexpr double jump = 1.0;
+    template <class R>
+    static BMRM_HD R slope(R, LossParameter tau) {
+        return R(-tau.value);
     }
     template <class R>
-    static BMRM_HD R slope(R u, R y, LossParameter p) {
-        return RoundedKink::slope(u - y, p.width) - R(p.value);
-    }
-    static BMRM_HD double curvature(double u, double y, LossParameter p) {
-        return RoundedKink::curvature(u - y, p.width);
+    static BMRM_HD R place(int, R y, LossParameter) {
+        return y;
     }
 };
 
 template <>
-struct Rounded<EpsilonInsensitive> : Kinks {
+struct Pieces<EpsilonInsensitive> {
+    static constexpr int kinks = 2;
+    static constexpr double jump = 1.0;
+    template <class R>
+    static BMRM_HD R slope(R, LossParameter) {
+        return R(-1);
+    }
+    template <class R>
+    static BMRM_HD R place(int k, R y, LossParameter epsilon) {
+        return k ? y + R(epsilon.value) : y - R(epsilon.value);
+    }
+};
+
+// Such a loss with its kinks rounded over p.width.
+template <class Loss>
+struct Rounded : Smooth {
+    using P = Pieces<Loss>;
+    static constexpr bool kinked = P::kinks > 0;
     static BMRM_HD double value(double u, double y, LossParameter p) {
-        return RoundedKink::value(u - y - p.value, p.width) + RoundedKink::value(y - u - p.value, p.width);
+        double sum = P::slope(y, p) * (u - P::place(0, y, p));
+        for (int k = 0; k < P::kinks; ++k)
+            sum += P::jump * RoundedKink::value(u - P::place(k, y, p), p.width);
+        return sum;
     }
     template <class R>
     static BMRM_HD R slope(R u, R y, LossParameter p) {
-        const R epsilon = R(p.value);
-        return RoundedKink::slope(u - y - epsilon, p.width) - RoundedKink::slope(y - u - epsilon, p.width);
+        R sum = P::slope(y, p);
+        for (int k = 0; k < P::kinks; ++k)
+            sum += R(P::jump) * RoundedKink::slope(u - P::place(k, y, p), p.width);
+        return sum;
     }
     static BMRM_HD double curvature(double u, double y, LossParameter p) {
-        return RoundedKink::curvature(u - y - p.value, p.width) +
-               RoundedKink::curvature(y - u - p.value, p.width);
+        double sum = 0;
+        for (int k = 0; k < P::kinks; ++k)
+            sum += P::jump * RoundedKink::curvature(u - P::place(k, y, p), p.width);
+        return sum;
     }
 };
 

@@ -207,6 +207,7 @@ def test_vectors_are_lent_not_copied(monkeypatch):
 
     class Recording:
         shape = (M, D)
+        mean_squares = np.ones(D)
 
         def matvec(self, vector, out):
             seen["x"], seen["y"] = vector.ctypes.data, out.ctypes.data

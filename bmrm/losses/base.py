@@ -116,8 +116,27 @@ class RowRisk(Protocol):
         """
 
 
+class Pieces(NamedTuple):
+    """A risk that is linear but for kinks, with weights in.
+
+    ``R(u) = sum_i slope_i (u_i - places_0i) + sum_ki weights_ki max(0, u_i - places_ki)``.
+
+    Attributes
+    ----------
+    slope : ndarray of shape (m,)
+    places, weights : ndarray of shape (kinks, m)
+    """
+
+    slope: Vector
+    places: Vector
+    weights: Vector
+
+
 class KinkedRisk(RowRisk, Protocol):
     """The risk of a loss whose kinks can be rounded."""
+
+    def pieces(self) -> tuple[Vector, Vector, Vector]:
+        """Return what `Pieces` has."""
 
     def rounded(self, width: float) -> RowRisk:
         """Return the risk with kinks rounded over ``width`` on either side.

@@ -35,26 +35,38 @@ struct Dense {
         for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
     }
 
-    /// out (d, d), its lower triangle at least, += sum over the rows k of X in [begin, end) of s[k] x_k
-    /// x_k^T, those with s[k] == 0 aside. `scratch` has room for 2 kPacked rows of `ld` doubles, `ld` being d
-    /// rounded up to kOuterColumns; so has a row of `out`.
-    BMRM_TARGET static void add_outer(const V* X, i64 d, const double* s, i64 begin, i64 end, i64 ld,
-                                      double* scratch, double* out) {
-        double *plain = scratch, *scaled = scratch + kPacked * ld;
-        i64 n = 0;
-        for (i64 k = begin; k < end; ++k) {
-            if (s[k] != 0) {
-                for (i64 j = 0; j < ld; ++j) {
-                    plain[n * ld + j] = j < d ? X[k * d + j] : 0;
-                    scaled[n * ld + j] = s[k] * plain[n * ld + j];
-                }
-                ++n;
-            }
-            if (n == kPacked || (k + 1 == end && n > 0)) {
-                add_packed(plain, scaled, n, ld, out);
-                n = 0;
+    /// The n <= kPacked rows of X with these numbers, packed for add_packed: `plain` in panels of
+    /// kOuterColumns columns, `scaled` by s in panels of kOuterRows, one after another; zeros fill up d to
+    /// ld.  The rows whose numbers are `ahead` places later are fetched meanwhile.
+    BMRM_TARGET static void pack_rows(const V* X, i64 d, const double* s, const i64* row, i64 n, i64 ahead,
+                                      i64 ld, double* plain, double* scaled) {
+        // Panel by panel: what a row has in all of them would lie in one set of the cache.
+        for (i64 j = 0; j < ld; j += kOuterColumns) {
+            double *to = plain + j * kPacked, *times = scaled + j * kPacked;
+            const i64 full = std::min(kOuterColumns, d - j);
+            for (i64 k = 0; k < n; ++k, to += kOuterColumns, times += kOuterRows) {
+                const V* x = X + row[k] * d + j;
+                const double weight = s[row[k]];
+                const V* later = X + row[ahead + k] * d + j;
+                for (i64 c = 0; c < kOuterColumns; c += 64 / i64(sizeof(V))) __builtin_prefetch(later + c);
+                if (full == kOuterColumns)
+                    for (i64 c = 0; c < kOuterColumns; ++c) to[c] = x[c];
+                else
+                    for (i64 c = 0; c < kOuterColumns; ++c) to[c] = c < full ? double(x[c]) : 0.0;
+                for (i64 i = 0; i < kOuterColumns / kOuterRows; ++i)
+                    for (i64 r = 0; r < kOuterRows; ++r)
+                        times[i * kOuterRows * kPacked + r] = weight * to[i * kOuterRows + r];
             }
         }
+    }
+
+    /// The rows [first, last) of out (ld, ld), its lower triangle at least, += sum over the n packed rows k
+    /// of scaled_k plain_k^T.
+    BMRM_TARGET static void add_packed(const double* plain, const double* scaled, i64 n, i64 ld, i64 first,
+                                       i64 last, double* out) {
+        for (i64 j = 0; j < last; j += kOuterColumns)
+            for (i64 i = std::max(first, j / kOuterRows * kOuterRows); i < last; i += kOuterRows)
+                add_tile(plain + j * kPacked, scaled + i * kPacked, n, out + i * ld + j, ld);
     }
 
     /// out[i*W + c] = sum over j < d of X[i*d + j] * B[j*W + c], i < n, c < W, in the order of j.
@@ -76,22 +88,18 @@ struct Dense {
     }
 
   private:
-    /// The lower triangle of out (ld, ld) += sum over k < n of scaled_k plain_k^T.
-    BMRM_TARGET static void add_packed(const double* plain, const double* scaled, i64 n, i64 ld,
-                                       double* out) {
-        for (i64 i = 0; i < ld; i += kOuterRows)
-            for (i64 j = 0; j < i + kOuterRows; j += kOuterColumns) {
-                Pack<8> sum[kOuterRows][2], x[2];
-                for (int r = 0; r < kOuterRows; ++r)
-                    for (int c = 0; c < 2; ++c) sum[r][c].read(out + (i + r) * ld + j + 8 * c);
-                for (i64 k = 0; k < n; ++k) {
-                    for (int c = 0; c < 2; ++c) x[c].read(plain + k * ld + j + 8 * c);
-                    for (int r = 0; r < kOuterRows; ++r)
-                        for (int c = 0; c < 2; ++c) sum[r][c].add_product(scaled[k * ld + i + r], x[c]);
-                }
-                for (int r = 0; r < kOuterRows; ++r)
-                    for (int c = 0; c < 2; ++c) sum[r][c].write(out + (i + r) * ld + j + 8 * c);
-            }
+    /// A tile of kOuterRows x kOuterColumns of such a sum.
+    BMRM_INLINE static void add_tile(const double* plain, const double* scaled, i64 n, double* out, i64 ld) {
+        Pack<8> sum[kOuterRows][2], x[2];
+        for (int r = 0; r < kOuterRows; ++r)
+            for (int c = 0; c < 2; ++c) sum[r][c].read(out + r * ld + 8 * c);
+        for (i64 k = 0; k < n; ++k) {
+            for (int c = 0; c < 2; ++c) x[c].read(plain + k * kOuterColumns + 8 * c);
+            for (int r = 0; r < kOuterRows; ++r)
+                for (int c = 0; c < 2; ++c) sum[r][c].add_product(scaled[k * kOuterRows + r], x[c]);
+        }
+        for (int r = 0; r < kOuterRows; ++r)
+            for (int c = 0; c < 2; ++c) sum[r][c].write(out + r * ld + 8 * c);
     }
 
     /// Packs of W sums that the registers hold besides what is added to them.

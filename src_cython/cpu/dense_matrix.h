@@ -77,19 +77,52 @@ class DenseMatrix final : public Matrix {
         });
     }
 
+    /// A narrow X has a sum for each of some groups of rows; of a wide one all threads share one sum, of
+    /// which each has strips, for the rows that are packed at a time.
     void weighted_gram(const double* s, double* out) const override {
-        i64 ld = (d_ + kOuterColumns - 1) / kOuterColumns * kOuterColumns, size = ld * ld;
-        i64 groups = std::clamp<i64>(m_ / (16 * kPacked), 1, 16);
-        std::vector<Range> rows = split_evenly(0, m_, groups, [](i64 k) { return k; });
-        Buffer<double> sums(groups * (size + 2 * kPacked * ld));
-        int threads = threads_for(m_ * d_ * d_ / 8, threads_);
+        constexpr i64 kWide = 256, kStrip = 64, kPacks = 8;
+        const i64 ld = (d_ + kOuterColumns - 1) / kOuterColumns * kOuterColumns, size = ld * ld;
+        const i64 pack = kPacked * ld;
+        const bool wide = d_ > kWide;
+        const i64 groups = wide ? 1 : std::clamp<i64>(m_ / (8 * kPacked), 1, 16);
+        const i64 packs = wide ? kPacks : groups;
+        std::vector<i64> some;
+        for (i64 i = 0; i < m_; ++i)
+            if (s[i] != 0) some.push_back(i);
+        const i64 count = static_cast<i64>(some.size());
+        Buffer<double> sums(groups * size), packed(2 * packs * pack);
+        std::fill_n(sums.get(), groups * size, 0.0);
+        const int threads = threads_for(count * d_ * d_ / 8, threads_);
         const auto& kernels = DenseKernels<V>::get();
-        for_each_task(groups, threads, [&](i64 g) {
-            double* acc = sums.get() + g * size;
-            double* scratch = sums.get() + groups * size + g * 2 * kPacked * ld;
-            std::fill_n(acc, size, 0.0);
-            kernels.add_outer(X_, d_, s, rows[g].begin, rows[g].end, ld, scratch, acc);
-        });
+        const auto plain = [&](i64 p) { return packed.get() + 2 * p * pack; };
+        const auto take = [&](i64 begin, i64 end, i64 p) {
+            const i64 n = std::clamp<i64>(end - begin, 0, kPacked);
+            kernels.pack_rows(X_, d_, s, some.data() + begin, n, std::min(kPacked, count - begin - n), ld,
+                              plain(p), plain(p) + pack);
+            return n;
+        };
+        const auto add = [&](i64 p, i64 n, i64 first, i64 last, double* sum) {
+            kernels.add_packed(plain(p), plain(p) + pack, n, ld, first, last, sum);
+        };
+        if (wide) {
+            const i64 strips = (ld + kStrip - 1) / kStrip;
+            for (i64 begin = 0; begin < count; begin += kPacks * kPacked) {
+                i64 rows[kPacks];
+                for_each_task(kPacks, threads,
+                              [&](i64 p) { rows[p] = take(std::min(begin + p * kPacked, count), count, p); });
+                for_each_task(strips, threads, [&](i64 t) {
+                    const i64 first = (strips - 1 - t) * kStrip;  // the longest ones first
+                    for (i64 p = 0; p < kPacks; ++p)
+                        add(p, rows[p], first, std::min(first + kStrip, ld), sums.get());
+                });
+            }
+        } else {
+            const std::vector<Range> rows = split_evenly(0, count, groups, [](i64 k) { return k; });
+            for_each_task(groups, threads, [&](i64 g) {
+                for (i64 begin = rows[g].begin; begin < rows[g].end; begin += kPacked)
+                    add(g, take(begin, rows[g].end, g), 0, ld, sums.get() + g * size);
+            });
+        }
         for_each_task(d_, threads, [&](i64 a) {
             for (i64 b = 0; b < d_; ++b) {
                 double total = 0;

@@ -127,7 +127,8 @@ struct DenseKernels {
     decltype(&Model::rows) rows;
     decltype(&Model::add_rows) add_rows;
     decltype(&Model::gram) gram;
-    decltype(&Model::add_outer) add_outer;
+    decltype(&Model::pack_rows) pack_rows;
+    decltype(&Model::add_packed) add_packed;
     decltype(&Model::template rows_many<8>) rows_many[kWidths];
     decltype(&Model::template add_rows_many<8>) add_rows_many[kWidths];
 
@@ -137,7 +138,8 @@ struct DenseKernels {
             K::rows,
             K::add_rows,
             K::gram,
-            K::add_outer,
+            K::pack_rows,
+            K::add_packed,
             {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
              K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>},
             {K::template add_rows_many<2>, K::template add_rows_many<4>, K::template add_rows_many<8>,

@@ -1,0 +1,375 @@
+"""Interior-point steps for losses that are linear but for kinks.
+
+For any sigma in [0, 1], sigma x is nowhere above max(0, x).  So the risk is the greatest that numbers sigma,
+one for each kink of each row, can make it, and the optimum is a saddle point, on which as many rows lie at
+their kinks as there are features.  Planes find it kink by kink, and rounded kinks (`bmrm.kinks`) bend too
+little there for a Newton step of any length.  Here every row bends at all times: with the excess xi and the
+slack zeta, x = xi - zeta, the products
+
+    xi (1 - sigma)  and  zeta sigma
+
+are zero at the optimum, and mu > 0 on a path that leads there.  A step solves for both to be a smaller mu, to
+second order (Mehrotra, SIAM J. Optim. 2 (1992) 575; for quantile regression Portnoy, Koenker, Statist. Sci.
+12 (1997) 279, for support vector machines Ferris, Munson, SIAM J. Optim. 13 (2003) 783).  It takes one
+Hessian of the size of w,
+
+    P'' + X' diag(s theta) X,      theta = 1 / (xi / (1 - sigma) + zeta / sigma).
+
+Sigma makes a cutting plane of the risk as it is, whose minimum with the penalty is the value of the dual
+problem at sigma: objective and bound rest on no step.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.host_steps import HostSteps
+from bmrm.losses.base import Pieces
+from bmrm.objective import ROUNDING, Cut, Iterate, Objective, Planes
+from bmrm.regularizers import L2
+from bmrm.vectors import dot_rows
+
+Vector = NDArray[np.float64]
+
+COLUMNS = 4096
+"""Most columns: of the Hessian there are two copies."""
+
+WINDOW = 8
+"""Passes whose progress tells how many more the planes will take."""
+
+STEPS, STEPS_A_DECADE = 5.0, 2.5
+"""Steps that an interior point takes to a gap: some, and as many for each power of ten."""
+
+STEP_PRODUCTS, STEP_ROWS = 6, 80
+"""Products with X, or X', in a step, and what else it does with a row, in multiply-adds."""
+
+PASS_ROWS, PROFILE_ROWS, CHANGES = 10, 100, 3
+"""What a pass of planes does with a row, without and with a free intercept; and how often it solves on the
+face of the inner QP for each new cut."""
+
+PAID = 0.25
+"""Share of what the steps would cost that planes are given first: their bound may come all at once."""
+
+BACK = 0.995
+"""Share of the way to the nearest bound that a step goes."""
+
+LEAST = 1e-4
+"""Rows are left out of the Hessian that all together bend less than this share of the one that bends most."""
+
+SHARES, LONG = (0.5, 0.25, 0.1), 0.5
+"""Of the correction, where with all of it a step is not long."""
+
+SHORT, PATIENT, MOST = 0.05, 3, 80
+"""The steps end where so many in a row are shorter than this, or after so many."""
+
+BALANCED = 60
+"""Most steps of the search for the intercept that the path begins at."""
+
+
+def can_step(objective: Objective) -> bool:
+    """Whether there are such steps: for kinks, under l2, with all of a Hessian in this process."""
+    design, loss, reg, steps = objective.design, objective.loss, objective.reg, objective.steps
+    return (
+        loss.kinked
+        and isinstance(reg, L2)
+        and type(steps) is HostSteps
+        and design.shape[1] <= COLUMNS
+        and math.isfinite(design.weighted_gram_work)
+    )
+
+
+class Outlook:
+    """What planes have cost, and what they will, beside interior-point steps to the same gap.
+
+    Costs are multiply-adds, so that a run takes the same way each time.
+
+    Parameters
+    ----------
+    objective : Objective
+        For which `can_step`.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        design = objective.design
+        rows, self._d = design.shape
+        self._blocks = objective.blocks
+        self._pass = 2 * design.nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows
+        self._step = (
+            design.weighted_gram_work + self._d**3 / 6 + STEP_PRODUCTS * design.nnz + STEP_ROWS * rows
+        )
+        self._gaps: list[float] = []
+        self._spent = 0.0
+
+    def better_inside(self, gap: float, tol: float, cuts: int) -> bool:
+        """Whether steps pay now, after a pass that has left a gap and so many cuts."""
+        # Beside what is done with X and its rows each new cut has its products, and enters the face.
+        face = min(cuts, self._d)
+        one_pass = self._pass + self._blocks * (cuts * self._d + CHANGES * face**2)
+        self._spent += one_pass
+        self._gaps = [*self._gaps[-WINDOW:], gap]
+        first = self._gaps[0]
+        if len(self._gaps) <= WINDOW or not first < np.inf or not gap > tol > 0.0:
+            return False
+        left, fallen = math.log(gap / tol), max(0.0, math.log(first / gap)) / WINDOW
+        inside = (STEPS + STEPS_A_DECADE * left / math.log(10.0)) * self._step
+        return self._spent >= PAID * inside and left * one_pass > fallen * inside
+
+
+class Rows(NamedTuple):
+    """What is known of each kink of each row, shape (kinks, m) each; all above 0.
+
+    Attributes
+    ----------
+    sigma, rest : ndarray
+        Share of the kink's slope that is taken, and 1 less that.
+    excess, slack : ndarray
+        What x is above 0, and below.
+    """
+
+    sigma: Vector
+    rest: Vector
+    excess: Vector
+    slack: Vector
+
+
+class Move(NamedTuple):
+    """A direction: of weights, margins, intercept, and of the kinks."""
+
+    w: Vector
+    margins: Vector
+    intercept: float
+    sigma: Vector
+    excess: Vector
+    slack: Vector
+
+    def towards(self, other: Move, share: float) -> Move:
+        """Return the direction a share of the way to another."""
+        return Move(
+            self.w + share * (other.w - self.w),
+            self.margins + share * (other.margins - self.margins),
+            self.intercept + share * (other.intercept - self.intercept),
+            self.sigma + share * (other.sigma - self.sigma),
+            self.excess + share * (other.excess - self.excess),
+            self.slack + share * (other.slack - self.slack),
+        )
+
+
+class System(NamedTuple):
+    """The factor of the Hessian, and what an intercept adds to it.
+
+    Attributes
+    ----------
+    factor : ndarray of shape (d, d)
+        Lower triangle.
+    theta : ndarray of shape (kinks, m)
+    mixed : ndarray of shape (d,)
+    total : float
+        Second derivatives in w and the intercept, and in the latter alone; 0 where there is none.
+    """
+
+    factor: Vector
+    theta: Vector
+    mixed: Vector
+    total: float
+
+
+class InteriorPoint:
+    """A point on its way along the path.
+
+    Parameters
+    ----------
+    objective : Objective
+        For which `can_step`.
+    at : Iterate
+        Where to begin.
+    gap : float
+        Of that point.
+    """
+
+    def __init__(self, objective: Objective, at: Iterate, gap: float) -> None:
+        assert isinstance(objective.steps, HostSteps)
+        assert isinstance(objective.reg, L2)
+        self._objective, self._design, self._reg = objective, objective.design, objective.reg
+        self._pieces: Pieces = objective.steps.pieces()
+        self._idle = np.nonzero(self._pieces.weights <= 0.0)
+        self.w: Vector = at.w
+        self.margins, self.intercept = at.margins, at.intercept
+        self._short, self._left = 0, MOST
+        weight, size = float(self._pieces.weights.sum()), abs(at.objective) or 1.0
+        self._begin(math.sqrt(min(gap, size) * size) / weight)
+
+    def _begin(self, mu: float) -> None:
+        """Make kinks, and an intercept, those of the path at these weights."""
+        if self._objective.profile:
+            self.intercept = self._balanced(mu, self.intercept)
+        self._rows = _central(self._distances(), mu)
+
+    def _distances(self) -> Vector:
+        """How far margins are above each kink, shape (kinks, m)."""
+        return np.asarray(self.margins + self.intercept - self._pieces.places)
+
+    def _balanced(self, mu: float, b: float) -> float:
+        """Return the intercept at which the path's slopes add up to nothing."""
+        low, high = -np.inf, np.inf
+        for _ in range(BALANCED):
+            self.intercept = b
+            rows = _central(self._distances(), mu)
+            slope = float(self._slopes(rows.sigma).sum())
+            bends = self._pieces.weights / (1.0 / np.square(rows.sigma) + 1.0 / np.square(rows.rest))
+            low, high = (b, high) if slope < 0.0 else (low, b)
+            b -= mu * slope / float(bends.sum())
+            if not low < b < high:
+                if not np.isfinite(high - low):
+                    break
+                b = 0.5 * (low + high)
+            if not low < b < high:
+                break
+        return b
+
+    def _slopes(self, sigma: Vector) -> Vector:
+        """Return the derivative of each row's risk with these sigma."""
+        return np.asarray(self._pieces.slope + (self._pieces.weights * sigma).sum(axis=0))
+
+    def step(self) -> bool:
+        """Take a step; False where there is none, or those so far have been of no use."""
+        system = self._system()
+        if system is None:
+            return False
+        rows = self._rows
+        mu = self._product(rows)
+        ahead = self._move(system, 0.0, 0.0)
+        left = self._product(self._moved(ahead, *self._lengths(ahead)))
+        target = mu * (left / mu) ** 3
+        wanted = self._move(system, target + ahead.excess * ahead.sigma, target - ahead.slack * ahead.sigma)
+        move, primal, dual = self._longest(ahead, wanted)
+        self.w = self.w + primal * move.w
+        self.margins = self.margins + primal * move.margins
+        self.intercept += primal * move.intercept
+        self._rows = self._moved(move, primal, dual)
+        self._short = self._short + 1 if min(primal, dual) < SHORT else 0
+        self._left -= 1
+        return self._short < PATIENT and self._left > 0 and bool(np.isfinite(self.w).all())
+
+    def _system(self) -> System | None:
+        """Make the Hessian and factor it; None where it is not positive definite."""
+        from scipy.linalg import lapack  # which most solves do without
+
+        rows, weights, d = self._rows, self._pieces.weights, len(self.w)
+        theta = 1.0 / (rows.excess / rows.rest + rows.slack / rows.sigma)
+        bends = (weights * theta).sum(axis=0)
+        bends[len(bends) * bends < LEAST * bends.max()] = 0.0
+        hessian = np.empty((d, d))
+        self._design.weighted_gram(bends, hessian)
+        hessian[np.diag_indices(d)] += self._reg.curvature
+        mixed, total = np.zeros(d), 0.0
+        if self._objective.profile:
+            mixed, total = self._pulled(bends), float(bends.sum())
+            hessian -= mixed[:, None] * (mixed / total)
+        factor, failed = lapack.dpotrf(hessian.T, lower=True, overwrite_a=True)
+        return None if failed else System(factor, theta, mixed, total)
+
+    def _pulled(self, r: Vector) -> Vector:
+        """``X' r``."""
+        product = np.empty((1, len(self.w)))
+        self._design.rmatvec_blocks(r, np.array([0, len(r)], np.int64), product)
+        return np.asarray(product[0])
+
+    def _move(self, system: System, excess_product: Vector | float, slack_product: Vector | float) -> Move:
+        """Return the direction to where the products of each kink are these, to first order."""
+        from scipy.linalg import lapack
+
+        sigma, rest, excess, slack = self._rows
+        unmet = self._distances() - excess_product / rest + slack_product / sigma
+        r = self._slopes(sigma + system.theta * unmet)
+        wanted = self._reg.smooth_gradient(self.w) + self._pulled(r)
+        if system.total:
+            wanted -= system.mixed * (float(r.sum()) / system.total)
+        dw, _ = lapack.dpotrs(system.factor, -wanted, lower=True)
+        margins = np.empty(len(r))
+        self._design.matvec(dw, margins)
+        intercept = 0.0
+        if system.total:
+            intercept = -(float(r.sum()) + float(system.mixed @ dw)) / system.total
+        turn = system.theta * (margins + intercept + unmet)
+        excess = (excess_product - excess * rest + excess * turn) / rest
+        slack = (slack_product - slack * sigma - slack * turn) / sigma
+        for change in (turn, excess, slack):  # rows without weight keep no step short
+            change[self._idle] = 0.0
+        return Move(dw, margins, intercept, turn, excess, slack)
+
+    def _longest(self, ahead: Move, wanted: Move) -> tuple[Move, float, float]:
+        """Return the direction between two along which the steps are longest, and the steps."""
+        best, steps = wanted, self._lengths(wanted)
+        for share in SHARES:
+            if min(steps) >= LONG:
+                break
+            move = ahead.towards(wanted, share)
+            found = self._lengths(move)
+            if min(found) > min(steps):
+                best, steps = move, found
+        return best, *steps
+
+    def _lengths(self, move: Move) -> tuple[float, float]:
+        """Return the steps of weights and of sigma that leave everything above 0."""
+        rows = self._rows
+        primal = min(self._length(rows.excess, move.excess), self._length(rows.slack, move.slack))
+        return primal, min(self._length(rows.sigma, move.sigma), self._length(rows.rest, -move.sigma))
+
+    def _length(self, values: Vector, change: Vector) -> float:
+        ratios = np.divide(values, change, out=np.full_like(values, -np.inf), where=change < 0.0)
+        return min(1.0, -BACK * float(ratios.max(initial=-np.inf)))
+
+    def _moved(self, move: Move, primal: float, dual: float) -> Rows:
+        rows = self._rows
+        return Rows(
+            rows.sigma + dual * move.sigma,
+            rows.rest - dual * move.sigma,
+            rows.excess + primal * move.excess,
+            rows.slack + primal * move.slack,
+        )
+
+    def _product(self, rows: Rows) -> float:
+        """Mean of the products of all kinks: mu on the path."""
+        products = rows.excess * rows.rest + rows.slack * rows.sigma
+        weights = self._pieces.weights
+        return float((weights * products).sum()) / (2.0 * float(weights.sum()))
+
+    def at(self, accuracy: float) -> Iterate:
+        """Evaluate J at the point; with a profiled intercept to within ``accuracy``."""
+        return self._objective.evaluate_at(self.w, self.margins, accuracy)
+
+    def cut(self) -> Cut | None:
+        """Take the cutting planes that sigma makes; none that bound the risk for one intercept only."""
+        objective, pieces = self._objective, self._pieces
+        sigma = self._rows.sigma
+        if objective.profile:
+            free = sigma * self._rows.rest
+            slope = float(self._slopes(sigma).sum())
+            sigma = sigma - free * (slope / float((pieces.weights * free).sum()))
+        sigma = np.clip(sigma, 0.0, 1.0)
+        r = self._slopes(sigma)
+        if objective.profile and not abs(float(r.sum())) <= ROUNDING:
+            return None
+        values = pieces.slope * (self.margins - pieces.places[0])
+        values += (pieces.weights * sigma * (self.margins - pieces.places)).sum(axis=0)
+        starts = objective.starts
+        gradients = np.empty((objective.blocks, len(self.w)))
+        self._design.rmatvec_blocks(r, starts, gradients)
+        blocks = list(pairwise(starts.tolist()))
+        risk = np.array([values[i:j].sum() for i, j in blocks])
+        slopes = np.array([r[i:j].sum() for i, j in blocks])
+        planes = Planes(gradients, None, dot_rows(gradients, self.w), risk, slopes)
+        return Cut(planes, planes.risk - planes.at_point, objective.risk(planes.risk))
+
+
+def _central(x: Vector, mu: float) -> Rows:
+    """Return the rows of the path at distances from their kinks: both products are mu."""
+    far = x / mu
+    root = np.sqrt(4.0 + far * far)
+    sigma, rest = (0.5 * (2.0 + root + s) / (2.0 + root) for s in (far, -far))
+    return Rows(sigma, rest, mu / rest, mu / sigma)
