@@ -310,6 +310,8 @@ class FoldSteps(HostSteps):
         c_f.
     """
 
+    whole = False
+
     def __init__(self, parts: FoldParts, risk: RowRisk, held_out: slice, scale: float) -> None:
         super().__init__(parts.design, risk, cut_of=parts.risk)
         self._parts, self._held_out, self._scale = parts, held_out, scale

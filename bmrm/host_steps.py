@@ -56,6 +56,9 @@ class HostSteps:
         For what is done with margins here; products and risk have their own.
     """
 
+    whole = True
+    """Whether weights, gradients and a Hessian may be had whole in this process."""
+
     def __init__(
         self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
     ) -> None:
@@ -149,6 +152,14 @@ class HostSteps:
     def pieces(self) -> Pieces:
         """Tell the risk's pieces between kinks."""
         return Pieces(*cast("KinkedRisk", self.rows).pieces())
+
+    def total(self, sums: Vector) -> Vector:
+        """Return sums over all rows from those over the rows of this process."""
+        return sums
+
+    def least(self, number: float) -> float:
+        """Return the least of the numbers of all processes."""
+        return number
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""

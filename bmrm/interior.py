@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.host_steps import HostSteps
-from bmrm.losses.base import Pieces
-from bmrm.objective import ROUNDING, Cut, Iterate, Objective, Planes
-from bmrm.regularizers import L2
+from bmrm.losses import Loss
+from bmrm.objective import ROUNDING, Cut, Design, Iterate, Objective, Planes
+from bmrm.regularizers import L2, Regularizer
 from bmrm.vectors import dot_rows
 
 Vector = NDArray[np.float64]
@@ -71,16 +71,17 @@ BALANCED = 60
 """Most steps of the search for the intercept that the path begins at."""
 
 
+def may_step(design: Design, loss: Loss, reg: Regularizer) -> bool:
+    """Whether there are such steps where all weights are in this process: for kinks, under l2."""
+    narrow = design.shape[1] <= COLUMNS and math.isfinite(design.weighted_gram_work)
+    return narrow and loss.kinked and isinstance(reg, L2)
+
+
 def can_step(objective: Objective) -> bool:
-    """Whether there are such steps: for kinks, under l2, with all of a Hessian in this process."""
-    design, loss, reg, steps = objective.design, objective.loss, objective.reg, objective.steps
-    return (
-        loss.kinked
-        and isinstance(reg, L2)
-        and type(steps) is HostSteps
-        and design.shape[1] <= COLUMNS
-        and math.isfinite(design.weighted_gram_work)
-    )
+    """Whether there are such steps."""
+    steps = objective.steps
+    here = isinstance(steps, HostSteps) and steps.whole
+    return here and may_step(objective.design, objective.loss, objective.reg)
 
 
 class Outlook:
@@ -96,7 +97,7 @@ class Outlook:
 
     def __init__(self, objective: Objective) -> None:
         design = objective.design
-        rows, self._d = design.shape
+        rows, self._d = _total(objective, design.shape[0]), design.shape[1]
         self._blocks = objective.blocks
         self._pass = 2 * design.nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows
         self._step = (
@@ -195,13 +196,19 @@ class InteriorPoint:
         assert isinstance(objective.steps, HostSteps)
         assert isinstance(objective.reg, L2)
         self._objective, self._design, self._reg = objective, objective.design, objective.reg
-        self._pieces: Pieces = objective.steps.pieces()
+        self._steps, self._pieces = objective.steps, objective.steps.pieces()
         self._idle = np.nonzero(self._pieces.weights <= 0.0)
         self.w: Vector = at.w
         self.margins, self.intercept = at.margins, at.intercept
         self._short, self._left = 0, MOST
-        weight, size = float(self._pieces.weights.sum()), abs(at.objective) or 1.0
-        self._begin(math.sqrt(min(gap, size) * size) / weight)
+        self._weight, self._count = self._sums(self._pieces.weights, np.ones(len(at.margins)))
+        size = abs(at.objective) or 1.0
+        self._begin(math.sqrt(min(gap, size) * size) / self._weight)
+
+    def _sums(self, *arrays: Vector) -> list[float]:
+        """Add up arrays, over the rows of all processes."""
+        found: list[float] = self._steps.total(np.array([array.sum() for array in arrays])).tolist()
+        return found
 
     def _begin(self, mu: float) -> None:
         """Make kinks, and an intercept, those of the path at these weights."""
@@ -219,10 +226,10 @@ class InteriorPoint:
         for _ in range(BALANCED):
             self.intercept = b
             rows = _central(self._distances(), mu)
-            slope = float(self._slopes(rows.sigma).sum())
             bends = self._pieces.weights / (1.0 / np.square(rows.sigma) + 1.0 / np.square(rows.rest))
+            slope, bend = self._sums(self._slopes(rows.sigma), bends)
             low, high = (b, high) if slope < 0.0 else (low, b)
-            b -= mu * slope / float(bends.sum())
+            b -= mu * slope / bend
             if not low < b < high:
                 if not np.isfinite(high - low):
                     break
@@ -262,13 +269,14 @@ class InteriorPoint:
         rows, weights, d = self._rows, self._pieces.weights, len(self.w)
         theta = 1.0 / (rows.excess / rows.rest + rows.slack / rows.sigma)
         bends = (weights * theta).sum(axis=0)
-        bends[len(bends) * bends < LEAST * bends.max()] = 0.0
+        most = -self._steps.least(-float(bends.max(initial=0.0)))
+        bends[self._count * bends < LEAST * most] = 0.0
         hessian = np.empty((d, d))
         self._design.weighted_gram(bends, hessian)
         hessian[np.diag_indices(d)] += self._reg.curvature
         mixed, total = np.zeros(d), 0.0
         if self._objective.profile:
-            mixed, total = self._pulled(bends), float(bends.sum())
+            mixed, (total,) = self._pulled(bends), self._sums(bends)
             hessian -= mixed[:, None] * (mixed / total)
         factor, failed = lapack.dpotrf(hessian.T, lower=True, overwrite_a=True)
         return None if failed else System(factor, theta, mixed, total)
@@ -287,14 +295,15 @@ class InteriorPoint:
         unmet = self._distances() - excess_product / rest + slack_product / sigma
         r = self._slopes(sigma + system.theta * unmet)
         wanted = self._reg.smooth_gradient(self.w) + self._pulled(r)
+        (slope,) = self._sums(r)
         if system.total:
-            wanted -= system.mixed * (float(r.sum()) / system.total)
+            wanted -= system.mixed * (slope / system.total)
         dw, _ = lapack.dpotrs(system.factor, -wanted, lower=True)
         margins = np.empty(len(r))
         self._design.matvec(dw, margins)
         intercept = 0.0
         if system.total:
-            intercept = -(float(r.sum()) + float(system.mixed @ dw)) / system.total
+            intercept = -(slope + float(system.mixed @ dw)) / system.total
         turn = system.theta * (margins + intercept + unmet)
         excess = (excess_product - excess * rest + excess * turn) / rest
         slack = (slack_product - slack * sigma - slack * turn) / sigma
@@ -322,7 +331,7 @@ class InteriorPoint:
 
     def _length(self, values: Vector, change: Vector) -> float:
         ratios = np.divide(values, change, out=np.full_like(values, -np.inf), where=change < 0.0)
-        return min(1.0, -BACK * float(ratios.max(initial=-np.inf)))
+        return min(1.0, BACK * self._steps.least(-float(ratios.max(initial=-np.inf))))
 
     def _moved(self, move: Move, primal: float, dual: float) -> Rows:
         rows = self._rows
@@ -335,9 +344,8 @@ class InteriorPoint:
 
     def _product(self, rows: Rows) -> float:
         """Mean of the products of all kinks: mu on the path."""
-        products = rows.excess * rows.rest + rows.slack * rows.sigma
-        weights = self._pieces.weights
-        return float((weights * products).sum()) / (2.0 * float(weights.sum()))
+        (total,) = self._sums(self._pieces.weights * (rows.excess * rows.rest + rows.slack * rows.sigma))
+        return total / (2.0 * self._weight)
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point; with a profiled intercept to within ``accuracy``."""
@@ -349,11 +357,12 @@ class InteriorPoint:
         sigma = self._rows.sigma
         if objective.profile:
             free = sigma * self._rows.rest
-            slope = float(self._slopes(sigma).sum())
-            sigma = sigma - free * (slope / float((pieces.weights * free).sum()))
+            slope, bend = self._sums(self._slopes(sigma), pieces.weights * free)
+            sigma = sigma - free * (slope / bend)
         sigma = np.clip(sigma, 0.0, 1.0)
         r = self._slopes(sigma)
-        if objective.profile and not abs(float(r.sum())) <= ROUNDING:
+        (slope,) = self._sums(r)
+        if objective.profile and not abs(slope) <= ROUNDING:
             return None
         values = pieces.slope * (self.margins - pieces.places[0])
         values += (pieces.weights * sigma * (self.margins - pieces.places)).sum(axis=0)
@@ -361,10 +370,16 @@ class InteriorPoint:
         gradients = np.empty((objective.blocks, len(self.w)))
         self._design.rmatvec_blocks(r, starts, gradients)
         blocks = list(pairwise(starts.tolist()))
-        risk = np.array([values[i:j].sum() for i, j in blocks])
-        slopes = np.array([r[i:j].sum() for i, j in blocks])
+        sums = np.array([[part[i:j].sum() for i, j in blocks] for part in (values, r)])
+        risk, slopes = self._steps.total(sums)
         planes = Planes(gradients, None, dot_rows(gradients, self.w), risk, slopes)
         return Cut(planes, planes.risk - planes.at_point, objective.risk(planes.risk))
+
+
+def _total(objective: Objective, rows: int) -> int:
+    """Add up the rows of all processes."""
+    assert isinstance(objective.steps, HostSteps)
+    return int(objective.steps.total(np.array([rows], np.float64))[0])
 
 
 def _central(x: Vector, mu: float) -> Rows:

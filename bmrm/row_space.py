@@ -51,6 +51,8 @@ class RowSteps(HostSteps):
         Of the same design.
     """
 
+    whole = False
+
     def __init__(self, design: Design, risk: RowRisk, cuts: RowCuts) -> None:
         super().__init__(design, risk, threads=cuts.threads)
         self.cuts = cuts

@@ -31,45 +31,39 @@ struct Pieces {
     static constexpr int kinks = 0;  // other losses have none that a line begins at
 };
 
-template <>
-struct Pieces<Hinge> {
+// Where there is one kink, at the label.
+struct KinkAtLabel {
     static constexpr int kinks = 1;
+    template <class R>
+    static BMRM_HD R place(int, R y, LossParameter) {
+        return y;
+    }
+};
+
+template <>
+struct Pieces<Hinge> : KinkAtLabel {
     static constexpr double jump = 1.0;
     template <class R>
     static BMRM_HD R slope(R y, LossParameter) {
         return y > R(0) ? R(-1) : R(0);
     }
-    template <class R>
-    static BMRM_HD R place(int, R y, LossParameter) {
-        return y;
-    }
 };
 
 template <>
-struct Pieces<Absolute> {
-    static constexpr int kinks = 1;
+struct Pieces<Absolute> : KinkAtLabel {
     static constexpr double jump = 2.0;
     template <class R>
     static BMRM_HD R slope(R, LossParameter) {
         return R(-1);
     }
-    template <class R>
-    static BMRM_HD R place(int, R y, LossParameter) {
-        return y;
-    }
 };
 
 template <>
-struct Pieces<Quantile> {
-    static constexpr int kinks = 1;
+struct Pieces<Quantile> : KinkAtLabel {
     static constexpr double jump = 1.0;
     template <class R>
     static BMRM_HD R slope(R, LossParameter tau) {
         return R(-tau.value);
-    }
-    template <class R>
-    static BMRM_HD R place(int, R y, LossParameter) {
-        return y;
     }
 };
 

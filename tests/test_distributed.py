@@ -92,6 +92,46 @@ def test_newton_steps_by_products_are_those_of_all_rows(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + PRODUCTS))
 
 
+INSIDE = """
+from bmrm import interior, parts
+from bmrm.distributed.parts import ShardedParts
+parts.newton_pays = lambda *_: False
+rule = ShardedParts.newton_pays
+ShardedParts.newton_pays = lambda *given: rule(*given) and False
+steps, step = [], interior.InteriorPoint.step
+interior.InteriorPoint.step = lambda self: steps.append(1) or step(self)
+interior.Outlook.better_inside = lambda *_: True
+both = dict(fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0)
+cases = (
+    dict(loss="hinge"),
+    dict(loss="hinge", cuts_per_pass=3),
+    dict(loss="epsilon_insensitive", fit_intercept=True),
+    dict(loss="absolute", **both),
+    dict(loss="quantile", tau=0.3, fit_intercept=True, weighted=True),
+)
+for keywords in cases:
+    weights = s if keywords.pop("weighted", False) else None
+    keywords = {"lam": 1e-3, "tol": 1e-8, **keywords}
+    alone = bmrm.solve(X, y, sample_weight=weights, **keywords)
+    here = len(steps)
+    assert here > 4, keywords
+    steps.clear()
+    own = None if weights is None else weights[mine]
+    shared = bmrm.solve(X[mine], y[mine], sample_weight=own, comm=world, **keywords)
+    assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    assert abs(len(steps) - here) <= 3, keywords
+    assert shared.lower_bound <= alone.objective + 1e-12, keywords
+    assert alone.lower_bound <= shared.objective + 1e-12, keywords
+    assert len(set(world.allgather((shared.w.tobytes(), shared.intercept, shared.lower_bound)))) == 1
+    steps.clear()
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_interior_points_are_of_all_rows(tmp_path, ranks):
+    mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + INSIDE))
+
+
 CLASSES = """
 labels = np.arange(m) % 3 + 4.0
 labels[: m // 3] = 4.0  # rank 0 has no row of the last class

@@ -187,7 +187,7 @@ class Costs:
     profile = False
 
     def __init__(self, rows, columns, length, blocks):
-        self.design, self.blocks = self, blocks
+        self.design, self.blocks, self.steps = self, blocks, HostSteps.__new__(HostSteps)
         self.shape, self.nnz = (rows, columns), rows * length
         self.weighted_gram_work = rows * (columns**2 / 16 if length == columns else length**2 / 2)
 

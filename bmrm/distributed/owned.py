@@ -56,6 +56,8 @@ class OwnedDesign(ShardedDesign):
 class OwnedSteps(ShardedSteps):
     """The steps on this rank's rows and columns."""
 
+    whole = False
+
     def weights(self, w: Vector) -> Vector:
         """Take weights in: those of this rank, or all."""
         exchange = self.design.exchange  # type: ignore[attr-defined]

@@ -9,8 +9,8 @@ blocks, and hence the cuts, are the same but for rounding.
 
 Where weights are owned in parts (``owned.py``), those are spread like the columns of the cuts.
 
-Where X is so narrow that Newton steps pay, the gradients are a few hundred numbers: every rank then holds
-all columns.
+Where Newton or interior-point steps may be taken, X is narrow or full, and the gradients are hundreds or
+thousands of numbers: every rank then holds all columns.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from bmrm.distributed.shard import Shard
 from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps, SummedRisk
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.host_steps import HostCuts
+from bmrm.interior import may_step
 from bmrm.io.checkpoint import Checkpoint
 from bmrm.labels import distinct, encode, extended
 from bmrm.losses import Loss, ScalarLoss
@@ -112,11 +113,11 @@ class ShardedParts:
         return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
     def newton_pays(self, design: ShardedDesign, rows: int, loss: Loss, reg: Regularizer) -> bool:
-        """Whether to take Newton steps, for which all ranks have whole gradients."""
+        """Whether to take Newton steps, for which all ranks have whole gradients, as inside."""
         if self.data.owned:
             return False
         newton = newton_pays(design, rows, loss, reg)
-        self._whole = newton or not reg.plain
+        self._whole = newton or not reg.plain or may_step(design, loss, reg)
         return newton
 
     def floor(self, loss: Loss, labels: Vector) -> float:

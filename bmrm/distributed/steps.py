@@ -103,6 +103,10 @@ class SummedRisk:
         """Sum of the second derivatives of all rows."""
         return float(self.group.total(np.array([self.own.curvature(z, b, r)]))[0])
 
+    def pieces(self) -> tuple[Vector, Vector, Vector]:
+        """Return those of this rank's rows."""
+        return cast("KinkedRisk", self.own).pieces()
+
     def rounded(self, width: float) -> SummedRisk:
         """Return the risk with kinks rounded."""
         return SummedRisk(self.group, cast("KinkedRisk", self.own).rounded(width))
@@ -112,6 +116,19 @@ class ShardedSteps(HostSteps):
     """The steps on this rank's rows, with sums over all rows."""
 
     design: ShardedDesign
+
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        """Whether every rank has all columns of a gradient."""
+        return self.design.bounds is None
+
+    def total(self, sums: Vector) -> Vector:
+        """Return sums over the rows of all ranks."""
+        return self.design.group.total(sums)
+
+    def least(self, number: float) -> float:
+        """Return the least of the numbers of all ranks."""
+        return float(self.design.group.parts(np.array([number])).min())
 
     def over_rows(self, a: Vector, b: Vector) -> float:
         """Inner product over the rows of all ranks."""
