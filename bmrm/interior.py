@@ -254,13 +254,15 @@ class InteriorPoint:
         target = mu * (left / mu) ** 3
         wanted = self._move(system, target + ahead.excess * ahead.sigma, target - ahead.slack * ahead.sigma)
         move, primal, dual = self._longest(ahead, wanted)
+        if not np.isfinite(move.w).all():
+            return False
         self.w = self.w + primal * move.w
         self.margins = self.margins + primal * move.margins
         self.intercept += primal * move.intercept
         self._rows = self._moved(move, primal, dual)
         self._short = self._short + 1 if min(primal, dual) < SHORT else 0
         self._left -= 1
-        return self._short < PATIENT and self._left > 0 and bool(np.isfinite(self.w).all())
+        return self._short < PATIENT and self._left > 0
 
     def _system(self) -> System | None:
         """Make the Hessian and factor it; None where it is not positive definite."""

@@ -237,11 +237,13 @@ def test_no_plane_that_bounds_the_risk_for_one_intercept_only():
     assert point.cut() is None
 
 
-@pytest.mark.parametrize("failing", ["system", "step", "cut", "no cut"])
+@pytest.mark.parametrize("failing", ["system", "nan", "step", "cut", "no cut"])
 def test_steps_of_no_use_leave_the_planes(failing, monkeypatch, inside):
     X, y = data(KINKED[0])
     if failing == "system":  # not positive definite
         monkeypatch.setattr(InteriorPoint, "_system", lambda _: None)
+    elif failing == "nan":
+        monkeypatch.setattr(InteriorPoint, "_pulled", lambda self, _: np.full(len(self.w), np.nan))
     elif failing == "step":  # all too short
         monkeypatch.setattr(InteriorPoint, "_lengths", lambda *_: (1e-9, 1e-9))
     elif failing == "no cut":
@@ -251,7 +253,7 @@ def test_steps_of_no_use_leave_the_planes(failing, monkeypatch, inside):
         monkeypatch.setattr(
             InteriorPoint, "cut", lambda self: cut(self)._replace(offsets=np.array([np.nan]), risk=np.nan)
         )
-    result = bmrm.solve(X, y, lam=LAM, tol=1e-6, cuts_per_pass=1)
+    result = bmrm.solve(X, y, lam=LAM, tol=1e-6, cuts_per_pass=1, fit_intercept=failing == "nan")
     assert result.status == "converged"
     assert len(inside) == (interior.PATIENT if failing == "step" else 1)
     assert result.n_iter > len(inside) + 3
