@@ -169,7 +169,7 @@ class HostSteps:
 
     def over_rows(self, a: Vector, b: Vector) -> float:
         """Inner product over all rows."""
-        return dot(a, b)
+        return float(self.total(np.array([dot(a, b)]))[0])
 
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector

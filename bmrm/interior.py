@@ -96,8 +96,9 @@ class Outlook:
     """
 
     def __init__(self, objective: Objective) -> None:
+        assert isinstance(objective.steps, HostSteps)
         design = objective.design
-        rows, self._d = _total(objective, design.shape[0]), design.shape[1]
+        rows, self._d = _rows_of_all(objective.steps, design.shape[0]), design.shape[1]
         self._blocks = objective.blocks
         self._pass = 2 * design.nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows
         self._step = (
@@ -201,20 +202,18 @@ class InteriorPoint:
         self.w: Vector = at.w
         self.margins, self.intercept = at.margins, at.intercept
         self._short, self._left = 0, MOST
-        self._weight, self._count = self._sums(self._pieces.weights, np.ones(len(at.margins)))
+        self._count = _rows_of_all(self._steps, len(at.margins))
+        (self._weight,) = self._sums(self._pieces.weights)
         size = abs(at.objective) or 1.0
-        self._begin(math.sqrt(min(gap, size) * size) / self._weight)
+        mu = math.sqrt(min(gap, size) * size) / self._weight
+        if objective.profile:
+            self.intercept = self._balanced(mu, self.intercept)
+        self._rows = _central(self._distances(), mu)
 
     def _sums(self, *arrays: Vector) -> list[float]:
         """Add up arrays, over the rows of all processes."""
         found: list[float] = self._steps.total(np.array([array.sum() for array in arrays])).tolist()
         return found
-
-    def _begin(self, mu: float) -> None:
-        """Make kinks, and an intercept, those of the path at these weights."""
-        if self._objective.profile:
-            self.intercept = self._balanced(mu, self.intercept)
-        self._rows = _central(self._distances(), mu)
 
     def _distances(self) -> Vector:
         """How far margins are above each kink, shape (kinks, m)."""
@@ -297,8 +296,8 @@ class InteriorPoint:
         unmet = self._distances() - excess_product / rest + slack_product / sigma
         r = self._slopes(sigma + system.theta * unmet)
         wanted = self._reg.smooth_gradient(self.w) + self._pulled(r)
-        (slope,) = self._sums(r)
         if system.total:
+            (slope,) = self._sums(r)
             wanted -= system.mixed * (slope / system.total)
         dw, _ = lapack.dpotrs(system.factor, -wanted, lower=True)
         margins = np.empty(len(r))
@@ -363,8 +362,7 @@ class InteriorPoint:
             sigma = sigma - free * (slope / bend)
         sigma = np.clip(sigma, 0.0, 1.0)
         r = self._slopes(sigma)
-        (slope,) = self._sums(r)
-        if objective.profile and not abs(slope) <= ROUNDING:
+        if objective.profile and not abs(self._sums(r)[0]) <= ROUNDING:
             return None
         values = pieces.slope * (self.margins - pieces.places[0])
         values += (pieces.weights * sigma * (self.margins - pieces.places)).sum(axis=0)
@@ -378,10 +376,9 @@ class InteriorPoint:
         return Cut(planes, planes.risk - planes.at_point, objective.risk(planes.risk))
 
 
-def _total(objective: Objective, rows: int) -> int:
+def _rows_of_all(steps: HostSteps, rows: int) -> int:
     """Add up the rows of all processes."""
-    assert isinstance(objective.steps, HostSteps)
-    return int(objective.steps.total(np.array([rows], np.float64))[0])
+    return int(steps.total(np.array([rows], np.float64))[0])
 
 
 def _central(x: Vector, mu: float) -> Rows:

@@ -43,8 +43,6 @@ class Placement(NamedTuple):
         Value of the constant feature, where there is one.
     known : Bundle or None
         Cuts to go on with.
-    newton : bool
-        Newton steps are taken.
     blocks : int
         Cuts a pass.
     on_device : bool
@@ -60,7 +58,6 @@ class Placement(NamedTuple):
     columns: int
     scaling: float | None
     known: Bundle | None
-    newton: bool
     blocks: int
     on_device: bool
     in_rows: bool

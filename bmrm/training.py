@@ -249,7 +249,6 @@ def solve(
             columns,
             scaling,
             known,
-            newton=newton,
             blocks=blocks,
             on_device=there,
             in_rows=rows,

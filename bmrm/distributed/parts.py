@@ -113,7 +113,7 @@ class ShardedParts:
         return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
     def newton_pays(self, design: ShardedDesign, rows: int, loss: Loss, reg: Regularizer) -> bool:
-        """Whether to take Newton steps, for which all ranks have whole gradients, as inside."""
+        """Whether to take Newton steps; ranks have whole gradients for these and for interior points."""
         if self.data.owned:
             return False
         newton = newton_pays(design, rows, loss, reg)
@@ -140,8 +140,8 @@ class ShardedParts:
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
 
-        With Newton steps every rank has all columns: there are few. So it has where the inner solver of a
-        penalty works on whole cuts; each rank then solves the same inner problem.
+        With Newton or interior-point steps every rank has all columns: there are few. So it has where the
+        inner solver of a penalty works on whole cuts; each rank then solves the same inner problem.
         """
         data, group, design = self.data, self.group, at.design
         d = design.shape[1]
@@ -151,7 +151,7 @@ class ShardedParts:
             return self._owned(at, design)
         if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
             return self._on_devices(at, at.loss)
-        whole = at.newton or self._whole or d < group.size
+        whole = self._whole or d < group.size
         design.bounds = None if whole else group.split(d)
         steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
         if at.known is not None:

@@ -18,7 +18,7 @@ from bmrm.distributed.group import Group
 from bmrm.host_steps import HostSteps
 from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.objective import Design, Iterate, Objective, Planes
-from bmrm.vectors import dot, dot_rows
+from bmrm.vectors import dot_rows
 
 Vector = NDArray[np.float64]
 
@@ -129,10 +129,6 @@ class ShardedSteps(HostSteps):
     def least(self, number: float) -> float:
         """Return the least of the numbers of all ranks."""
         return float(self.design.group.parts(np.array([number])).min())
-
-    def over_rows(self, a: Vector, b: Vector) -> float:
-        """Inner product over the rows of all ranks."""
-        return float(self.design.group.total(np.array([dot(a, b)]))[0])
 
     def _own(self, w: Vector) -> Vector:
         """Weights of this rank's columns."""

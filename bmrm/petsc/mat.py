@@ -209,13 +209,13 @@ class _Sums(NamedTuple):
 def _sums(X: Csr | npt.NDArray[Any], resident: Matrix, layout: Layout) -> _Sums:
     m, d = X.shape
     columns, row = np.zeros(d), 0.0
-    step = max(1, CHUNK // d) if isinstance(X, np.ndarray) else m
-    for start in range(0, m, step):
-        if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray):
+        step = max(1, CHUNK // d)
+        for start in range(0, m, step):
             part = np.abs(X[start : start + step]).astype(np.float64)
             columns += part.sum(axis=0)
             row = max(row, float(part.sum(axis=1).max()))
-    if isinstance(X, Csr):
+    else:
         for start in range(0, X.nnz, CHUNK):
             indices = X.indices[start : start + CHUNK]
             values = np.ones(len(indices)) if X.data is None else X.data[start : start + CHUNK]

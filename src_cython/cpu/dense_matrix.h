@@ -112,7 +112,7 @@ class DenseMatrix final : public Matrix {
                               [&](i64 p) { rows[p] = take(std::min(begin + p * kPacked, count), count, p); });
                 for_each_task(strips, threads, [&](i64 t) {
                     const i64 first = (strips - 1 - t) * kStrip;  // the longest ones first
-                    for (i64 p = 0; p < kPacks; ++p)
+                    for (i64 p = 0; p < kPacks && rows[p] > 0; ++p)
                         add(p, rows[p], first, std::min(first + kStrip, ld), sums.get());
                 });
             }
