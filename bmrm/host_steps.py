@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from bmrm import _cpu
 from bmrm.linesearch import search_ray
-from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
+from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
 from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Ray, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
+from bmrm.valued_search import ValuedSearch
 from bmrm.vectors import dot, dot_rows
 
 Vector = NDArray[np.float64]
@@ -64,6 +65,7 @@ class HostSteps:
     ) -> None:
         self.design, self.rows, self.cut_of, self.threads = design, risk, cut_of or risk, threads
         self._slopes_of, self._exact = self.rows, self.cut_of
+        self._valued = ValuedSearch(self, risk) if isinstance(risk, ValuedRisk) else None
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -104,6 +106,12 @@ class HostSteps:
             return np.subtract(end, z, out=end)
         return _cpu.along(end, z, -1.0, end, threads=self.threads)
 
+    def moved(self, z: Vector, dz: Vector, t: float) -> Vector:
+        """``z + t dz``; no copy where that is ``z``."""
+        if t == 0.0:
+            return z
+        return z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
+
     def between(self, w: Vector, end: Vector, t: float) -> Vector:
         """``w + t (end - w)``."""
         return w + t * (end - w)
@@ -118,7 +126,7 @@ class HostSteps:
 
     def search(self, ray: Ray) -> tuple[Vector, Searched]:
         """Minimise J along a line; return the direction too."""
-        return search_on_slopes(self, ray)
+        return search_on_slopes(self, ray) if self._valued is None else self._valued(ray)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
@@ -127,7 +135,7 @@ class HostSteps:
     def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
         """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         if dz is not None:
-            z = z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
+            z = self.moved(z, dz, t)
         values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
         return float(values[0]), z
 

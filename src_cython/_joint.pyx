@@ -1,11 +1,15 @@
 """Binding of the joint risks, those of many margins taken together; see ``joint/`` for the methods."""
 
 from libc.stdint cimport int64_t
+from libcpp.vector cimport vector
 
 import numpy as np
 
 
 cdef extern from "joint/pairs.h" namespace "bmrm" nogil:
+    cdef cppclass Arena:
+        pass
+
     cdef struct Line:
         const double* z
         const double* dz
@@ -29,7 +33,12 @@ cdef extern from "joint/pairs.h" namespace "bmrm" nogil:
         bint graded
 
     void for_groups[Risk](
-        const Problem& problem, const Line& line, double* r, int threads, const Risk& risk, double* values
+        const Problem& problem,
+        const Line& line,
+        double* r,
+        vector[Arena]& arenas,
+        const Risk& risk,
+        double* values,
     ) except +
 
 
@@ -57,7 +66,7 @@ cdef extern from "joint/lists.h" namespace "bmrm" nogil:
 cdef extern from "joint/ordinal.h" namespace "bmrm" nogil:
     cdef cppclass OrdinalRisk:
         int64_t levels
-        void thresholds(const Group& group, const Line& line, int threads, double* out) except +
+        void thresholds(const Group& group, const Line& line, vector[Arena]& arenas, double* out) except +
 
 
 _KINDS = (
@@ -75,9 +84,13 @@ cdef dict _NUMBERS = {name: number for number, name in enumerate(_KINDS)}
 
 
 cdef class JointRisk:
-    """One joint risk on the rows of one problem, at points of lines of margins."""
+    """One joint risk on the rows of one problem, at points of lines of margins.
 
-    cdef int kind, threads
+    A group's rows come by level.  The memory of an evaluation is kept for the next one: one thread at a time.
+    """
+
+    cdef int kind
+    cdef vector[Arena] arenas  # as many as threads
     cdef int64_t k, needed
     cdef double beta
     cdef const int64_t[::1] rows, starts, level
@@ -99,7 +112,8 @@ cdef class JointRisk:
         int threads=1,
     ):
         cdef int64_t n = rows.shape[0], g
-        self.kind, self.k, self.beta, self.threads = _NUMBERS[kind], k, beta, max(1, threads)
+        self.kind, self.k, self.beta = _NUMBERS[kind], k, beta
+        self.arenas.resize(max(1, threads))
         self.rows, self.starts, self.level = rows, starts, level
         self.weight, self.value, self.anchor, self.share = weight, value, anchor, share
         if not n == level.shape[0] == weight.shape[0] == value.shape[0] == anchor.shape[0]:
@@ -113,6 +127,9 @@ cdef class JointRisk:
             raise ValueError("groups and rows disagree in length")
         if np.min(rows) < 0 or np.min(level) < 0 or np.max(level) >= max(n, k):
             raise ValueError("a row or a level is out of range")
+        falls = np.flatnonzero(np.diff(level) < 0) + 1
+        if not np.isin(falls, starts).all():
+            raise ValueError("levels do not ascend within a group")
         self.needed = np.max(rows) + 1
 
     @property
@@ -163,18 +180,18 @@ cdef class JointRisk:
         with nogil:
             if self.kind < 2:
                 pairs.graded = self.kind == 1
-                for_groups(problem, line, &r[0], self.threads, pairs, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, pairs, &values[0])
             elif self.kind < 6:
                 table.measure, table.beta, table.k = <Measure> (self.kind - 2), self.beta, self.k
-                for_groups(problem, line, &r[0], self.threads, table, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, table, &values[0])
             elif self.kind == 6:
                 gain.k = self.k
-                for_groups(problem, line, &r[0], self.threads, gain, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, gain, &values[0])
             elif self.kind == 7:
-                for_groups(problem, line, &r[0], self.threads, reciprocal, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, reciprocal, &values[0])
             else:
                 ordinal.levels = self.k
-                for_groups(problem, line, &r[0], self.threads, ordinal, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, ordinal, &values[0])
         return found
 
     def thresholds(self, const double[::1] z):
@@ -185,5 +202,5 @@ cdef class JointRisk:
         ordinal.levels = self.k
         found = np.empty(self.k - 1)
         cdef double[::1] view = found
-        ordinal.thresholds(Group(problem, 0), line, self.threads, &view[0])
+        ordinal.thresholds(Group(problem, 0), line, self.arenas, &view[0])
         return found

@@ -9,7 +9,9 @@ from scipy.optimize import linear_sum_assignment
 
 import bmrm
 from bmrm import losses, metrics
+from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
+from bmrm.losses.joint import Members, bind
 
 PARAMS = {"f_beta": {"beta": 0.7}, "precision_at_k": {"k": 2}, "recall_at_k": {"k": 5}, "ndcg": {"k": 3}}
 BINARY = ("roc_area", "f_beta", "precision_at_k", "recall_at_k", "prbep")
@@ -170,11 +172,13 @@ def test_assignment_of_a_long_list_is_the_best():
     assert make("ndcg", np.zeros(n, np.int64), k=k).evaluate(u, y)[0] == pytest.approx(wanted, rel=1e-12)
 
 
-@pytest.mark.parametrize("m", [600, 5000])
-def test_pairs_of_many_rows(m):
+@pytest.mark.parametrize("levels", [2, 8, 9, 40])
+@pytest.mark.parametrize("m", [30, 600, 5000])
+def test_pairs_of_many_rows(m, levels):
     rng = np.random.default_rng(m)
     u, s = 2 * rng.normal(size=m), rng.random(m)
-    y, groups = rng.integers(0, 9, m).astype(float), rng.integers(0, 3, m)
+    y, groups = rng.integers(0, levels, m).astype(float), rng.integers(0, 3, m)
+    y[:6], groups[:6] = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
     found, r = make("pairwise", groups).evaluate(u, y, s)
     wanted, gradient = 0.0, np.zeros(m)
     shares = [s[groups == g].mean() for g in range(3)]
@@ -190,12 +194,90 @@ def test_pairs_of_many_rows(m):
     np.testing.assert_allclose(r, gradient, rtol=1e-9, atol=1e-15)
 
 
-def test_margins_that_differ_in_their_last_digits():
-    """A radix sort that looks at the upper digits alone must finish its runs."""
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("levels", [2, 5, 12])
+@pytest.mark.parametrize("spread", [0.05, 1.0, 30.0])
+def test_pairs_of_a_group_in_chunks(spread, levels, graded):
+    """Enough rows for several chunks; all pairs, some or hardly any of them are active."""
+    rng = np.random.default_rng(levels)
+    m = 70_000
+    level = rng.integers(0, levels, m)
+    u, s, v = spread * rng.normal(size=m) + 0.1 * level, rng.random(m), np.sqrt(level)
+    wanted, gradient = 0.0, np.zeros(m)
+    for high in range(levels):
+        i = np.flatnonzero(level == high)
+        for low in range(high):
+            j = np.flatnonzero(level == low)
+            j = j[np.argsort(u[j])]
+            c = np.sqrt(high) - np.sqrt(low) if graded else 1.0
+            weight, moment = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (s[j], s[j] * u[j]))
+            first = np.searchsorted(u[j], u[i] - 1.0, "right")
+            wanted += c * (s[i] * ((1.0 - u[i]) * weight[first] + moment[first])).sum()
+            gradient[i] -= c * s[i] * weight[first]
+            taken = np.append(0.0, np.cumsum(np.bincount(first, s[i], len(j) + 1)))[1:-1]
+            gradient[j] += c * s[j] * taken
+    everything = Members(np.arange(m), np.array([0, m]), s)
+    kind = "graded_pairs" if graded else "pairs"
+    results = []
+    for threads in (1, 3):
+        risk = bind(kind, everything, level, np.ones(1), weight=s, value=v, threads=threads)
+        r = np.empty(m)
+        results.append((risk.evaluate(u, u, 0.0, 0.0, r), r))
+    assert results[0][0][0] == pytest.approx(wanted, rel=1e-11)
+    np.testing.assert_allclose(results[0][1], gradient, rtol=1e-9, atol=1e-9 * np.abs(gradient).max())
+    assert results[0][0][0] == results[1][0][0]
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+@pytest.mark.parametrize("levels", [2, 4, 7])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 20.0])
+def test_thresholds_of_many_rows(spread, levels):
+    rng = np.random.default_rng(levels)
+    m = 50_000
+    y = rng.integers(0, levels, m).astype(float)
+    y[:levels] = np.arange(levels)
+    u, s = spread * rng.normal(size=m) + 0.5 * y, rng.random(m)
+    wanted = 0.0
+    for k in range(levels - 1):
+        above = y > k
+        theta = _minimiser(u, above, s)
+        wanted += (s * np.maximum(0.0, 1.0 - np.where(above, u - theta, theta - u))).sum() / s.sum()
+    loss = losses.get("ordinal")
+    found, r = loss.evaluate(u, y, s)
+    assert found == pytest.approx(wanted, rel=1e-12)
+    assert r.sum() == pytest.approx(0.0, abs=1e-12)
+    step = 1e-3 * spread * rng.normal(size=m)
+    assert loss.evaluate(u + step, y, s)[0] >= found + r @ step - 1e-13
+    again, same = loss.evaluate(u, y, s, threads=3)
+    assert again == found
+    np.testing.assert_array_equal(r, same)
+    np.testing.assert_allclose(
+        loss.thresholds(u, y, s), [_minimiser(u, y > k, s) for k in range(levels - 1)], rtol=1e-12, atol=1e-12
+    )
+
+
+def _minimiser(u, above, s):
+    """The threshold with the least sum of hinges, by a sort of all knots."""
+    knots = np.where(above, u - 1.0, u + 1.0)
+    order = np.argsort(knots)
+    return knots[order[np.argmax(np.cumsum(s[order]) >= s[~above].sum())]]
+
+
+def test_levels_that_do_not_ascend_are_refused():
+    rows, ones = np.arange(4), np.ones(4)
+    with pytest.raises(ValueError, match="levels do not ascend within a group"):
+        JointRisk("pairs", rows, np.array([0, 4]), np.array([0, 1, 0, 1]), ones, ones, ones, np.ones(1))
+    two = JointRisk("pairs", rows, np.array([0, 2, 4]), np.array([0, 1, 0, 1]), ones, ones, ones, np.ones(2))
+    assert two.evaluate(np.zeros(4), np.zeros(4), 0.0, 0.0, np.empty(4)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("m", [24, 300, 3000, 40_000])
+def test_margins_that_differ_in_their_last_digits(m):
+    """A sort that looks at the upper digits alone must finish its runs, within a chunk and across."""
     rng = np.random.default_rng(9)
-    u = 1.0 + 1e-12 * rng.normal(size=3000)
-    u[::3], u[1::3] = 0.0, -0.0
-    y = rng.choice([-1.0, 1.0], 3000)
+    u = 1.0 + 1e-12 * rng.normal(size=m)
+    u[: m // 8], u[m // 8 : m // 4] = 0.0, -0.0
+    y = rng.choice([-1.0, 1.0], m)
     shifted = np.where(y > 0, u + 1.0, u)  # every pair within rounding of its kink
     found, r = losses.get("roc_area").evaluate(shifted, y)
     hinge = 1 - (shifted[y > 0][:, None] - shifted[y < 0])

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.distributed.group import Group
-from bmrm.losses.base import RowRisk
-from bmrm.losses.joint import JointLoss
+from bmrm.losses.base import ValuedRisk
+from bmrm.losses.joint import JointLoss, LineRisk
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -23,8 +23,8 @@ Indices = NDArray[np.int64]
 KEPT = 4
 """Arrays of margins remembered with what arrived of them: both ends of a line, its direction, and a point."""
 
-TRIPS = 4
-"""Numbers a row that leave or reach it in a pass: direction, new margin, and the derivative twice."""
+TRIPS = 3
+"""Numbers a row that leave or reach it in a pass: direction, new margin, and the derivative."""
 
 log = logging.getLogger("bmrm")
 
@@ -72,20 +72,20 @@ class Homes:
         out[self._order] = self.group.exchanged(numbers, self._in, self._out)
 
 
-class HomedRisk:
+class HomedRisk(ValuedRisk):
     """The risk of all ranks' rows, each group's at its home; see `RowRisk`.
 
     Parameters
     ----------
     homes : Homes
-    risk : RowRisk or None
+    risk : LineRisk or None
         Of the rows at home here; None where there is nothing to work on.
     share : float
         Of that risk in the one of all.
     """
 
-    def __init__(self, homes: Homes, risk: RowRisk | None, share: float) -> None:
-        self.homes, self.risk, self.share = homes, risk, share
+    def __init__(self, homes: Homes, risk: LineRisk | None, share: float) -> None:
+        self.homes, self.risk, self.share, self.size = homes, risk, share, homes.rows
         self._known: list[tuple[Vector, Vector]] = []
 
     def _there(self, margins: Vector) -> Vector:
@@ -97,6 +97,19 @@ class HomedRisk:
         found = self.homes.there(margins)
         self._known = [*self._known[1 - KEPT :], (margins, found)]
         return found
+
+    def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
+        """Risk of all rows; ``derivatives`` are those of the rows at home here."""
+        here, along = self._there(z), self._there(dz)
+        return self._total(0.0 if self.risk is None else self.risk.evaluate(here, along, t, derivatives))
+
+    def along(self, derivatives: Vector, dz: Vector) -> float:
+        """Slope of the risk of all rows."""
+        here = self._there(dz)
+        return self._total(0.0 if self.risk is None else self.risk.along(derivatives, here))
+
+    def _total(self, here: float) -> float:
+        return float(self.homes.group.total(np.array([self.share * here]))[0])
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         """Slopes of the risk of all rows."""

@@ -116,6 +116,26 @@ class RowRisk(Protocol):
         """
 
 
+class ValuedRisk(ABC):
+    """A `RowRisk` that costs as much to evaluate as a product; see `bmrm.valued_search`.
+
+    Attributes
+    ----------
+    size : int
+        Length of the arrays of derivatives, which are the caller's to keep.
+    """
+
+    size: int
+
+    @abstractmethod
+    def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
+        """Fill ``derivatives`` with those at ``z + t dz``; return the risk."""
+
+    @abstractmethod
+    def along(self, derivatives: Vector, dz: Vector) -> float:
+        """Return the slope in a direction."""
+
+
 class Pieces(NamedTuple):
     """A risk that is linear but for kinks, with weights in.
 

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from bmrm._joint import JointRisk
 from bmrm.errors import ParameterError
-from bmrm.losses.base import About, NamedLoss, RowRisk, Vector
+from bmrm.losses.base import About, NamedLoss, ValuedRisk, Vector
 from bmrm.vectors import dot
 
 Indices = NDArray[np.int64]
 
-GATHERED = "all margins on one rank, 32 bytes a row and pass"
-BY_GROUP = "margins of groups that are on several, 32 bytes a row and pass"
+GATHERED = "all margins on one rank, 24 bytes a row and pass"
+BY_GROUP = "margins of groups that are on several, 24 bytes a row and pass"
 """What several ranks exchange; `bmrm.distributed.joint` has the way."""
 
 
@@ -99,16 +99,17 @@ def bind(
     beta: float = 1.0,
     threads: int = 1,
 ) -> JointRisk:
-    """Make the compiled risk; arrays that it has no use for are left out."""
+    """Make the compiled risk, a group's rows by level; arrays that it has no use for are left out."""
+    order = np.lexsort((level, found.group))
     unused = np.zeros(len(found.rows))
     return JointRisk(
         kind,
-        found.rows,
+        found.rows[order],
         found.starts,
-        level,
-        unused if weight is None else weight,
-        unused if value is None else value,
-        unused if anchor is None else anchor,
+        level[order],
+        unused if weight is None else weight[order],
+        unused if value is None else value[order],
+        unused if anchor is None else anchor[order],
         share,
         k=k,
         beta=beta,
@@ -130,9 +131,9 @@ class JointLoss(NamedLoss):
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
         """Bind the loss to labels and weights."""
 
-    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
+    def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> LineRisk:
         """Bind the loss to labels and weights; ``scale`` plays no part, the risk has one of its own."""
-        return _LineRisk(self.joint_risk(y, weights, threads), len(y))
+        return LineRisk(self.joint_risk(y, weights, threads), len(y))
 
     def evaluate(
         self, margins: Vector, y: Vector, weights: Vector | None = None, threads: int = 1
@@ -161,23 +162,35 @@ class JointLoss(NamedLoss):
         raise ParameterError(f"loss {self.name}: is no sum over rows; evaluate gives it for all")
 
 
-class _LineRisk:
+class LineRisk(ValuedRisk):
     """A compiled joint risk as the solver asks for it."""
 
     def __init__(self, risk: JointRisk, n_samples: int) -> None:
-        self._risk, self._r = risk, np.empty(n_samples)
+        self._risk, self.size = risk, n_samples
+
+    def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
+        """Fill in the derivatives; return the risk."""
+        return float(self._risk.evaluate(z, dz, t, 0.0, derivatives).sum())
+
+    def along(self, derivatives: Vector, dz: Vector) -> float:
+        """Return the slope in a direction."""
+        return dot(derivatives, dz)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
-        self._risk.evaluate(z, dz, t, b, self._r)
-        return dot(self._r, dz), float(self._r.sum())
+        """Slopes in t and b."""
+        r = np.empty(self.size)
+        self._risk.evaluate(z, dz, t, b, r)
+        return dot(r, dz), float(r.sum())
 
     def cut(
         self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
+        """Risk and slope in b of all rows, which are one block."""
         if len(starts) != 2:
             raise ParameterError("a risk that is no sum over rows has one block of them")
         values = self._risk.evaluate(z, dz, t, b, r)
         return np.array([values.sum()]), np.array([r.sum()])
 
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        """Refuse: there is none."""
         raise NotImplementedError("a joint loss has no second derivative")

@@ -8,8 +8,7 @@
 // found by bisection on the gain of one more, and the scan is O(m log m) in all.
 #pragma once
 
-#include "problem.h"
-#include "sort.h"
+#include "classes.h"
 #include "table.h"
 
 namespace bmrm {
@@ -56,21 +55,14 @@ struct ContingencyRisk {
     double beta;
     int64_t k;
 
-    double operator()(const Group& group, const Line& line, double* r, int threads) const {
-        std::vector<Ranked> positive, negative;
-        for (int64_t p = 0; p < group.size; ++p) {
-            const Ranked one(line(group.rows[p]), group.rows[p]);
-            (group.level[p] ? positive : negative).push_back(one);
-            r[group.rows[p]] = 0.0;
-        }
-        std::vector<Ranked> scratch(group.size);
-        const int64_t n = positive.size(), o = negative.size();
-        sort_margins(positive.data(), scratch.data(), n, threads);
-        sort_margins(negative.data(), scratch.data(), o, threads);
-        std::reverse(negative.begin(), negative.end());
-        std::vector<double> lowest(n + 1, 0.0), highest(o + 1, 0.0);
-        for (int64_t c = 0; c < n; ++c) lowest[c + 1] = lowest[c] + positive[c].margin();
-        for (int64_t b = 0; b < o; ++b) highest[b + 1] = highest[b] + negative[b].margin();
+    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+        const Class* classes = classes_of(group, line, 2, threads, arena);
+        const Class &positive = classes[1], &negative = classes[0];
+        const int64_t n = positive.size, o = negative.size;
+        double *lowest = arena.take<double>(n + 1), *highest = arena.take<double>(o + 1);
+        lowest[0] = highest[0] = 0.0;
+        for (int64_t c = 0; c < n; ++c) lowest[c + 1] = lowest[c] + positive.margin[c];
+        for (int64_t b = 0; b < o; ++b) highest[b + 1] = highest[b] + negative.margin[o - 1 - b];
         const Table table{measure, n, o, k, beta};
         const double scale = group.share;
         // The true labelling is always allowed, and its term is 0.
@@ -91,8 +83,8 @@ struct ContingencyRisk {
                 best_b = low;
             }
         }
-        for (int64_t c = 0; c < best_c; ++c) r[positive[c].place] = -scale;
-        for (int64_t b = 0; b < best_b; ++b) r[negative[b].place] = scale;
+        for (int64_t c = 0; c < n; ++c) r[group.rows[positive.place[c]]] = c < best_c ? -scale : 0.0;
+        for (int64_t b = 0; b < o; ++b) r[group.rows[negative.place[o - 1 - b]]] = b < best_b ? scale : 0.0;
         return best;
     }
 };

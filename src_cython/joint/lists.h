@@ -22,8 +22,7 @@
 
 #include <cmath>
 
-#include "problem.h"
-#include "sort.h"
+#include "classes.h"
 
 namespace bmrm {
 
@@ -31,25 +30,23 @@ namespace bmrm {
 struct DiscountedGainRisk {
     int64_t k;
 
-    double operator()(const Group& group, const Line& line, double* r, int threads) const {
+    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
         const int64_t n = group.size, top = std::min(n, k);
-        std::vector<Ranked> order(n), scratch(n);
+        double* benefit = arena.take<double>(n);
         double total = 1.0;
         for (int64_t p = 0; p < n; ++p) {
             const double u = line(group.rows[p]);
             total -= group.anchor[p] * u;
             // Negated, so that the highest come first.
-            order[p] = Ranked(group.value[p] - u, p);
+            benefit[p] = group.value[p] - u;
             r[group.rows[p]] = -group.share * group.anchor[p];
         }
-        if (top < n / 8)
-            std::partial_sort(order.begin(), order.begin() + top, order.end());
-        else
-            sort_margins(order.data(), scratch.data(), n, threads);
+        const Sorted order =
+            top < n / 8 ? Sorted::compared(benefit, n, top, arena) : sort_margins(benefit, n, threads, arena);
         for (int64_t i = 0; i < top; ++i) {
             const double discount = 1.0 / std::log2(double(i + 2));
-            total -= discount * order[i].margin();
-            r[group.rows[order[i].place]] += group.share * discount;
+            total -= discount * order.margin[i];
+            r[group.rows[order.place[i]]] += group.share * discount;
         }
         return group.share * total;
     }
@@ -57,23 +54,19 @@ struct DiscountedGainRisk {
 
 /// Level 1 is relevant, level 0 is not; a group has both.
 struct ReciprocalRankRisk {
-    double operator()(const Group& group, const Line& line, double* r, int threads) const {
-        std::vector<Ranked> good, bad;
-        for (int64_t p = 0; p < group.size; ++p)
-            (group.level[p] ? good : bad).emplace_back(line(group.rows[p]), group.rows[p]);
-        std::vector<Ranked> scratch(group.size);
-        const int64_t n = good.size(), o = bad.size();
-        sort_margins(good.data(), scratch.data(), n, threads);
-        sort_margins(bad.data(), scratch.data(), o, threads);
-        std::reverse(bad.begin(), bad.end());
-        std::vector<double> lowest(n + 1, 0.0);
-        for (int64_t i = 0; i < n; ++i) lowest[i + 1] = lowest[i] + good[i].margin();
+    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+        const Class* classes = classes_of(group, line, 2, threads, arena);
+        const Class &good = classes[1], &bad = classes[0];
+        const int64_t n = good.size, o = bad.size;
+        double* lowest = arena.take<double>(n + 1);
+        lowest[0] = 0.0;
+        for (int64_t i = 0; i < n; ++i) lowest[i + 1] = lowest[i] + good.margin[i];
         // Of each irrelevant row: the relevant rows below it, and how far below they are in sum.
-        std::vector<int64_t> below(o);
+        int64_t* below = arena.take<int64_t>(o);
         double total = 0.0;
         for (int64_t j = 0, i = n; j < o; ++j) {
-            const double u = bad[j].margin();
-            while (i > 0 && !(good[i - 1].margin() < u)) --i;
+            const double u = bad.margin[o - 1 - j];
+            while (i > 0 && !(good.margin[i - 1] < u)) --i;
             below[j] = i;
             total += double(i) * u - lowest[i];
         }
@@ -81,7 +74,7 @@ struct ReciprocalRankRisk {
         total *= scale;
         int64_t ahead = 0;
         for (; ahead < o; ++ahead) {
-            const double u = bad[ahead].margin();
+            const double u = bad.margin[o - 1 - ahead];
             const int64_t i = below[ahead];
             const double forced = double(n - i) * u - (lowest[n] - lowest[i]);  // not positive
             const double gain = 1.0 / (double(ahead + 1) * double(ahead + 2)) + scale * forced;
@@ -89,11 +82,11 @@ struct ReciprocalRankRisk {
             total += gain;
         }
         for (int64_t j = 0; j < o; ++j)
-            r[bad[j].place] = group.share * scale * double(j < ahead ? n : below[j]);
+            r[group.rows[bad.place[o - 1 - j]]] = group.share * scale * double(j < ahead ? n : below[j]);
         // A relevant row pays for the rows forced ahead of it, and for those that are above it by themselves.
         for (int64_t i = 0, j = o; i < n; ++i) {
             while (j > 0 && below[j - 1] <= i) --j;
-            r[good[i].place] = -group.share * scale * double(std::max(j, ahead));
+            r[group.rows[good.place[i]]] = -group.share * scale * double(std::max(j, ahead));
         }
         return group.share * total;
     }

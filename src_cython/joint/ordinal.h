@@ -11,6 +11,7 @@
 #pragma once
 
 #include <limits>
+#include <numeric>
 
 #include "problem.h"
 #include "sort.h"
@@ -29,61 +30,84 @@ struct Knot {
 struct OrdinalRisk {
     int64_t levels;
 
-    /// A row in the order of margins: what the merges need of it, side by side.
-    struct Row {
-        double margin, weight;
-        int64_t level, place;
-    };
-
-    double operator()(const Group& group, const Line& line, double* r, int threads) const {
-        const std::vector<Row> rows = sorted(group, line, threads);
-        const std::vector<Knot> found = knots(rows, threads);
-        const int64_t n = group.size, chunk = 4096, chunks = (n + chunk - 1) / chunk;
-        std::vector<double> parts(chunks, 0.0);
-        const double origin = n ? rows[n / 2].margin : 0.0;
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1 && chunks > 4)
-        for (int64_t c = 0; c < chunks; ++c)
-            for (int64_t q = c * chunk; q < std::min(n, (c + 1) * chunk); ++q) {
+    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+        const Order order(*this, group, line, threads, arena);
+        const Knot* found = knots(order, threads, arena);
+        const int64_t n = group.size;
+        double* parts = arena.take<double>(order.chunks);
+        const double origin = n ? order.rows[n / 2].margin : 0.0;
+        in_chunks(n, order.length, threads, [=, &group, &order](int64_t first, int64_t last, int64_t c) {
+            parts[c] = 0.0;
+            for (int64_t q = first; q < last; ++q) {
+                const Row& row = order.rows[q];
                 double slope = 0.0, level = 0.0;
                 for (int64_t k = 0; k < levels - 1; ++k) {
-                    const double active = share_active(found[k], q, rows[q].level > k);
-                    slope += rows[q].level > k ? -active : active;
+                    const double active = share_active(found[k], q, row.level > k);
+                    slope += row.level > k ? -active : active;
                     level += active;
                 }
-                const double weight = group.share * rows[q].weight;
-                r[group.rows[rows[q].place]] = weight * slope;
+                const double weight = group.share * row.weight;
+                r[group.rows[order.place[q]]] = weight * slope;
                 // The derivatives add up to zero: margins may be taken from any origin.
-                parts[c] += weight * (level + slope * (rows[q].margin - origin));
+                parts[c] += weight * (level + slope * (row.margin - origin));
             }
-        double total = 0.0;
-        for (const double part : parts) total += part;
-        return total;
+        });
+        return std::accumulate(parts, parts + order.chunks, 0.0);
     }
 
     /// Middles of the minimisers, levels - 1 of them.
-    void thresholds(const Group& group, const Line& line, int threads, double* out) const {
-        for (const Knot& at : knots(sorted(group, line, threads), threads))
-            *out++ = 0.5 * (at.theta_low + at.theta_high);
+    void thresholds(const Group& group, const Line& line, std::vector<Arena>& arenas, double* out) const {
+        arenas[0].clear();
+        const int threads = int(arenas.size());
+        const Knot* found = knots(Order(*this, group, line, threads, arenas[0]), threads, arenas[0]);
+        for (int64_t k = 0; k < levels - 1; ++k) out[k] = 0.5 * (found[k].theta_low + found[k].theta_high);
     }
 
   private:
-    static std::vector<Row> sorted(const Group& group, const Line& line, int threads) {
-        const int64_t n = group.size;
-        std::vector<Ranked> order(n), scratch(n);
-        for (int64_t p = 0; p < n; ++p) order[p] = Ranked(line(group.rows[p]), p);
-        sort_margins(order.data(), scratch.data(), n, threads);
-        std::vector<Row> rows(n);
-        for (int64_t q = 0; q < n; ++q) {
-            const int64_t p = order[q].place;
-            rows[q] = {order[q].margin(), group.weight[p], group.level[p], p};
-        }
-        return rows;
-    }
+    /// A row in the order of margins: what the merges need of it, side by side.
+    struct Row {
+        double margin, weight;
+        int64_t level;
+    };
 
-    std::vector<Knot> knots(const std::vector<Row>& rows, int threads) const {
-        std::vector<Knot> found(levels - 1);
-#pragma omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1 && rows.size() > 4096)
-        for (int64_t k = 0; k < levels - 1; ++k) found[k] = knot(rows, k);
+    /// The rows in order, and the weight of each level in each chunk of them.
+    struct Order {
+        int64_t size, length, chunks, levels;
+        Row* rows;
+        int64_t* place;
+        double* weights;
+
+        Order(const OrdinalRisk& risk, const Group& group, const Line& line, int threads, Arena& arena)
+            : size(group.size),
+              length(std::max(kChunk, risk.levels)),
+              chunks((size + length - 1) / length),
+              levels(risk.levels),
+              rows(arena.take<Row>(size)),
+              weights(arena.take<double>(chunks * levels)) {
+            const Sorted sorted = sort_margins(margins_of(group, line, threads, arena), size, threads, arena);
+            place = sorted.place;
+            in_chunks(size, length, threads, [=, &group](int64_t first, int64_t last, int64_t c) {
+                double* sums = weights + c * levels;
+                std::fill(sums, sums + levels, 0.0);
+                for (int64_t q = first; q < last; ++q) {
+                    const int64_t p = sorted.place[q];
+                    rows[q] = {sorted.margin[q], group.weight[p], group.level[p]};
+                    sums[rows[q].level] += rows[q].weight;
+                }
+            });
+        }
+        /// Weight of the levels above k, or of the rest, in a chunk.
+        double weight(int64_t c, int64_t k, bool above) const {
+            const double* sums = weights + c * levels;
+            return above ? std::accumulate(sums + k + 1, sums + levels, 0.0)
+                         : std::accumulate(sums, sums + k + 1, 0.0);
+        }
+    };
+
+    Knot* knots(const Order& order, int threads, Arena& arena) const {
+        Knot* found = arena.take<Knot>(levels - 1);
+        in_chunks(levels - 1, 1, order.chunks > 1 ? threads : 1,
+                  [=, &order](int64_t k, int64_t, int64_t) { found[k] = knot(order, k); });
         return found;
     }
 
@@ -98,22 +122,35 @@ struct OrdinalRisk {
         return at.at_above ? 1.0 : 1.0 - at.share;
     }
 
-    /// Merges the knots of the rows above k with those of the rest until the slope turns.
-    static Knot knot(const std::vector<Row>& rows, int64_t k) {
-        const int64_t n = rows.size();
+    /// Merges the knots of the rows above k with those of the rest until the slope turns: chunks that lie
+    /// before it are passed as they are.
+    static Knot knot(const Order& order, int64_t k) {
+        const int64_t n = order.size;
+        const Row* rows = order.rows;
         constexpr double infinity = std::numeric_limits<double>::infinity();
         double slope = 0.0;
-        for (const Row& row : rows) slope -= row.level <= k ? row.weight : 0.0;
-        int64_t above = 0, below = 0;
-        const auto skip = [&](int64_t q, bool is_above) {
+        for (int64_t c = 0; c < order.chunks; ++c) slope -= order.weight(c, k, false);
+        const auto skip = [=](int64_t q, bool is_above) {
             while (q < n && (rows[q].level > k) != is_above) ++q;
             return q;
         };
+        // Where the knots of a chunk of either list leave the slope negative, it turns beyond the chunk that
+        // ends first.
+        int64_t a = 0, b = 0;
+        const auto end_of = [&](int64_t c, double shift) {
+            return c + 1 < order.chunks ? rows[(c + 1) * order.length].margin + shift : infinity;
+        };
+        while (true) {
+            const double end_above = end_of(a, -1.0), end_below = end_of(b, 1.0);
+            const double next_above = order.weight(a, k, true), next_below = order.weight(b, k, false);
+            if (!(std::min(end_above, end_below) < infinity && slope + next_above + next_below < 0.0)) break;
+            slope += end_above < end_below ? next_above : next_below;
+            ++(end_above < end_below ? a : b);
+        }
+        double last = -infinity;
+        int64_t above = skip(a * order.length, true), below = skip(b * order.length, false);
         const auto at_above = [&] { return above < n ? rows[above].margin - 1.0 : infinity; };
         const auto at_below = [&] { return below < n ? rows[below].margin + 1.0 : infinity; };
-        above = skip(0, true);
-        below = skip(0, false);
-        double last = -infinity;
         while (above < n || below < n) {
             // Negated, so that a NaN cannot lead beyond the end of a list.
             const bool first = above < n && (below >= n || !(at_above() > at_below()));

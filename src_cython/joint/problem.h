@@ -8,6 +8,9 @@
 #include <omp.h>
 
 #include <cstdint>
+#include <vector>
+
+#include "arena.h"
 
 namespace bmrm {
 
@@ -27,7 +30,7 @@ struct Problem {
     const int64_t* rows;
     const int64_t* starts;  // groups + 1 of them
     int64_t groups;
-    const int64_t* level;  // class or grade of each row, from 0 within its group
+    const int64_t* level;  // class or grade of each row, from 0 and ascending within its group
     const double* weight;
     const double* value;   // what else a risk needs of each row
     const double* anchor;  // and one thing more
@@ -52,19 +55,25 @@ struct Group {
           share(p.share[g]) {}
 };
 
-/// values[g] = risk(group g, line, r, threads); each call writes r at the rows of its group.
+/// values[g] = risk(group g, line, r, threads, arena); each call writes r at the rows of its group.
 template <class Risk>
-void for_groups(const Problem& problem, const Line& line, double* r, int threads, const Risk& risk,
-                double* values) {
+void for_groups(const Problem& problem, const Line& line, double* r, std::vector<Arena>& arenas,
+                const Risk& risk, double* values) {
+    const int threads = int(arenas.size());
     for (int64_t g = 0; g < problem.groups; ++g) {
         const Group group(problem, g);
-        if (group.size >= kLargeGroup) values[g] = risk(group, line, r, threads);
+        if (group.size < kLargeGroup) continue;
+        arenas[0].clear();
+        values[g] = risk(group, line, r, threads, arenas[0]);
     }
     const int team = problem.starts[problem.groups] < 4096 ? 1 : threads;
 #pragma omp parallel for schedule(dynamic, 8) num_threads(team) if (team > 1)
     for (int64_t g = 0; g < problem.groups; ++g) {
         const Group group(problem, g);
-        if (group.size < kLargeGroup) values[g] = risk(group, line, r, 1);
+        if (group.size >= kLargeGroup) continue;
+        Arena& arena = arenas[omp_get_thread_num()];
+        arena.clear();
+        values[g] = risk(group, line, r, 1, arena);
     }
 }
 

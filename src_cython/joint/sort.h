@@ -1,92 +1,171 @@
 // Margins in ascending order, with their places.
 //
-// Doubles become integers of the same order (all bits flipped below zero, the sign bit above), which a radix
-// sort takes in three passes over the upper 33 bits; runs that agree in those are finished by comparison. The
-// order is total, ties going by place, so it is the same whatever the number of threads that sort parts of
-// it.
+// Doubles become integers of the same order (all bits flipped below zero, the sign bit above).  Their upper
+// halves, each with its place below it, are sorted in three stable passes by digits of 11 bits and fewer, by
+// all threads at once: a thread counts the digits of its part, and puts them behind those of the parts
+// before. Runs that agree in the upper halves are finished by comparison.  The order is total, ties going by
+// place, so it is the same for any number of threads.
 #pragma once
-
-#include <omp.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "problem.h"
+
 namespace bmrm {
 
-/// A margin as an integer, and the place that it came from.
+/// Large groups are worked on in chunks of so many rows; sums are over chunks, whatever the threads.
+constexpr int64_t kChunk = 1 << 14;
+/// Shorter arrays are sorted by comparison.
+constexpr int64_t kRadixFrom = 512;
+/// Longer ones by several threads, up to so many.
+constexpr int64_t kParallelFrom = 1 << 16;
+constexpr int64_t kMostParts = 32;
+
+/// body(first, last, number) for chunks of [0, n).
+template <class Body>
+void in_chunks(int64_t n, int64_t length, int threads, const Body& body) {
+    for_each_task((n + length - 1) / length, threads,
+                  [&](int64_t c) { body(c * length, std::min(n, (c + 1) * length), c); });
+}
+
+/// The margins of a group.
+inline double* margins_of(const Group& group, const Line& line, int threads, Arena& arena) {
+    double* u = arena.take<double>(group.size);
+    in_chunks(group.size, kChunk, threads, [=, &group](int64_t first, int64_t last, int64_t) {
+        for (int64_t p = first; p < last; ++p) u[p] = line(group.rows[p]);
+    });
+    return u;
+}
+
+/// The integer of a margin; -0 and 0 are one margin.
+inline uint64_t key_of(double margin) {
+    int64_t bits;
+    margin += 0.0;
+    std::memcpy(&bits, &margin, sizeof bits);
+    return uint64_t(bits) ^ (uint64_t(bits >> 63) | uint64_t{1} << 63);
+}
+
+/// A margin and the place that it came from.
 struct Ranked {
-    uint64_t key;
+    double margin;
     int64_t place;
 
-    Ranked() = default;
-    Ranked(double margin, int64_t from) : place(from) {
-        margin += 0.0;  // -0 and 0 are one margin
-        std::memcpy(&key, &margin, sizeof key);
-        key ^= key >> 63 ? ~uint64_t{0} : uint64_t{1} << 63;
-    }
-    double margin() const {
-        const uint64_t bits = key ^ (key >> 63 ? uint64_t{1} << 63 : ~uint64_t{0});
-        double value;
-        std::memcpy(&value, &bits, sizeof value);
-        return value;
-    }
     bool operator<(const Ranked& other) const {
-        return key != other.key ? key < other.key : place < other.place;
+        const uint64_t mine = key_of(margin), its = key_of(other.margin);
+        return mine != its ? mine < its : place < other.place;
     }
 };
 
-/// Shorter arrays are sorted by comparison.
-constexpr int64_t kRadixFrom = 512;
-/// Longer ones by several threads.
-constexpr int64_t kParallelFrom = 1 << 16;
-
-inline void radix_sort(Ranked* a, Ranked* scratch, int64_t n) {
-    constexpr int bits = 11, digits = 3, lowest = 64 - bits * digits;
+/// Sorts by the upper halves; returns where the result is, of `a` and `b`.
+inline uint64_t* radix_sort(uint64_t* a, uint64_t* b, int64_t n, int threads, Arena& arena) {
+    constexpr int bits = 11;
     constexpr int64_t radix = int64_t{1} << bits;
-    std::vector<int64_t> places(digits * radix, 0);
-    for (int64_t i = 0; i < n; ++i)
-        for (int d = 0; d < digits; ++d)
-            ++places[d * radix + (a[i].key >> (lowest + bits * d) & (radix - 1))];
-    for (int d = 0; d < digits; ++d) {
+    const int64_t parts = n < kParallelFrom ? 1 : std::min<int64_t>(threads, kMostParts);
+    auto* places = arena.take<int64_t>(parts * radix);
+    const auto cut = [=](int64_t part) { return part * n / parts; };
+    for (int shift = 32; shift < 64; shift += bits) {
+        const auto digit = [=](uint64_t element) { return int64_t(element >> shift & (radix - 1)); };
+        for_each_task(parts, int(parts), [=](int64_t p) {
+            int64_t* count = places + p * radix;
+            std::fill(count, count + radix, int64_t{0});
+            for (int64_t i = cut(p); i < cut(p + 1); ++i) ++count[digit(a[i])];
+        });
         int64_t sum = 0;
-        for (int64_t k = 0; k < radix; ++k) sum += std::exchange(places[d * radix + k], sum);
+        for (int64_t k = 0; k < radix; ++k)
+            for (int64_t p = 0; p < parts; ++p) sum += std::exchange(places[p * radix + k], sum);
+        for_each_task(parts, int(parts), [=](int64_t p) {
+            int64_t* place = places + p * radix;
+            for (int64_t i = cut(p); i < cut(p + 1); ++i) b[place[digit(a[i])]++] = a[i];
+        });
+        std::swap(a, b);
     }
-    Ranked *from = a, *to = scratch;
-    for (int d = 0; d < digits; ++d) {
-        int64_t* place = &places[d * radix];
-        for (int64_t i = 0; i < n; ++i)
-            to[place[from[i].key >> (lowest + bits * d) & (radix - 1)]++] = from[i];
-        std::swap(from, to);
-    }
-    std::memcpy(static_cast<void*>(a), from, n * sizeof(Ranked));  // an odd number of passes ends in scratch
-    for (int64_t i = 0; i < n;) {
-        int64_t end = i + 1;
-        while (end < n && a[end].key >> lowest == a[i].key >> lowest) ++end;
-        if (end - i > 1) std::sort(a + i, a + end);
-        i = end;
-    }
+    return a;
 }
 
-/// Sorts a[0, n); `scratch` has room for n.
-inline void sort_margins(Ranked* a, Ranked* scratch, int64_t n, int threads) {
-    if (n < kRadixFrom) return std::sort(a, a + n);
-    if (threads < 2 || n < kParallelFrom) return radix_sort(a, scratch, n);
-    int64_t parts = 1;
-    while (2 * parts <= threads && parts < 16) parts *= 2;
-    const auto cut = [=](int64_t p) { return p * n / parts; };
-#pragma omp parallel for schedule(static, 1) num_threads(int(parts))
-    for (int64_t p = 0; p < parts; ++p) radix_sort(a + cut(p), scratch + cut(p), cut(p + 1) - cut(p));
-    for (int64_t width = 1; width < parts; width *= 2) {
-#pragma omp parallel for schedule(static, 1) num_threads(int(parts))
-        for (int64_t p = 0; p < parts; p += 2 * width) {
-            const int64_t low = cut(p), middle = cut(p + width), high = cut(p + 2 * width);
-            std::merge(a + low, a + middle, a + middle, a + high, scratch + low);
-            std::memcpy(static_cast<void*>(a + low), scratch + low, (high - low) * sizeof(Ranked));
+/// Margins in order, and where each came from.
+struct Sorted {
+    double* margin;
+    int64_t* place;
+
+    /// By comparison of whole margins; the first `most` alone, if that is enough.
+    static Sorted compared(const double* u, int64_t n, int64_t most, Arena& arena) {
+        const Sorted sorted{arena.take<double>(n), arena.take<int64_t>(n)};
+        auto* order = arena.take<Ranked>(n);
+        for (int64_t p = 0; p < n; ++p) order[p] = {u[p], p};
+        if (most < n)
+            std::partial_sort(order, order + most, order + n);
+        else
+            std::sort(order, order + n);
+        for (int64_t q = 0; q < std::min(most, n); ++q) {
+            sorted.margin[q] = order[q].margin;
+            sorted.place[q] = order[q].place;
+        }
+        return sorted;
+    }
+
+    /// Orders a run of margins that agree in their upper halves; often all of them are equal.
+    void finish(int64_t first, int64_t last) const {
+        int64_t i = first + 1;
+        while (i < last && at(i - 1) < at(i)) ++i;
+        if (i < last && last - first > 32) return finish_long(first, last);
+        for (; i < last; ++i) {
+            const Ranked one = at(i);
+            int64_t k = i;
+            for (; k > first && one < at(k - 1); --k) put(k, at(k - 1));
+            put(k, one);
         }
     }
+
+  private:
+    Ranked at(int64_t q) const { return {margin[q], place[q]}; }
+    void put(int64_t q, const Ranked& one) const {
+        margin[q] = one.margin;
+        place[q] = one.place;
+    }
+    void finish_long(int64_t first, int64_t last) const {
+        std::vector<Ranked> run(last - first);
+        for (int64_t i = first; i < last; ++i) run[i - first] = at(i);
+        std::sort(run.begin(), run.end());
+        for (int64_t i = first; i < last; ++i) put(i, run[i - first]);
+    }
+};
+
+/// Sorts u[0, n), which stays as it is.
+inline Sorted sort_margins(const double* u, int64_t n, int threads, Arena& arena) {
+    if (n > int64_t{std::numeric_limits<uint32_t>::max()}) return Sorted::compared(u, n, n, arena);
+    auto* order = arena.take<uint64_t>(n);
+    in_chunks(n, kChunk, threads, [=](int64_t first, int64_t last, int64_t) {
+        for (int64_t p = first; p < last; ++p)
+            order[p] = (key_of(u[p]) & ~uint64_t{0xffffffff}) | uint64_t(p);
+    });
+    if (n < kRadixFrom)
+        std::sort(order, order + n);
+    else
+        order = radix_sort(order, arena.take<uint64_t>(n), n, threads, arena);
+    const Sorted sorted{arena.take<double>(n), arena.take<int64_t>(n)};
+    in_chunks(n, kChunk, threads, [=](int64_t first, int64_t last, int64_t) {
+        for (int64_t q = first; q < last; ++q) {
+            sorted.place[q] = int64_t(order[q] & 0xffffffff);
+            sorted.margin[q] = u[sorted.place[q]];
+        }
+    });
+    // A run belongs to the chunk that it begins in.
+    const auto agree = [=](int64_t q) { return q > 0 && q < n && order[q - 1] >> 32 == order[q] >> 32; };
+    in_chunks(n, kChunk, threads, [=](int64_t first, int64_t last, int64_t) {
+        while (first < last && agree(first)) ++first;
+        while (first < last) {
+            int64_t end = first + 1;
+            while (agree(end)) ++end;
+            if (end - first > 1) sorted.finish(first, end);
+            first = end;
+        }
+    });
+    return sorted;
 }
 
 }  // namespace bmrm

@@ -102,7 +102,7 @@ def test_queries_that_ranks_share(folder, bmrm_train, ranks):
     away = int(told[0].split()[2])
     assert told == [
         f"loss ndcg: {away} margins are worked on by another rank than holds their rows, "
-        f"{32 * away} bytes a pass"
+        f"{24 * away} bytes a pass"
     ]
     assert 0 < away <= 4 * (ranks - 1)
 
