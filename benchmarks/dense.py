@@ -4,7 +4,7 @@
 
 Rows of independent normal numbers, float32, once as they are and once with columns scaled by 10^u, u uniform
 in [-1, 1]; labels from a planted model with noise, for the quantile (tau 0.5) its values. Steps are Newton's,
-and on the CPU those of an interior point for losses with kinks. Solves are of the resident matrix at lam
+and those of an interior point for losses with kinks. Solves are of the resident matrix at lam
 1e-5, without intercept, and end after ten seconds at most, four on a GPU. On the CPU scikit-learn's own
 solvers for the same objective (LogisticRegression by L-BFGS, LinearSVC by its trust region) run to their
 default tolerance and to 1e-8; their excess is over our lower bound, ours what is certified.

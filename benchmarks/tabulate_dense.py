@@ -21,7 +21,7 @@ def full_rows() -> str:
         "tolerance and at 1e-8, and by how much their objective exceeds our lower bound.\n"
         + table([*columns, *peers], [line for row in here["rows"] for line in lines(row, peers=True)])
         + heading("Full rows on a GPU", there)
-        + f"\n{there['gpu']}; as above, larger; ended after 4 s, without interior-point steps.\n"
+        + f"\n{there['gpu']}; as above, larger; ended after 4 s.\n"
         + table(columns, [line for row in there["rows"] for line in lines(row, peers=False)])
     )
 

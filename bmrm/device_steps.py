@@ -10,7 +10,8 @@ The regulariser is the L2 norm, of which the device gives what the solver asks a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,11 @@ from bmrm import _cpu
 from bmrm.bundle import Bundle
 from bmrm.dataset import Dataset
 from bmrm.device import backend
+from bmrm.device_libraries import has_blas
 from bmrm.gpu_memory import room_for_cuts
 from bmrm.host_steps import HostCuts, search_on_slopes
 from bmrm.losses import Loss, ScalarLoss
+from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.objective import FARTHEST, LONGEST_STEP, Design, Iterate, Planes, Ray, Searched
 from bmrm.regularizers import Regularizer
 from bmrm.row_space import RowCuts
@@ -45,10 +48,13 @@ class DeviceSteps:
         Of the problem to solve.
     ahead : bool
         Begin the cut with the search, where a pass makes one.
+    rows : callable, optional
+        Binds the risk on the host, for interior points.
     """
 
-    def __init__(self, cuts: DeviceCuts, ahead: bool) -> None:
+    def __init__(self, cuts: DeviceCuts, ahead: bool, rows: Callable[[], RowRisk] | None = None) -> None:
         self.cuts, self.problem, self.ahead = cuts, cuts.problem, ahead
+        self._rows = rows
 
     @property
     def seconds(self) -> float:
@@ -146,6 +152,41 @@ class DeviceSteps:
         sums, products = self.problem.cut(size, starts, z, dz, w, end, t)
         new = range(size, size + len(sums))
         return Planes(new, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
+
+    @property
+    def may_go_inside(self) -> bool:
+        """Whether interior points can step here: with all rows in this process, X dense, and room."""
+        matrix = self.problem.matrix
+        if self._rows is None or isinstance(self.cuts, DeviceRowCuts) or not matrix.is_dense:
+            return False
+        return bool(matrix.weighted_gram_bytes <= matrix.bytes_left and has_blas())
+
+    def pieces(self) -> Pieces:
+        """Tell the risk's pieces between kinks."""
+        assert self._rows is not None
+        return Pieces(*cast("KinkedRisk", self._rows()).pieces())
+
+    def total(self, sums: Vector) -> Vector:
+        """Return sums over all rows from those over the rows of this process."""
+        return sums
+
+    def least(self, number: float) -> float:
+        """Return the least of the numbers of all processes."""
+        return number
+
+    def rows_of(self, z: Resident) -> Vector:
+        """Give margins out."""
+        return z.get()
+
+    def placed(self, w: Vector, margins: Vector) -> tuple[Resident, Resident]:
+        """Take a point in; its margins come from a product."""
+        return self.fresh(self.weights(w))
+
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+        """Cutting planes of any derivatives; their risk is not known."""
+        point = self.weights(w)
+        self.problem.set_derivatives(r, starts)
+        return self._planes(starts, None, None, point, point, 0.0)
 
     def newton_point(
         self,

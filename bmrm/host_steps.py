@@ -169,6 +169,22 @@ class HostSteps:
         """Return the least of the numbers of all processes."""
         return number
 
+    def rows_of(self, z: Vector) -> Vector:
+        """Give margins out."""
+        return z
+
+    def placed(self, w: Vector, margins: Vector) -> tuple[Vector, Vector]:
+        """Take a point in, with its margins."""
+        return w, margins
+
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+        """Cutting planes of any derivatives; their risk is not known."""
+        gradients = np.empty((len(starts) - 1, self.design.shape[1]))
+        with self._timed():
+            self.design.rmatvec_blocks(r, starts, gradients)
+        unknown = np.full(len(starts) - 1, np.nan)
+        return Planes(gradients, None, dot_rows(gradients, w), unknown, unknown)
+
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
         first, second = self._derivatives
@@ -210,10 +226,7 @@ class HostSteps:
         return hessian
 
     def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
-        gradients = np.empty((len(starts) - 1, self.design.shape[1]))
-        with self._timed():
-            self.design.rmatvec_blocks(self._derivatives[0], starts, gradients)
-        return Planes(gradients, None, dot_rows(gradients, w), risk, slope)
+        return self.planes_of(self._derivatives[0], starts, w)._replace(risk=risk, slope=slope)
 
 
 AHEAD = 8

@@ -23,16 +23,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.device_steps import DeviceSteps
 from bmrm.host_steps import HostSteps
 from bmrm.losses import Loss
-from bmrm.objective import ROUNDING, Cut, Design, Iterate, Objective, Planes
+from bmrm.losses.base import Pieces
+from bmrm.objective import ROUNDING, Cut, Design, Iterate, Margins, Objective, Planes, Starts, Weights
 from bmrm.regularizers import L2, Regularizer
-from bmrm.vectors import dot_rows
 
 Vector = NDArray[np.float64]
 
@@ -51,6 +52,13 @@ STEP_PRODUCTS, STEP_ROWS = 6, 80
 PASS_ROWS, PROFILE_ROWS, CHANGES = 10, 100, 3
 """What a pass of planes does with a row, without and with a free intercept; and how often it solves on the
 face of the inner QP for each new cut."""
+
+PASS_NS, BYTES_A_NS, CHANGE_NS = 1e5, 3e3, 0.5
+"""With a GPU: a pass beside its products, bytes of X that a product reads, and a pair of cuts on the face."""
+
+GRAM_A_NS, FACTOR_A_NS, ROW_NS = 3e4, 500.0, 200.0
+"""Rows times pairs of columns of a Hessian, triples of columns of its factor on the host, and the rest of a
+step for a row (measured on an H200 beside 16 cores)."""
 
 PAID = 0.25
 """Share of what the steps would cost that planes are given first: their bound may come all at once."""
@@ -71,23 +79,83 @@ BALANCED = 60
 """Most steps of the search for the intercept that the path begins at."""
 
 
+class InnerSteps(Protocol):
+    """What an interior point asks of `bmrm.objective.Steps`; itself it works on the host."""
+
+    def pieces(self) -> Pieces:
+        """Tell the risk's pieces between kinks."""
+
+    def total(self, sums: Vector) -> Vector:
+        """Return sums over all rows from those over the rows of this process."""
+
+    def least(self, number: float) -> float:
+        """Return the least of the numbers of all processes."""
+
+    def array(self, w: Weights) -> Vector:
+        """Give weights out."""
+
+    def rows_of(self, z: Margins) -> Vector:
+        """Give margins out."""
+
+    def placed(self, w: Vector, margins: Vector) -> tuple[Weights, Margins]:
+        """Take a point in, with its margins."""
+
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+        """Cutting planes of any derivatives; their risk is not known."""
+
+
 def may_step(design: Design, loss: Loss, reg: Regularizer) -> bool:
-    """Whether there are such steps where all weights are in this process: for kinks, under l2."""
-    narrow = design.shape[1] <= COLUMNS and math.isfinite(design.weighted_gram_work)
-    return narrow and loss.kinked and isinstance(reg, L2)
+    """Whether there are such steps where all weights and a Hessian may be here: for kinks, under l2."""
+    return design.shape[1] <= COLUMNS and loss.kinked and isinstance(reg, L2)
 
 
 def can_step(objective: Objective) -> bool:
     """Whether there are such steps."""
     steps = objective.steps
-    here = isinstance(steps, HostSteps) and steps.whole
+    if isinstance(steps, DeviceSteps):
+        here = steps.may_go_inside
+    else:
+        work = objective.design.weighted_gram_work
+        here = isinstance(steps, HostSteps) and steps.whole and math.isfinite(work)
     return here and may_step(objective.design, objective.loss, objective.reg)
+
+
+class Costs(NamedTuple):
+    """What planes and steps cost: multiply-adds of a CPU's, or nanoseconds with a GPU.
+
+    Attributes
+    ----------
+    one_pass, step : float
+        With X and its rows; of a step all.
+    product, change : float
+        Of a new cut with one that there is; and of the inner QP, for each pair of cuts on its face.
+    """
+
+    one_pass: float
+    step: float
+    product: float
+    change: float
+
+
+def costs_of(objective: Objective) -> Costs:
+    """Return the costs of a problem for which `can_step`."""
+    design, steps = objective.design, objective.steps
+    d, nnz = design.shape[1], design.nnz
+    if isinstance(steps, DeviceSteps):
+        rows, item = design.shape[0], steps.problem.matrix.vector_dtype.itemsize
+        read = nnz * item / BYTES_A_NS
+        step = rows * d**2 / GRAM_A_NS + d**3 / FACTOR_A_NS + STEP_PRODUCTS * read + ROW_NS * rows
+        return Costs(PASS_NS + 2 * read, step, d * item / BYTES_A_NS, CHANGES * CHANGE_NS)
+    assert isinstance(steps, HostSteps)
+    rows = _rows_of_all(steps, design.shape[0])
+    step = design.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROWS * rows
+    return Costs(2 * nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows, step, d, CHANGES)
 
 
 class Outlook:
     """What planes have cost, and what they will, beside interior-point steps to the same gap.
 
-    Costs are multiply-adds, so that a run takes the same way each time.
+    Costs are counted, not measured, so that a run takes the same way each time.
 
     Parameters
     ----------
@@ -96,14 +164,8 @@ class Outlook:
     """
 
     def __init__(self, objective: Objective) -> None:
-        assert isinstance(objective.steps, HostSteps)
-        design = objective.design
-        rows, self._d = _rows_of_all(objective.steps, design.shape[0]), design.shape[1]
-        self._blocks = objective.blocks
-        self._pass = 2 * design.nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows
-        self._step = (
-            design.weighted_gram_work + self._d**3 / 6 + STEP_PRODUCTS * design.nnz + STEP_ROWS * rows
-        )
+        self._costs = costs_of(objective)
+        self._blocks, self._d = objective.blocks, objective.design.shape[1]
         self._gaps: list[float] = []
         self._spent = 0.0
 
@@ -111,14 +173,15 @@ class Outlook:
         """Whether steps pay now, after a pass that has left a gap and so many cuts."""
         # Beside what is done with X and its rows each new cut has its products, and enters the face.
         face = min(cuts, self._d)
-        one_pass = self._pass + self._blocks * (cuts * self._d + CHANGES * face**2)
+        costs = self._costs
+        one_pass = costs.one_pass + self._blocks * (cuts * costs.product + costs.change * face**2)
         self._spent += one_pass
         self._gaps = [*self._gaps[-WINDOW:], gap]
         first = self._gaps[0]
         if len(self._gaps) <= WINDOW or not first < np.inf or not gap > tol > 0.0:
             return False
         left, fallen = math.log(gap / tol), max(0.0, math.log(first / gap)) / WINDOW
-        inside = (STEPS + STEPS_A_DECADE * left / math.log(10.0)) * self._step
+        inside = (STEPS + STEPS_A_DECADE * left / math.log(10.0)) * costs.step
         return self._spent >= PAID * inside and left * one_pass > fallen * inside
 
 
@@ -194,15 +257,15 @@ class InteriorPoint:
     """
 
     def __init__(self, objective: Objective, at: Iterate, gap: float) -> None:
-        assert isinstance(objective.steps, HostSteps)
         assert isinstance(objective.reg, L2)
         self._objective, self._design, self._reg = objective, objective.design, objective.reg
-        self._steps, self._pieces = objective.steps, objective.steps.pieces()
+        self._steps = steps = cast("InnerSteps", objective.steps)
+        self._pieces = steps.pieces()
         self._idle = np.nonzero(self._pieces.weights <= 0.0)
-        self.w: Vector = at.w
-        self.margins, self.intercept = at.margins, at.intercept
+        self.w, self.margins, self.intercept = steps.array(at.w), steps.rows_of(at.margins), at.intercept
+        self._hessian = np.empty((len(self.w), len(self.w)))  # fresh pages take as long as a product
         self._short, self._left = 0, MOST
-        self._count = _rows_of_all(self._steps, len(at.margins))
+        self._count = _rows_of_all(steps, len(self.margins))
         (self._weight,) = self._sums(self._pieces.weights)
         size = abs(at.objective) or 1.0
         mu = math.sqrt(min(gap, size) * size) / self._weight
@@ -272,7 +335,7 @@ class InteriorPoint:
         bends = (weights * theta).sum(axis=0)
         most = -self._steps.least(-float(bends.max(initial=0.0)))
         bends[self._count * bends < LEAST * most] = 0.0
-        hessian = np.empty((d, d))
+        hessian = self._hessian
         self._design.weighted_gram(bends, hessian)
         hessian[np.diag_indices(d)] += self._reg.curvature
         mixed, total = np.zeros(d), 0.0
@@ -350,7 +413,7 @@ class InteriorPoint:
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point; with a profiled intercept to within ``accuracy``."""
-        return self._objective.evaluate_at(self.w, self.margins, accuracy)
+        return self._objective.evaluate_at(*self._steps.placed(self.w, self.margins), accuracy)
 
     def cut(self) -> Cut | None:
         """Take the cutting planes that sigma makes; none that bound the risk for one intercept only."""
@@ -364,19 +427,18 @@ class InteriorPoint:
         r = self._slopes(sigma)
         if objective.profile and not abs(self._sums(r)[0]) <= ROUNDING:
             return None
-        values = pieces.slope * (self.margins - pieces.places[0])
-        values += (pieces.weights * sigma * (self.margins - pieces.places)).sum(axis=0)
         starts = objective.starts
-        gradients = np.empty((objective.blocks, len(self.w)))
-        self._design.rmatvec_blocks(r, starts, gradients)
+        # At margins of 0, where the gradient counts for nothing.
+        values = -pieces.slope * pieces.places[0] - (pieces.weights * sigma * pieces.places).sum(axis=0)
         blocks = list(pairwise(starts.tolist()))
         sums = np.array([[part[i:j].sum() for i, j in blocks] for part in (values, r)])
-        risk, slopes = self._steps.total(sums)
-        planes = Planes(gradients, None, dot_rows(gradients, self.w), risk, slopes)
-        return Cut(planes, planes.risk - planes.at_point, objective.risk(planes.risk))
+        offsets, slopes = self._steps.total(sums)
+        planes = self._steps.planes_of(r, starts, self.w)
+        planes = planes._replace(risk=offsets + planes.at_point, slope=slopes)
+        return Cut(planes, offsets, objective.risk(planes.risk))
 
 
-def _rows_of_all(steps: HostSteps, rows: int) -> int:
+def _rows_of_all(steps: InnerSteps, rows: int) -> int:
     """Add up the rows of all processes."""
     return int(steps.total(np.array([rows], np.float64))[0])
 

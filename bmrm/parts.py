@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -163,6 +164,7 @@ class LocalParts:
         """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
         data, design, loss = self.data, at.design, at.loss
         scale = 1.0 / data.total_weight
+        of_rows = at.labels, data.weights, scale, data.threads
         if at.on_device:
             assert isinstance(data, Dataset)
             store = device_cuts(data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
@@ -170,8 +172,8 @@ class LocalParts:
                 return DeviceCallSteps(store, loss), store
             if isinstance(loss, losses.JointLoss):
                 return JointSteps(store, loss, at.labels, data.weights), store
-            return DeviceSteps(store, ahead=at.blocks == 1), store
-        risk = loss.risk(at.labels, data.weights, scale, data.threads)
+            return DeviceSteps(store, at.blocks == 1, functools.partial(loss.risk, *of_rows)), store
+        risk = loss.risk(*of_rows)
         if at.in_rows:
             rows = RowCuts(design, data.threads) if at.known is None else at.known.store
             assert isinstance(rows, RowCuts)

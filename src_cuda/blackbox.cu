@@ -177,6 +177,13 @@ bb_status bb_get_squares(bb_matrix* matrix, double* squares) {
     });
 }
 
+bb_status bb_weighted_gram(bb_matrix* matrix, const double* s, double* gram) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        matrix->weighted_gram(s, gram);
+    });
+}
+
 bb_status bb_get_info(bb_matrix* matrix, bb_info* info) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);

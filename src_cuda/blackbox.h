@@ -187,6 +187,11 @@ BB_API bb_status bb_get_info(bb_matrix* matrix, bb_info* info);
 // The sum of the squares of each column, on the host; 0 for a sparse matrix without its transpose.
 BB_API bb_status bb_get_squares(bb_matrix* matrix, double* squares);
 
+// --- X' diag(s) X of a dense X, in float64 on the host; s: a number of at least 0 for each row
+// By cuBLAS, which is found by a name or a path that dlopen knows.
+BB_API bb_status bb_blas_load(const char* library);
+BB_API bb_status bb_weighted_gram(bb_matrix* matrix, const double* s, double* gram);
+
 // --- products with vectors on the device, in the matrix's type; asynchronous on its stream
 // columns > 1: x is (cols, columns) and y (rows, columns), row-major.
 BB_API bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, int32_t columns);

@@ -1,14 +1,12 @@
 // Sums over ranks: NCCL's calls, found at run time, and the order in which parts are added up.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 
 #include "collective.h"
 #include "csr.h"
+#include "library.h"
 
 using namespace bmrm;
 
@@ -84,20 +82,15 @@ bb_status bb_nccl_load(const char* library) {
     return guarded([&] {
         const std::lock_guard<std::mutex> hold(loading);
         if (loaded) return;
-        void* found = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        if (!found) throw Failure(BB_CUDA, dlerror());
-        const auto symbol = [&](auto& call, const char* name) {
-            call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(found, name));
-            if (!call) throw Failure(BB_CUDA, std::string(library) + ": has no " + name);
-        };
-        symbol(nccl_calls.get_id, "ncclGetUniqueId");
-        symbol(nccl_calls.init_rank, "ncclCommInitRank");
-        symbol(nccl_calls.destroy, "ncclCommDestroy");
-        symbol(nccl_calls.group_start, "ncclGroupStart");
-        symbol(nccl_calls.group_end, "ncclGroupEnd");
-        symbol(nccl_calls.send, "ncclSend");
-        symbol(nccl_calls.receive, "ncclRecv");
-        symbol(nccl_calls.text, "ncclGetErrorString");
+        const Library found(library);
+        found.symbol(nccl_calls.get_id, "ncclGetUniqueId");
+        found.symbol(nccl_calls.init_rank, "ncclCommInitRank");
+        found.symbol(nccl_calls.destroy, "ncclCommDestroy");
+        found.symbol(nccl_calls.group_start, "ncclGroupStart");
+        found.symbol(nccl_calls.group_end, "ncclGroupEnd");
+        found.symbol(nccl_calls.send, "ncclSend");
+        found.symbol(nccl_calls.receive, "ncclRecv");
+        found.symbol(nccl_calls.text, "ncclGetErrorString");
         loaded = true;
     });
 }

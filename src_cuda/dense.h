@@ -16,6 +16,8 @@ class Dense {
     void expect_finite();
     // Adds the squares of each column to the sums.
     void add_squares(double* sums);
+    // Some rows times the root of their s, in float64.
+    void scale_rows_to(const double* s, int64_t first, int64_t count, double* to);
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
     bool can_fuse() const;

@@ -1,5 +1,6 @@
 // The risk along a line: its search, slopes, value and derivatives.
 #include <algorithm>
+#include <vector>
 
 #include "problem.h"
 
@@ -113,6 +114,28 @@ bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, dou
         const int64_t starts[2] = {0, p.rows};
         p.take_derivatives(z, dz, t, b, which, starts, 1, p.mailbox.next());
         p.numbers(sums, 2);
+    });
+}
+
+bb_status bb_set_derivatives(bb_problem* problem, const double* r, const int64_t* starts, int32_t blocks) {
+    return on(problem, [&](bb_problem& p) {
+        if (blocks < 1 || blocks > kMostBlocks)
+            throw Failure(BB_INVALID, "derivatives: too many blocks of rows");
+        // Risk and sum of each block; the gradient of a constant feature is made of the latter.
+        std::vector<double> sums(size_t(2 * blocks), 0.0);
+        for (int32_t k = 0; k < blocks; k++)
+            for (int64_t row = starts[k]; row < starts[k + 1]; row++) sums[size_t(2 * k + 1)] += r[row];
+        Array<double> wide(p.memory, p.rows);
+        BB_CHECK(cudaMemcpyAsync(wide.data(), r, size_t(p.rows) * 8, cudaMemcpyHostToDevice, p.stream()));
+        BB_CHECK(
+            cudaMemcpyAsync(p.sums.data(), sums.data(), sums.size() * 8, cudaMemcpyHostToDevice, p.stream()));
+        by_type(p.type, [&](auto t) {
+            using T = decltype(t);
+            shorten<<<blocks_for(p.rows), 256, 0, p.stream()>>>(
+                wide.data(), p.rows, reinterpret_cast<T*>(p.derivatives[0].data()));
+        });
+        BB_CHECK(cudaGetLastError());
+        BB_CHECK(cudaStreamSynchronize(p.stream()));
     });
 }
 

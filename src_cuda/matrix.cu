@@ -4,6 +4,7 @@
 #include "graph_time.h"
 #include "kernels/blocks.cuh"
 #include "matrix.h"
+#include "weighted_gram.h"
 
 using namespace bmrm;
 
@@ -318,6 +319,13 @@ void bb_matrix::fused(int loss, double parameter, double scale, const void* w, c
         fold_part<<<1, 32, 0, memory.stream>>>(part_risk.data(), 1, first, last, risk_sum.data(), risk);
         BB_CHECK(cudaGetLastError());
     });
+}
+
+void bb_matrix::weighted_gram(const double* s, double* gram) {
+    WeightedGram sum(memory, blas_, rows_, cols_, s);
+    const auto storage = [](const RowBlock& block) { return block.fused_storage(); };
+    over_parts(storage, [&](Part& part) { sum.add(part.block, part.first); });
+    sum.to_host(gram);
 }
 
 double bb_matrix::time(bb_operator op, int columns, int repeats) {

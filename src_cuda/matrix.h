@@ -48,6 +48,8 @@ struct bb_matrix {
     void fused(int loss, double parameter, double scale, const void* w, const double* labels,
                const double* weights, void* margins, void* gradient, double* risk);
     bool can_fuse() const;
+    // X' diag(s) X of a dense X, on the host.
+    void weighted_gram(const double* s, double* gram);
     double time(bb_operator op, int columns, int repeats);
 
     const bmrm::Operator& of(bb_operator op) const { return parts_.front()->block.of(op); }
@@ -93,4 +95,5 @@ struct bb_matrix {
     bmrm::Staging staging_;
     bmrm::Array<unsigned char> part_sum_;  // X' r of a block
     bmrm::Array<double> sum_;              // and of those so far
+    std::shared_ptr<void> blas_;           // cuBLAS's handle, once it was wanted
 };

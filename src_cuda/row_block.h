@@ -41,6 +41,9 @@ class RowBlock {
     void finish(const bb_options& options, const RowBlock* like, double* squares);
     void add_dense_squares(double* squares) { dense_.add_squares(squares); }
 
+    void scale_rows_to(const double* s, int64_t first, int64_t count, double* to) {
+        dense_.scale_rows_to(s, first, count, to);
+    }
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
     void fused(int loss, double parameter, double scale, const void* w, const double* labels,

@@ -90,6 +90,10 @@ BB_API bb_status bb_risk_at(bb_problem* problem, const void* z, const void* dz, 
 // Keeps the rows' derivatives at z + t dz + b as the `which`-th of two; sums: risk and sum of derivatives.
 BB_API bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, double t, double b,
                                 int32_t which, double sums[2]);
+// The first derivatives become these, on the host, for a cut of the blocks of rows from starts[k] to
+// starts[k + 1].
+BB_API bb_status bb_set_derivatives(bb_problem* problem, const double* r, const int64_t* starts,
+                                    int32_t blocks);
 // The first derivatives become share times themselves plus 1 - share times the second ones.
 BB_API bb_status bb_mix_derivatives(bb_problem* problem, double share);
 

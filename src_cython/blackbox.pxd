@@ -125,6 +125,8 @@ cdef extern from "blackbox.h" nogil:
     bb_status bb_get_blocks(bb_matrix *matrix, bb_block *list, int32_t capacity)
     bb_status bb_get_info(bb_matrix *matrix, bb_info *info)
     bb_status bb_get_squares(bb_matrix *matrix, double *squares)
+    bb_status bb_blas_load(const char *library)
+    bb_status bb_weighted_gram(bb_matrix *matrix, const double *s, double *gram)
 
     bb_status bb_apply(bb_matrix *matrix, bb_operator op, const void *x, void *y, int32_t columns)
     bb_status bb_apply_wide(bb_matrix *matrix, bb_operator op, const double *x, double *y)

@@ -50,6 +50,8 @@ cdef extern from "training.h" nogil:
                          double *risk)
     bb_status bb_derivatives(bb_problem *problem, const void *z, const void *dz, double t, double b,
                              int32_t which, double *sums)
+    bb_status bb_set_derivatives(
+        bb_problem *problem, const double *r, const int64_t *starts, int32_t blocks)
     bb_status bb_mix_derivatives(bb_problem *problem, double share)
 
     bb_status bb_cuts_reserve(bb_problem *problem, int64_t capacity)

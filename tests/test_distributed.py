@@ -462,6 +462,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
+import bmrm.device_libraries
 import bmrm.device_steps
 import bmrm.distributed.device as device
 from bmrm.distributed import Group
@@ -490,7 +491,8 @@ for alike, joined, *there in (
     (True, False, "AA", "ab", [1, 0]),
     (False, False, "AB", "ab", [1, 1]),
 ):
-    device.backend = lambda: machine(*there)
+    device.backend = bmrm.device_libraries.backend = lambda: machine(*there)
+    bmrm.device_libraries.has_nccl.cache_clear()
     links = device.Links(group, matrix)
     assert links.alike == alike, there
     assert links.nccl == ((rank, b"a name", rank, size) if joined else None), there

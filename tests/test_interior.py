@@ -1,5 +1,7 @@
 """Interior-point steps: their equations, their cuts, the optimum they end at, and when they are taken."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from test_solver import optimum
 import bmrm
 from bmrm import interior, losses, parts, solver
 from bmrm.design import design_of, intercept_of
+from bmrm.device_steps import DeviceSteps
 from bmrm.host_steps import HostSteps
 from bmrm.interior import InteriorPoint, Outlook, can_step
 from bmrm.objective import Objective
@@ -211,6 +214,20 @@ def test_when_steps_pay():
     assert interior.WINDOW < passes_outside(full, np.ones(100)) < 60
     assert passes_outside(text, np.ones(100)) is None
     assert passes_outside(full, np.full(1000, np.inf)) is None
+
+
+def test_when_steps_pay_with_a_gpu():
+    def there(rows, columns):
+        costs = Costs(rows, columns, columns, 1)
+        costs.steps = DeviceSteps.__new__(DeviceSteps)
+        matrix = SimpleNamespace(vector_dtype=np.dtype(np.float32))
+        costs.steps.problem = SimpleNamespace(matrix=matrix)
+        return costs
+
+    slow, quick = 0.999 ** np.arange(3000), 0.5 ** np.arange(20)
+    assert interior.WINDOW < passes_outside(there(100_000, 1000), slow) < 500
+    assert interior.WINDOW < passes_outside(there(100_000, 4000), slow) < 1500
+    assert passes_outside(there(100_000, 1000), quick) is None
 
 
 def test_where_there_are_steps():

@@ -11,25 +11,22 @@ ranks must have.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.device import backend
+from bmrm.device_libraries import has_nccl
 from bmrm.device_steps import DeviceCuts, DeviceSteps
 from bmrm.distributed.group import Group
-from bmrm.errors import BmrmError, DeviceMemoryError
+from bmrm.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     from bmrm import _cuda
 
 Vector = NDArray[np.float64]
-
-NCCL = "libnccl.so.2"
 
 log = logging.getLogger("bmrm")
 
@@ -70,7 +67,7 @@ class Links:
     def _joined(self, apart: bool) -> _cuda.Nccl | None:
         """Make a communicator, where every rank has a GPU of its own and finds the library."""
         group, cuda = self.group, backend()
-        if not (apart and all(group.everyones(_load()))):
+        if not (apart and all(group.everyones(has_nccl()))):
             return None
         name = group.comm.bcast(cuda.nccl_id() if group.rank == 0 else None)
         with group.guarded():
@@ -94,21 +91,6 @@ class Links:
             self.nccl,
         )
         return made
-
-
-def _load() -> bool:
-    """Find NCCL: where the system has it, or in the wheel beside the package."""
-    names = [NCCL]
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        names += map(str, sorted(Path(folder).glob(f"*/lib/{NCCL}")))
-    for name in names:
-        try:
-            backend().load_nccl(name)
-        except BmrmError:
-            continue
-        return True
-    return False
 
 
 class SharedCuts(DeviceCuts):

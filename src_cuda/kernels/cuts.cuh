@@ -209,4 +209,9 @@ __global__ void widen(const T* from, int64_t n, double* out) {
     BB_FOR (i, n) out[i] = double(from[i]);
 }
 
+template <class T>
+__global__ void shorten(const double* from, int64_t n, T* out) {
+    BB_FOR (i, n) out[i] = T(from[i]);
+}
+
 }  // namespace bmrm

@@ -7,6 +7,7 @@ cdef int MOST_COLUMNS = 32  # of one product with several columns
 cdef class _OnDevice(_Products):
     """A matrix on a device, which `Matrix` puts there."""
 
+    cdef bint _dense
     cdef bb_matrix* handle
     cdef object _dtype, __weakref__
 
@@ -64,12 +65,48 @@ cdef class _OnDevice(_Products):
 
     @property
     def weighted_gram_work(self):
-        """Infinite: no kernel makes X^T diag(s) X."""
+        """Infinite: `weighted_gram` is no work for the host, and most matrices have none."""
         return float("inf")
 
+    @property
+    def weighted_gram_bytes(self):
+        """Device memory that `weighted_gram` takes while it works, beside what cuBLAS takes for itself."""
+        return 8 * (self._d * self._d + self._m) + max(64 << 20, 8 * self._d)
+
     def weighted_gram(self, s, out=None):
-        """Raise; `weighted_gram_work` says never to ask."""
-        raise NotImplementedError("there is no weighted_gram on a GPU")
+        """Product ``X^T diag(s) X`` of a dense X, in float64, by cuBLAS; see `load_blas`.
+
+        Parameters
+        ----------
+        s : ndarray of float64, shape (m,)
+            None below 0. Other dtypes and layouts are copied.
+        out : ndarray of float64, shape (d, d), optional
+            Where to write, C-contiguous; a new array by default.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, d)
+            Symmetric bit for bit.
+
+        Raises
+        ------
+        ParameterError
+            If X is sparse, a shape differs or `out` cannot be written in place.
+        DeviceMemoryError
+            If there is no room for it.
+        """
+        if not self._dense:
+            raise ParameterError("matrix: weighted_gram on a GPU is of dense ones")
+        cdef bb_matrix* X = self._get()
+        s = _input(s, (self._m,), "s")
+        out = _output(out, (self._d, self._d))
+        cdef const double* source = <const double*>_address(s)
+        cdef double* target = <double*>_address(out)
+        cdef bb_status status
+        with nogil:
+            status = bb_weighted_gram(X, source, target)
+        check(status)
+        return out
 
     def build_transpose(self):
         """Do nothing: X^T is built with the matrix."""

@@ -3,12 +3,23 @@
 cdef int MOST_CANDIDATES = 256
 
 
+def load_blas(str library):
+    """Find cuBLAS by a name or a path; `Matrix.weighted_gram` wants it.
+
+    Raises
+    ------
+    BmrmError
+        If there is no such library.
+    """
+    check(bb_blas_load(library.encode()))
+
+
 cdef class _Described(_OnDevice):
     """A matrix on a device that tells of itself."""
 
     cdef object _n_threads
     cdef int32_t _device
-    cdef bint _dense, _transpose
+    cdef bint _transpose
 
     @property
     def dtype(self):
@@ -77,6 +88,11 @@ cdef class _Described(_OnDevice):
         with nogil:
             status = bb_get_squares(X, target)
         return check(status)
+
+    @property
+    def is_dense(self):
+        """Whether all values are stored, without indices."""
+        return self._dense
 
     @property
     def has_transpose(self):

@@ -263,6 +263,28 @@ cdef class Problem:
         self._check(status)
         return sums[0], sums[1]
 
+    def set_derivatives(self, r, const int64_t[::1] starts):
+        """Make the first derivatives these, for a cut of some blocks of rows.
+
+        Parameters
+        ----------
+        r : ndarray of float64, shape (m,)
+        starts : ndarray of int64, shape (blocks + 1,)
+            Where the blocks begin, and the number of rows.
+        """
+        r = _input(r, (self.matrix._m,), "r")
+        cdef int32_t blocks = starts.shape[0] - 1, k
+        if blocks < 1 or starts[0] != 0 or starts[blocks] != self.matrix._m:
+            raise ParameterError("starts: expected the blocks of all rows")
+        for k in range(blocks):
+            if starts[k] > starts[k + 1]:
+                raise ParameterError("starts: expected the blocks of all rows")
+        cdef const double* source = <const double*>_address(r)
+        cdef bb_status status
+        with nogil:
+            status = bb_set_derivatives(self.handle, source, &starts[0], blocks)
+        self._check(status)
+
     def mix_derivatives(self, double share):
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
         check(bb_mix_derivatives(self.handle, share))
