@@ -37,6 +37,7 @@ def blocks_of(
     profile: bool,
     newton: bool,
     max_cuts: int | None = None,
+    most: int | None = None,
 ) -> int:
     """Return the number of blocks of rows with a cut of their own: what is asked for, or what pays.
 
@@ -55,6 +56,8 @@ def blocks_of(
         Whether Newton's steps are taken.
     max_cuts : int, optional
         Most cuts kept.
+    most : int, optional
+        Blocks that the risk can be cut into, where these are not blocks of any rows.
 
     Raises
     ------
@@ -62,23 +65,26 @@ def blocks_of(
         For a number of cuts that cannot be.
     """
     d = design.shape[1]
-    several_pay = several_pay and loss.by_rows
+    most = rows if most is None else most
     if cuts_per_pass == "auto":
-        if not several_pay or profile:
+        if not (several_pay and loss.several_cuts) or profile:
             return 1
         # Eight cuts save half of the passes, sixteen some more, for a tenth of a millisecond of QP a pass or
         # two, and some 8 cuts x 400 kept x d multiplications for Gram entries: where X is wide these cost
         # more than the passes that are saved.  On a GPU no pass is long enough.
         wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
-        cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted
+        cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted and most >= wanted
         short = _short_blocks(design, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
         pays = short or (wanted if cheap else 1)
         return pays if max_cuts is None else min(pays, max(1, max_cuts // KEPT))
-    found = _checked_cuts(cuts_per_pass, rows)
+    if most == 1 and cuts_per_pass != 1:
+        raise ParameterError(
+            f"cuts_per_pass: loss {loss.name} is no sum over rows, or over groups whose rows are together, "
+            "and takes one cut a pass"
+        )
+    found = _checked_cuts(cuts_per_pass, most)
     if profile and found > 1:
         raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
-    if not loss.by_rows and found > 1:
-        raise ParameterError(f"cuts_per_pass: loss {loss.name} is no sum over rows and takes one cut a pass")
     return found
 
 

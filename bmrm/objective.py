@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.columns import Columns
+from bmrm.cut_blocks import block_starts
 from bmrm.dataset import WithConstant
 from bmrm.errors import DataError
 from bmrm.linesearch import Bracket, bracket_minimum, search_ray
@@ -243,7 +244,7 @@ class Objective:
         columns: int = 1,
     ) -> None:
         self.design, self.steps, self.loss, self.reg, self.profile = design, steps, loss, reg, profile
-        self.starts = columns * np.linspace(0, design.shape[0] // columns, blocks + 1).astype(np.int64)
+        self.starts = columns * block_starts(design.shape[0] // columns, blocks)
         self._bias = 0.0
 
     @property

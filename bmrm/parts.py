@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bmrm import losses, row_space
 from bmrm.bundle import Bundle
+from bmrm.cut_blocks import block_starts, group_borders, runs
 from bmrm.cut_store import Store
 from bmrm.dataset import Dataset
 from bmrm.device_call import DeviceCallSteps
@@ -27,6 +28,7 @@ from bmrm.solver import BundleMethod
 from bmrm.structured import Examples
 
 Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 class Placement(NamedTuple):
@@ -46,6 +48,8 @@ class Placement(NamedTuple):
         Cuts to go on with.
     blocks : int
         Cuts a pass.
+    borders : ndarray of int64, or None
+        Rows, of all processes, that blocks may begin with; None for any.
     on_device : bool
         With the matrix on its GPU.
     in_rows : bool
@@ -60,6 +64,7 @@ class Placement(NamedTuple):
     scaling: float | None
     known: Bundle | None
     blocks: int
+    borders: Indices | None
     on_device: bool
     in_rows: bool
 
@@ -111,6 +116,9 @@ class Parts(Protocol):
     def newton_pays(self, design: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
 
+    def borders(self, loss: Loss) -> Indices | None:
+        """Return the rows of all processes that a block with a cut of its own may begin with; None: any."""
+
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Choose where weights, margins and cuts live."""
 
@@ -131,6 +139,7 @@ class LocalParts:
 
     def __init__(self, data: Dataset | Examples) -> None:
         self.data = data
+        self._borders: Indices | None = None
 
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels, unless somebody has; see `bmrm.labels.encode`."""
@@ -160,8 +169,23 @@ class LocalParts:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
         return newton_pays(design, rows, loss, reg)
 
+    def borders(self, loss: Loss) -> Indices | None:
+        """Return the rows that a block with a cut of its own may begin with; None for any."""
+        data = self.data
+        if loss.by_rows:
+            return None
+        if (
+            isinstance(data, Dataset)
+            and loss.needs_groups
+            and data.groups is not None
+            and data.device == "cpu"
+        ):
+            return group_borders(*runs(data.groups), data.shape[0])
+        return np.array([0, data.shape[0]])
+
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
+        self._borders = at.borders
         data, design, loss = self.data, at.design, at.loss
         scale = 1.0 / data.total_weight
         of_rows = at.labels, data.weights, scale, data.threads
@@ -186,7 +210,10 @@ class LocalParts:
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""
-        return Objective(*arguments, **keywords)
+        made = Objective(*arguments, **keywords)
+        if self._borders is not None:
+            made.starts = block_starts(self.data.shape[0], made.blocks, self._borders)
+        return made
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle."""

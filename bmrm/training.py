@@ -117,7 +117,7 @@ def solve(
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 4 to 32 where the extra Gram entries are
         cheap next to the passes that they save, else 1; 64 with a structured loss. Always 1 with an
-        unpenalised intercept, and for a loss that is no sum over rows.
+        unpenalised intercept, and for a loss that is no sum over rows or groups whose rows are together.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
@@ -225,6 +225,7 @@ def solve(
         cuts_per_pass = resumed.problem.blocks
     several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
     profile = intercept.free
+    borders = parts.borders(chosen)
     blocks = blocks_of(
         cuts_per_pass,
         design,
@@ -234,8 +235,10 @@ def solve(
         profile=profile,
         newton=newton,
         max_cuts=max_cuts,
+        most=None if borders is None else len(borders) - 1,
     )
-    there = on_device(data, chosen, regularizer)
+    # The risk of margins taken together is one block on a GPU.
+    there = on_device(data, chosen, regularizer) and (borders is None or blocks == 1)
     rows = resumed is None and in_rows(data, design, regularizer, blocks=blocks, newton=newton)
     origin = origin_of(data, chosen, regularizer, intercept, on_device=there, in_rows=rows)
     known = known_bundle(warm_start, origin, blocks)
@@ -250,6 +253,7 @@ def solve(
             scaling,
             known,
             blocks=blocks,
+            borders=borders,
             on_device=there,
             in_rows=rows,
         )

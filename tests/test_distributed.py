@@ -150,6 +150,8 @@ for targets, keywords in cases:
     alone = bmrm.solve(X, targets, **keywords)
     shared = bmrm.solve(X[mine], targets[mine], comm=world, **keywords)
     assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    blocks = keywords.get("cuts_per_pass", 1)
+    assert (shared.bundle.groups, alone.bundle.groups) == (blocks, blocks)
     assert shared.lower_bound <= alone.objective + 1e-12, keywords
     assert alone.lower_bound <= shared.objective + 1e-12, keywords
     assert shared.w.shape == alone.w.shape and np.shape(shared.intercept) == np.shape(alone.intercept)
@@ -183,6 +185,8 @@ cases = (
     (levels, dict(loss="ordinal", lam=1e-2), s),
     (levels, dict(loss="pairwise", lam=1e-2, groups=near), halves),
     (levels, dict(loss="ndcg", lam=1e-2, groups=far), None),
+    (levels, dict(loss="ndcg", lam=1e-2, groups=near, cuts_per_pass=4), None),
+    (levels, dict(loss="pairwise", lam=1e-2, groups=near, cuts_per_pass=7), halves),
     (levels, dict(loss="lambda_ndcg", lam=1e-2, groups=names), halves),
     (levels, dict(loss="mrr", lam=1e-2, groups=far), None),
 )

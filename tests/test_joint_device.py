@@ -159,6 +159,18 @@ def test_solves(name, options):
         np.testing.assert_allclose(there.thresholds, here.thresholds, atol=0.05)
 
 
+def test_cuts_of_blocks_of_groups_come_over_the_bridge():
+    rng = np.random.default_rng(8)
+    X, y = rng.standard_normal((400, 6)), rng.integers(0, 4, 400).astype(float)
+    options = {"lam": 1e-2, "tol": 1e-5, "groups": np.repeat(np.arange(40), 10)}
+    there = bmrm.solve(X, y, "ndcg", device="cuda", cuts_per_pass=8, **options)
+    assert there.status == "converged"
+    assert there.bundle.groups == 8
+    alone = bmrm.solve(X, y, "ndcg", device="cuda", **options)
+    assert alone.bundle.groups == 1
+    assert there.objective == pytest.approx(alone.objective, rel=3e-5)
+
+
 @pytest.mark.parametrize("name", ["roc_area", "f_beta", "pairwise"])
 def test_solves_with_fewer_rows_than_columns(name):
     rng = np.random.default_rng(9)

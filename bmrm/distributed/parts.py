@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
 from bmrm.columns import Columns
+from bmrm.cut_blocks import block_starts, group_borders, runs
 from bmrm.cut_store import Store
 from bmrm.dataset import WithConstant
 from bmrm.device_steps import DeviceSteps, device_cuts
@@ -137,6 +138,18 @@ class ShardedParts:
         whole = group.everyones((margins, labels, np.ones(len(labels)) if weights is None else weights))
         return loss.thresholds(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
 
+    def borders(self, loss: Loss) -> NDArray[np.int64] | None:
+        """Return the rows of all ranks that a block with a cut of its own may begin with; None for any."""
+        if loss.by_rows:
+            return None
+        data, total = self.data, sum(self.data.rows)
+        if not loss.needs_groups or data.groups is None:
+            return np.array([0, total])
+        groups, firsts = runs(data.groups)
+        everyones = self.group.everyones((groups, firsts + sum(data.rows[: self.group.rank])))
+        groups, firsts = (np.concatenate(arrays) for arrays in zip(*everyones, strict=True))
+        return group_borders(groups, firsts, total)
+
     def place(self, at: Placement) -> tuple[Steps, Store]:
         """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
 
@@ -145,7 +158,7 @@ class ShardedParts:
         """
         data, group, design = self.data, self.group, at.design
         d = design.shape[1]
-        starts, design.reach = _spread_blocks(at.blocks, data.rows)
+        starts, design.reach = _spread_blocks(block_starts(sum(data.rows), at.blocks, at.borders), data.rows)
         self.starts = at.columns * starts[group.rank]
         if isinstance(design, OwnedDesign):
             return self._owned(at, design)
@@ -214,9 +227,10 @@ class ShardedParts:
         return ShardedMethod(self.group, *arguments, **keywords)
 
 
-def _spread_blocks(blocks: int, rows: list[int]) -> tuple[list[NDArray[np.int64]], list[tuple[int, int]]]:
-    """Cut all rows into blocks: where they begin in the rows of each rank, and which it has some of."""
-    cuts = np.linspace(0, sum(rows), blocks + 1).astype(np.int64)
+def _spread_blocks(
+    cuts: NDArray[np.int64], rows: list[int]
+) -> tuple[list[NDArray[np.int64]], list[tuple[int, int]]]:
+    """Return where the blocks of all rows begin in those of each rank, and which it has some of."""
     firsts = np.cumsum([0, *rows[:-1]])
     starts = [np.clip(cuts - first, 0, m) for first, m in zip(firsts, rows, strict=True)]
     reach = [

@@ -188,7 +188,9 @@ class Loss(ABC):
     by_rows : bool
         The risk is a sum over rows, so that it can be split into blocks of them, and over ranks.
     needs_groups : bool
-        The loss wants to know which rows belong together.
+        The loss wants to know which rows belong together; its risk is a sum over these groups.
+    several_cuts : bool
+        Cuts of several blocks of rows are worth more than one of all.
     search_slack : float
         How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
     smooth : bool
@@ -205,6 +207,7 @@ class Loss(ABC):
     several: bool = False
     by_rows: bool = True
     needs_groups: bool = False
+    several_cuts: bool = True
     search_slack: float = 1.0
 
     @property

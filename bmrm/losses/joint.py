@@ -120,7 +120,7 @@ def bind(
 class JointLoss(NamedLoss):
     """A loss of margins taken together; subclasses collect what the compiled risk needs."""
 
-    by_rows = False
+    by_rows = several_cuts = False
     search_slack = 50.0  # a slope sorts all margins, which takes as long as a product
 
     def mass(self, y: Vector, weights: Vector | None) -> float:
@@ -162,6 +162,11 @@ class JointLoss(NamedLoss):
         raise ParameterError(f"loss {self.name}: is no sum over rows; evaluate gives it for all")
 
 
+def block_of_rows(starts: Indices) -> Indices | None:
+    """Return the number of each row's block, None where there is one block."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts)) if len(starts) > 2 else None
+
+
 class LineRisk(ValuedRisk):
     """A compiled joint risk as the solver asks for it."""
 
@@ -185,11 +190,22 @@ class LineRisk(ValuedRisk):
     def cut(
         self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
-        """Risk and slope in b of all rows, which are one block."""
-        if len(starts) != 2:
-            raise ParameterError("a risk that is no sum over rows has one block of them")
+        """Risk and slope in b of each block of rows, which no group has rows on both sides of."""
+        return self.cut_of_blocks(z, dz, t, b, len(starts) - 1, block_of_rows(starts), r)
+
+    def cut_of_blocks(
+        self, z: Vector, dz: Vector, t: float, b: float, blocks: int, block: Indices | None, r: Vector
+    ) -> tuple[Vector, Vector]:
+        """Risk and slope in b of each block of groups, from the block of each row; None: all are one."""
         values = self._risk.evaluate(z, dz, t, b, r)
-        return np.array([values.sum()]), np.array([r.sum()])
+        if block is None:
+            return np.array([values.sum()]), np.array([r.sum()])
+        parts = self._risk.parts
+        of_groups = block[parts["rows"][parts["starts"][:-1]]]
+        return (
+            np.bincount(of_groups, values, blocks).astype(np.float64),
+            np.bincount(block, r, blocks).astype(np.float64),
+        )
 
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
         """Refuse: there is none."""

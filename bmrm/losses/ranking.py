@@ -172,6 +172,7 @@ class Ndcg(_GainLoss):
     """
 
     name, parameter = "ndcg", "k"
+    several_cuts = True  # a list has few kinks, where hinges of pairs are nearly smooth
     about = _about(
         "mean over groups of max over permutations pi of 1 - NDCG@k(pi) + sum_i d_i (u_pi(i) - u_ideal(i))",
         "Le, Smola, arXiv:0704.3359 (2007); Chapelle, Le, Smola, NIPS workshop 2007",

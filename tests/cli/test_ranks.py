@@ -107,6 +107,20 @@ def test_queries_that_ranks_share(folder, bmrm_train, ranks):
     assert 0 < away <= 4 * (ranks - 1)
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_cuts_of_queries_go_on_on_other_ranks(folder, bmrm_train, ranks):
+    words = ["--loss", "ndcg", "--lambda", "1e-2", "--cuts-per-pass", "5", queries(folder / "data")]
+    limits = ["--max-iter", "4", "--allow-unconverged"]
+    assert train(2, *limits, "-q", "--checkpoint", "best", *words, "model").returncode == 0
+    before = Checkpoint.load("best").model.certificate
+    again = ["--json", "--resume", "best", "--tol", "1e-5", *words, "model"]
+    after = result(train(ranks, *again)) if ranks > 1 else json.loads(bmrm_train(*again).out)
+    assert after["status"] == "converged"
+    assert after["objective"] <= before.objective * (1.0 + 1e-12)
+    alone = json.loads(bmrm_train("--tol", "1e-5", "--json", *words, "alone").out)
+    assert after["objective"] == pytest.approx(alone["objective"], rel=2e-5)
+
+
 def test_a_row_without_a_query_is_an_error_of_all(folder):
     with queries(folder / "data").open("a") as file:
         file.write("1 1:2\n")

@@ -1,0 +1,80 @@
+"""Blocks of rows with a cut of their own each: where they may begin, and where they do.
+
+A sum over rows can be cut anywhere, a mean over groups of rows between two groups, if the rows of each group
+are together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Indices = NDArray[np.int64]
+
+
+def group_borders(groups: Indices, firsts: Indices, rows: int) -> Indices:
+    """Return where groups begin, and the number of rows.
+
+    Parameters
+    ----------
+    groups, firsts : ndarray of int64, shape (n,)
+        Group of each run of rows of one group, and the row that the run begins with, in order. Runs of the
+        same group may follow each other.
+    rows : int
+
+    Returns
+    -------
+    ndarray of int64
+        No more than 0 and ``rows`` where some group has rows apart from each other.
+
+    Examples
+    --------
+    >>> group_borders(np.array([2, 0, 0, 1]), np.array([0, 3, 4, 9]), 12)
+    array([ 0,  3,  9, 12])
+    >>> group_borders(np.array([2, 0, 2]), np.array([0, 3, 5]), 12)
+    array([ 0, 12])
+    """
+    opens = np.append(True, groups[1:] != groups[:-1]) if len(groups) else np.empty(0, bool)
+    if np.count_nonzero(opens) > len(np.unique(groups)):
+        return np.array([0, rows])
+    return np.append(firsts[opens], rows)
+
+
+def runs(groups: Indices) -> tuple[Indices, Indices]:
+    """Return the group of each run of rows of one group, and the row that it begins with.
+
+    Examples
+    --------
+    >>> runs(np.array([4, 4, 1, 1, 1]))
+    (array([4, 1]), array([0, 2]))
+    """
+    firsts = np.flatnonzero(np.append(True, np.diff(groups) != 0)) if len(groups) else np.empty(0, np.int64)
+    return groups[firsts], firsts
+
+
+def block_starts(rows: int, blocks: int, borders: Indices | None = None) -> Indices:
+    """Return where blocks of about as many rows begin, and the number of rows.
+
+    Parameters
+    ----------
+    rows, blocks : int
+    borders : ndarray of int64, optional
+        Where a block may begin, from 0 to ``rows``, in order, more of them than blocks; anywhere by default.
+
+    Examples
+    --------
+    >>> block_starts(10, 3)
+    array([ 0,  3,  6, 10])
+    >>> block_starts(10, 3, np.array([0, 1, 2, 3, 10]))
+    array([ 0,  2,  3, 10])
+    """
+    wanted = np.linspace(0, rows, blocks + 1).astype(np.int64)
+    if borders is None:
+        return wanted
+    # The border next to each place wanted, but none twice, and with one left for each block behind.
+    number = np.arange(blocks + 1)
+    at = np.searchsorted(0.5 * (borders[1:] + borders[:-1]), wanted)
+    at = np.maximum.accumulate(at - number) + number
+    at = np.minimum(at, len(borders) - 1 - blocks + number)
+    at[0], at[-1] = 0, len(borders) - 1
+    return borders[np.maximum(at, number)]
