@@ -174,12 +174,7 @@ class LocalParts:
         data = self.data
         if loss.by_rows:
             return None
-        if (
-            isinstance(data, Dataset)
-            and loss.needs_groups
-            and data.groups is not None
-            and data.device == "cpu"
-        ):
+        if isinstance(data, Dataset) and loss.needs_groups and data.groups is not None:
             return group_borders(*runs(data.groups), data.shape[0])
         return np.array([0, data.shape[0]])
 

@@ -3,46 +3,19 @@
 // One merge of two classes, both in order, tells for each row how many of the other class are active with it:
 // for a row i of the higher level those from some place on, for a row j of the lower one those up to some
 // place.  A step of the merge advances on one side by arithmetic, since a branch would be wrong every other
-// time.  With L levels that is L - 1 steps a row in all; the sweeps of pairs.h have two, with three such
-// branches each.
+// time.  With L levels that is L - 1 steps a row in all; the sweeps of pair_sweeps.h have two, with three
+// such branches each.
 #pragma once
 
 #include <numeric>
 
 #include "classes.h"
+#include "pair_sum.h"
 
 namespace bmrm {
 
 /// Up to so many levels.
 constexpr int64_t kFewLevels = 8;
-
-/// A sum of s_j over some rows j.
-struct WeightSum {
-    double weight = 0.0;
-
-    WeightSum() = default;
-    WeightSum(double s, double) : weight(s) {}
-    void add(const WeightSum& other) { weight += other.weight; }
-    /// Sum of s_j c_ij, as a row i of value v above them has it; `above` is the sign of that of one below.
-    double seen_from(double) const { return weight; }
-    static constexpr double above = 1.0;
-    static constexpr bool graded = false;
-};
-
-/// Sums of s_j and of s_j v_j over some rows j.
-struct GradedSum {
-    double weight = 0.0, value = 0.0;
-
-    GradedSum() = default;
-    GradedSum(double s, double v) : weight(s), value(s * v) {}
-    void add(const GradedSum& other) {
-        weight += other.weight;
-        value += other.value;
-    }
-    double seen_from(double v) const { return v * weight - value; }
-    static constexpr double above = -1.0;
-    static constexpr bool graded = true;
-};
 
 /// Pairs of all rows of one group.
 template <class Sum>

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "problem.h"
 
@@ -108,11 +107,12 @@ struct Sorted {
         return sorted;
     }
 
-    /// Orders a run of margins that agree in their upper halves; often all of them are equal.
-    void finish(int64_t first, int64_t last) const {
+    /// Orders a run of margins that agree in their upper halves; often all of them are equal.  `scratch` has
+    /// room for all margins.
+    void finish(int64_t first, int64_t last, Ranked* scratch) const {
         int64_t i = first + 1;
         while (i < last && at(i - 1) < at(i)) ++i;
-        if (i < last && last - first > 32) return finish_long(first, last);
+        if (i < last && last - first > 32) return finish_long(first, last, scratch + first);
         for (; i < last; ++i) {
             const Ranked one = at(i);
             int64_t k = i;
@@ -127,10 +127,9 @@ struct Sorted {
         margin[q] = one.margin;
         place[q] = one.place;
     }
-    void finish_long(int64_t first, int64_t last) const {
-        std::vector<Ranked> run(last - first);
+    void finish_long(int64_t first, int64_t last, Ranked* run) const {
         for (int64_t i = first; i < last; ++i) run[i - first] = at(i);
-        std::sort(run.begin(), run.end());
+        std::sort(run, run + (last - first));
         for (int64_t i = first; i < last; ++i) put(i, run[i - first]);
     }
 };
@@ -155,13 +154,14 @@ inline Sorted sort_margins(const double* u, int64_t n, int threads, Arena& arena
         }
     });
     // A run belongs to the chunk that it begins in.
+    auto* scratch = arena.take<Ranked>(n);
     const auto agree = [=](int64_t q) { return q > 0 && q < n && order[q - 1] >> 32 == order[q] >> 32; };
     in_chunks(n, kChunk, threads, [=](int64_t first, int64_t last, int64_t) {
         while (first < last && agree(first)) ++first;
         while (first < last) {
             int64_t end = first + 1;
             while (agree(end)) ++end;
-            if (end - first > 1) sorted.finish(first, end);
+            if (end - first > 1) sorted.finish(first, end, scratch);
             first = end;
         }
     });
