@@ -155,11 +155,16 @@ class DeviceSteps:
 
     @property
     def may_go_inside(self) -> bool:
-        """Whether interior points can step here: with all rows in this process, X dense, and room."""
+        """Whether interior points may step here: with all rows in this process, X dense, and room."""
         matrix = self.problem.matrix
         if self._rows is None or isinstance(self.cuts, DeviceRowCuts) or not matrix.is_dense:
             return False
-        return bool(matrix.weighted_gram_bytes <= matrix.bytes_left and has_blas())
+        return bool(matrix.weighted_gram_bytes <= matrix.bytes_left)
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether what makes a Hessian is found; asked for when steps pay, as it takes a while."""
+        return has_blas()
 
     def pieces(self) -> Pieces:
         """Tell the risk's pieces between kinks."""

@@ -60,6 +60,9 @@ class HostSteps:
     whole = True
     """Whether weights, gradients and a Hessian may be had whole in this process."""
 
+    has_hessian = True
+    """Whether what makes a Hessian is found."""
+
     def __init__(
         self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
     ) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.device_steps import DeviceSteps
+from bmrm.errors import DeviceMemoryError
 from bmrm.host_steps import HostSteps
 from bmrm.losses import Loss
 from bmrm.losses.base import Pieces
@@ -81,6 +82,10 @@ BALANCED = 60
 
 class InnerSteps(Protocol):
     """What an interior point asks of `bmrm.objective.Steps`; itself it works on the host."""
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether what makes a Hessian is found."""
 
     def pieces(self) -> Pieces:
         """Tell the risk's pieces between kinks."""
@@ -243,6 +248,12 @@ class System(NamedTuple):
     total: float
 
 
+def go_inside(objective: Objective, at: Iterate, gap: float) -> InteriorPoint | None:
+    """Return the point to begin at, where steps pay; None where nothing makes a Hessian after all."""
+    steps = cast("InnerSteps", objective.steps)
+    return InteriorPoint(objective, at, gap) if steps.has_hessian else None
+
+
 class InteriorPoint:
     """A point on its way along the path.
 
@@ -327,7 +338,7 @@ class InteriorPoint:
         return self._short < PATIENT and self._left > 0
 
     def _system(self) -> System | None:
-        """Make the Hessian and factor it; None where it is not positive definite."""
+        """Make the Hessian and factor it; None where it is not positive definite, or has no room."""
         from scipy.linalg import lapack  # which most solves do without
 
         rows, weights, d = self._rows, self._pieces.weights, len(self.w)
@@ -336,7 +347,10 @@ class InteriorPoint:
         most = -self._steps.least(-float(bends.max(initial=0.0)))
         bends[self._count * bends < LEAST * most] = 0.0
         hessian = self._hessian
-        self._design.weighted_gram(bends, hessian)
+        try:
+            self._design.weighted_gram(bends, hessian)
+        except DeviceMemoryError:  # cuts may have taken what there was
+            return None
         hessian[np.diag_indices(d)] += self._reg.curvature
         mixed, total = np.zeros(d), 0.0
         if self._objective.profile:

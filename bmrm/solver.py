@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, DataError
-from bmrm.interior import InteriorPoint, Outlook, can_step
+from bmrm.interior import InteriorPoint, Outlook, can_step, go_inside
 from bmrm.kinks import Kinks
 from bmrm.newton import newton_point
 from bmrm.objective import FARTHEST, REACH, USELESS, Cut, Gradients, Iterate, Line, Objective, Weights
@@ -227,7 +227,9 @@ class BundleMethod:
         if self.outlook is None:
             return False
         if self.inside is None and self.outlook.better_inside(self.gap, self._tol, len(self.bundle)):
-            self.inside = InteriorPoint(self.objective, self.best, self.gap)
+            self.inside = go_inside(self.objective, self.best, self.gap)
+            if self.inside is None:
+                self.outlook = None
         return self.inside is not None
 
     def _step_inside(self) -> None:

@@ -27,14 +27,16 @@ struct BlasCalls {
     const char* (*text)(int);
 };
 
-constexpr int kLower = 0, kPlain = 0;
+constexpr int kLower = 0, kPlain = 0, kNoMemory = 3;
 
 std::mutex loading;
 BlasCalls calls;
 bool loaded = false;
 
 void blas_check(int status, const char* what) {
-    if (status) throw Failure(BB_CUDA, std::string(what) + ": " + calls.text(status));
+    if (status)
+        throw Failure(status == kNoMemory ? BB_MEMORY : BB_CUDA,
+                      std::string(what) + ": " + calls.text(status));
 }
 
 struct Blas {

@@ -12,6 +12,7 @@ import bmrm
 from bmrm import interior, losses, parts, solver
 from bmrm.design import design_of, intercept_of
 from bmrm.device_steps import DeviceSteps
+from bmrm.errors import DeviceMemoryError
 from bmrm.host_steps import HostSteps
 from bmrm.interior import InteriorPoint, Outlook, can_step
 from bmrm.objective import Objective
@@ -254,11 +255,29 @@ def test_no_plane_that_bounds_the_risk_for_one_intercept_only():
     assert point.cut() is None
 
 
-@pytest.mark.parametrize("failing", ["system", "nan", "step", "cut", "no cut"])
+def test_no_step_where_nothing_makes_a_hessian(monkeypatch, inside):
+    monkeypatch.setattr(HostSteps, "has_hessian", False)
+    X, y = data(KINKED[0])
+    assert bmrm.solve(X, y, lam=LAM, tol=1e-4).status == "converged"
+    assert not inside
+
+
+@pytest.mark.parametrize("failing", ["system", "memory", "nan", "step", "cut", "no cut"])
 def test_steps_of_no_use_leave_the_planes(failing, monkeypatch, inside):
     X, y = data(KINKED[0])
     if failing == "system":  # not positive definite
         monkeypatch.setattr(InteriorPoint, "_system", lambda _: None)
+    elif failing == "memory":  # taken by cuts meanwhile
+        made = InteriorPoint.__init__
+
+        def out_of_memory(*_):
+            raise DeviceMemoryError("none is left")
+
+        def without(self, *arguments):
+            made(self, *arguments)
+            self._design = SimpleNamespace(weighted_gram=out_of_memory)
+
+        monkeypatch.setattr(InteriorPoint, "__init__", without)
     elif failing == "nan":
         monkeypatch.setattr(InteriorPoint, "_pulled", lambda self, _: np.full(len(self.w), np.nan))
     elif failing == "step":  # all too short
