@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
 from bmrm.errors import BmrmError, DataError
-from bmrm.interior import InteriorPoint, Outlook, can_step, go_inside
+from bmrm.interior import InteriorPoint, go_inside
 from bmrm.kinks import Kinks
 from bmrm.newton import newton_point
 from bmrm.objective import FARTHEST, REACH, USELESS, Cut, Gradients, Iterate, Line, Objective, Weights
+from bmrm.outlook import Outlook, can_step
 from bmrm.result import Clock, Progress, Status
 from bmrm.rounding import rounding
 from bmrm.settings import SMALLEST_TOL, Settings

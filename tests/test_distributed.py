@@ -93,14 +93,14 @@ def test_newton_steps_by_products_are_those_of_all_rows(tmp_path, ranks):
 
 
 INSIDE = """
-from bmrm import interior, parts
+from bmrm import interior, outlook, parts
 from bmrm.distributed.parts import ShardedParts
 parts.newton_pays = lambda *_: False
 rule = ShardedParts.newton_pays
 ShardedParts.newton_pays = lambda *given: rule(*given) and False
 steps, step = [], interior.InteriorPoint.step
 interior.InteriorPoint.step = lambda self: steps.append(1) or step(self)
-interior.Outlook.better_inside = lambda *_: True
+outlook.Outlook.better_inside = lambda *_: True
 both = dict(fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0)
 cases = (
     dict(loss="hinge"),

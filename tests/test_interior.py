@@ -14,8 +14,9 @@ from bmrm.design import design_of, intercept_of
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DeviceMemoryError
 from bmrm.host_steps import HostSteps
-from bmrm.interior import InteriorPoint, Outlook, can_step
+from bmrm.interior import InteriorPoint
 from bmrm.objective import Objective
+from bmrm.outlook import WINDOW, Outlook, can_step
 from bmrm.regularizers import L2
 
 KINKED = [loss for loss in CASES if loss.kinked]
@@ -208,11 +209,11 @@ def passes_outside(costs, gaps, tol=1e-5):
 def test_when_steps_pay():
     slow, quick = 0.99 ** np.arange(1000), 0.5 ** np.arange(20)
     full, text = Costs(20_000, 500, 500, 16), Costs(200_000, 4000, 76, 16)
-    assert interior.WINDOW < passes_outside(full, slow) < 60
+    assert WINDOW < passes_outside(full, slow) < 60
     assert passes_outside(full, quick) is None
     assert passes_outside(text, slow[:100]) is None
     # A gap that does not move says nothing before planes have had their share.
-    assert interior.WINDOW < passes_outside(full, np.ones(100)) < 60
+    assert WINDOW < passes_outside(full, np.ones(100)) < 60
     assert passes_outside(text, np.ones(100)) is None
     assert passes_outside(full, np.full(1000, np.inf)) is None
 
@@ -226,8 +227,8 @@ def test_when_steps_pay_with_a_gpu():
         return costs
 
     slow, quick = 0.999 ** np.arange(3000), 0.5 ** np.arange(20)
-    assert interior.WINDOW < passes_outside(there(100_000, 1000), slow) < 500
-    assert interior.WINDOW < passes_outside(there(100_000, 4000), slow) < 1500
+    assert WINDOW < passes_outside(there(100_000, 1000), slow) < 500
+    assert WINDOW < passes_outside(there(100_000, 4000), slow) < 1500
     assert passes_outside(there(100_000, 1000), quick) is None
 
 

@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
-from bmrm import device_libraries, interior, losses, parts, solver
+from bmrm import device_libraries, losses, parts, solver
 from bmrm.errors import ParameterError
-from bmrm.interior import InteriorPoint, Outlook
+from bmrm.interior import InteriorPoint
+from bmrm.outlook import WINDOW, Outlook
 
 cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
 pytestmark = [
@@ -149,7 +150,7 @@ def test_steps_are_taken_where_planes_take_longer(monkeypatch):
     result = bmrm.solve(X, y, "hinge", lam=1e-5, tol=1e-5, device="cuda")
     assert result.status == "converged"
     assert 0 < len(steps) < 60
-    assert interior.WINDOW < result.n_iter < 400
+    assert WINDOW < result.n_iter < 400
     monkeypatch.setattr(solver, "can_step", lambda _: False)
     planes = bmrm.solve(X, y, "hinge", lam=1e-5, tol=1e-2, device="cuda")
     assert result.objective <= planes.objective * (1 + 1e-5)

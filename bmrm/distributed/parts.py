@@ -41,7 +41,6 @@ from bmrm.distributed.shard import Shard
 from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps, SummedRisk
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.host_steps import HostCuts
-from bmrm.interior import may_step
 from bmrm.io.checkpoint import Checkpoint
 from bmrm.labels import distinct, encode, extended
 from bmrm.losses import Loss, ScalarLoss
@@ -50,6 +49,7 @@ from bmrm.losses.joint import JointLoss
 from bmrm.losses.multiclass import ClassLoss
 from bmrm.newton import newton_pays
 from bmrm.objective import Design, Iterate, Objective, Steps
+from bmrm.outlook import may_step
 from bmrm.regularizers import Regularizer
 from bmrm.solver import BundleMethod
 
