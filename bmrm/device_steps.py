@@ -22,7 +22,7 @@ from bmrm.dataset import Dataset
 from bmrm.device import backend
 from bmrm.device_libraries import has_blas
 from bmrm.gpu_memory import room_for_cuts
-from bmrm.host_steps import HostCuts, search_on_slopes
+from bmrm.host_steps import HostCuts, OneProcess, search_on_slopes
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.objective import FARTHEST, LONGEST_STEP, Design, Iterate, Planes, Ray, Searched
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Resident: TypeAlias = "_cuda.Vector"
 
 
-class DeviceSteps:
+class DeviceSteps(OneProcess):
     """`bmrm.objective.Steps` on a GPU.
 
     Parameters
@@ -170,14 +170,6 @@ class DeviceSteps:
         """Tell the risk's pieces between kinks."""
         assert self._rows is not None
         return Pieces(*cast("KinkedRisk", self._rows()).pieces())
-
-    def total(self, sums: Vector) -> Vector:
-        """Return sums over all rows from those over the rows of this process."""
-        return sums
-
-    def least(self, number: float) -> float:
-        """Return the least of the numbers of all processes."""
-        return number
 
     def rows_of(self, z: Resident) -> Vector:
         """Give margins out."""

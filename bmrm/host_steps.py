@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _cpu
-from bmrm.linesearch import search_ray
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
-from bmrm.objective import LONGEST_STEP, Design, Iterate, Margins, Planes, Ray, Searched, Steps
+from bmrm.objective import Design, Iterate, Margins, Planes, Ray, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
 from bmrm.valued_search import ValuedSearch
 from bmrm.vectors import dot, dot_rows
@@ -36,14 +35,24 @@ def search_on_slopes(steps: Steps, ray: Ray) -> tuple[Margins, Searched]:
     def slope(t: float) -> float:
         return penalty.slope(t) + steps.slope(z, dz, t, 0.0)[0]
 
-    step = search_ray(
-        slope, ray.first, ray.accuracy, end=penalty.end, longest=LONGEST_STEP, content=ray.content
-    )
+    step = ray.minimise(slope)
     risk, moved = steps.risk(z, dz, step, 0.0)
     return dz, Searched(step, moved, risk)
 
 
-class HostSteps:
+class OneProcess:
+    """Steps with all rows in this process."""
+
+    def total(self, sums: Vector) -> Vector:
+        """Return sums over all rows from those over the rows of this process."""
+        return sums
+
+    def least(self, number: float) -> float:
+        """Return the least of the numbers of all processes."""
+        return number
+
+
+class HostSteps(OneProcess):
     """`bmrm.objective.Steps` on the host; the products are the design's.
 
     Parameters
@@ -163,14 +172,6 @@ class HostSteps:
     def pieces(self) -> Pieces:
         """Tell the risk's pieces between kinks."""
         return Pieces(*cast("KinkedRisk", self.rows).pieces())
-
-    def total(self, sums: Vector) -> Vector:
-        """Return sums over all rows from those over the rows of this process."""
-        return sums
-
-    def least(self, number: float) -> float:
-        """Return the least of the numbers of all processes."""
-        return number
 
     def rows_of(self, z: Vector) -> Vector:
         """Give margins out."""

@@ -166,7 +166,7 @@ class InteriorPoint:
         self.w, self.margins, self.intercept = steps.array(at.w), steps.rows_of(at.margins), at.intercept
         self._hessian = np.empty((len(self.w), len(self.w)))  # fresh pages take as long as a product
         self._short, self._left = 0, MOST
-        self._count = _rows_of_all(steps, len(self.margins))
+        self._count = rows_of_all(steps, len(self.margins))
         (self._weight,) = self._sums(self._pieces.weights)
         size = abs(at.objective) or 1.0
         mu = math.sqrt(min(gap, size) * size) / self._weight
@@ -342,7 +342,7 @@ class InteriorPoint:
         return Cut(planes, offsets, objective.risk(planes.risk))
 
 
-def _rows_of_all(steps: InnerSteps, rows: int) -> int:
+def rows_of_all(steps: InnerSteps, rows: int) -> int:
     """Add up the rows of all processes."""
     return int(steps.total(np.array([rows], np.float64))[0])
 

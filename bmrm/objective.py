@@ -16,6 +16,7 @@ slope in b is zero bounds R(w, b) from below for every b, hence its minimum over
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -105,6 +106,17 @@ class Ray(NamedTuple):
     accuracy: float
     content: float
     reach: float
+
+    def minimise(self, slope: Callable[[float], float]) -> float:
+        """Search it, by slopes of J."""
+        return search_ray(
+            slope,
+            self.first,
+            self.accuracy,
+            end=self.penalty.end,
+            longest=LONGEST_STEP,
+            content=self.content,
+        )
 
 
 class Searched(NamedTuple):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from bmrm.device_steps import DeviceSteps
 from bmrm.host_steps import HostSteps
+from bmrm.interior import rows_of_all
 from bmrm.losses import Loss
 from bmrm.objective import Design, Objective
 from bmrm.regularizers import L2, Regularizer
@@ -87,7 +86,7 @@ def costs_of(objective: Objective) -> Costs:
         step = rows * d**2 / GRAM_A_NS + d**3 / FACTOR_A_NS + STEP_PRODUCTS * read + ROW_NS * rows
         return Costs(PASS_NS + 2 * read, step, d * item / BYTES_A_NS, CHANGES * CHANGE_NS)
     assert isinstance(steps, HostSteps)
-    rows = int(steps.total(np.array([design.shape[0]], np.float64))[0])
+    rows = rows_of_all(steps, design.shape[0])
     step = design.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROWS * rows
     return Costs(2 * nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows, step, d, CHANGES)
 
@@ -118,7 +117,7 @@ class Outlook:
         self._spent += one_pass
         self._gaps = [*self._gaps[-WINDOW:], gap]
         first = self._gaps[0]
-        if len(self._gaps) <= WINDOW or not first < np.inf or not gap > tol > 0.0:
+        if len(self._gaps) <= WINDOW or not first < math.inf or not gap > tol > 0.0:
             return False
         left, fallen = math.log(gap / tol), max(0.0, math.log(first / gap)) / WINDOW
         inside = (STEPS + STEPS_A_DECADE * left / math.log(10.0)) * costs.step

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.linesearch import search_ray
 from bmrm.losses.base import ValuedRisk
-from bmrm.objective import LONGEST_STEP, Ray, Searched
+from bmrm.objective import Ray, Searched
 
 if TYPE_CHECKING:
     from bmrm.host_steps import HostSteps
@@ -58,9 +57,7 @@ class ValuedSearch:
             sides[found > 0.0] = point
             return found
 
-        step = search_ray(
-            slope, ray.first, ray.accuracy, end=penalty.end, longest=LONGEST_STEP, content=ray.content
-        )
+        step = ray.minimise(slope)
         last = next((point for point in sides.values() if point.t == step), None)
         for point in sides.values():
             if point is not last:

@@ -148,6 +148,22 @@ cdef class JointRisk:
             "beta": self.beta,
         }
 
+    def with_share(self, const double[::1] share):
+        """The same with other weights of its groups."""
+        return JointRisk(
+            _KINDS[self.kind],
+            self.rows,
+            self.starts,
+            self.level,
+            self.weight,
+            self.value,
+            self.anchor,
+            share,
+            k=self.k,
+            beta=self.beta,
+            threads=self.arenas.size(),
+        )
+
     cdef Problem problem(self) noexcept:
         cdef Problem p
         p.rows, p.starts, p.groups = &self.rows[0], &self.starts[0], self.share.shape[0]

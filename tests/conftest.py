@@ -29,3 +29,18 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def ctrl_c() -> None:
     """A shell that starts the suite in the background has it ignore Ctrl-C, which tests are about."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let interior-point steps begin after the first cut; count them."""
+    from bmrm import parts
+    from bmrm.interior import InteriorPoint
+    from bmrm.outlook import Outlook
+
+    steps: list[int] = []
+    step = InteriorPoint.step
+    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
+    monkeypatch.setattr(Outlook, "better_inside", lambda *_: True)
+    monkeypatch.setattr(InteriorPoint, "step", lambda self: steps.append(1) or step(self))
+    return steps

@@ -9,7 +9,7 @@ from test_losses import CASES, labels_for
 from test_solver import optimum
 
 import bmrm
-from bmrm import interior, losses, parts, solver
+from bmrm import interior, losses, solver
 from bmrm.design import design_of, intercept_of
 from bmrm.device_steps import DeviceSteps
 from bmrm.errors import DeviceMemoryError
@@ -21,16 +21,6 @@ from bmrm.regularizers import L2
 
 KINKED = [loss for loss in CASES if loss.kinked]
 LAM = 1e-3
-
-
-@pytest.fixture
-def inside(monkeypatch):
-    """Go inside after the first cut; count the steps."""
-    steps, step = [], InteriorPoint.step
-    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
-    monkeypatch.setattr(Outlook, "better_inside", lambda *_: True)
-    monkeypatch.setattr(InteriorPoint, "step", lambda self: steps.append(1) or step(self))
-    return steps
 
 
 def data(loss, m=90, d=12, seed=0):

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
-from bmrm import device_libraries, losses, parts, solver
+from bmrm import device_libraries, losses, solver
 from bmrm.errors import ParameterError
 from bmrm.interior import InteriorPoint
 from bmrm.outlook import WINDOW, Outlook
@@ -22,16 +22,6 @@ pytestmark = [
 ]
 
 KINKED = ("hinge", "absolute", "quantile", "epsilon_insensitive")
-
-
-@pytest.fixture
-def inside(monkeypatch):
-    """Go inside after the first cut; count the steps."""
-    steps, step = [], InteriorPoint.step
-    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
-    monkeypatch.setattr(Outlook, "better_inside", lambda *_: True)
-    monkeypatch.setattr(InteriorPoint, "step", lambda self: steps.append(1) or step(self))
-    return steps
 
 
 def problem(loss, m=1500, d=40, dtype=np.float64):

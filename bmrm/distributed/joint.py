@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bmrm.distributed.group import Group
 from bmrm.losses.base import ValuedRisk
-from bmrm.losses.joint import JointLoss, LineRisk, block_of_rows
+from bmrm.losses.joint import JointLoss, LineRisk, RowBlocks
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -87,7 +87,7 @@ class HomedRisk(ValuedRisk):
     def __init__(self, homes: Homes, risk: LineRisk | None, share: float) -> None:
         self.homes, self.risk, self.share, self.size = homes, risk, share, homes.rows
         self._known: list[tuple[Vector, Vector]] = []
-        self._block: tuple[int, Indices] | None = None
+        self._blocks = RowBlocks(homes.there)
 
     def _there(self, margins: Vector) -> Vector:
         """Return the margins of the rows at home here; the solver asks for the same array again and again."""
@@ -127,21 +127,12 @@ class HomedRisk(ValuedRisk):
         """Risk and slope of each block of all rows; ``r`` is of this rank's."""
         here, along = self._there(z), self._there(dz)
         derivatives, blocks = np.zeros(self.homes.rows), len(starts) - 1
-        found, block = np.zeros((2, blocks)), self._blocks_there(starts)
+        found, block = np.zeros((2, blocks)), self._blocks.numbers(starts)
         if self.risk is not None:
             found[:] = self.risk.cut_of_blocks(here, along, t, b, blocks, block, derivatives)
         self.homes.back(self.share * derivatives, r)
         values, slopes = self.homes.group.total(self.share * found)
         return values, slopes
-
-    def _blocks_there(self, starts: Indices) -> Indices | None:
-        """Return the block of each row at home here: sent once for each number of blocks."""
-        if self._block is None or self._block[0] != len(starts):
-            block = block_of_rows(starts)
-            if block is None:
-                return None
-            self._block = len(starts), self.homes.there(block.astype(np.float64)).astype(np.int64)
-        return self._block[1]
 
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
         """Refuse: a joint loss has no second derivative."""

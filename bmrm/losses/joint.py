@@ -8,6 +8,7 @@ takes no part, as if it were not there; that is how cross validation holds rows 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -162,16 +163,37 @@ class JointLoss(NamedLoss):
         raise ParameterError(f"loss {self.name}: is no sum over rows; evaluate gives it for all")
 
 
-def block_of_rows(starts: Indices) -> Indices | None:
-    """Return the number of each row's block, None where there is one block."""
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts)) if len(starts) > 2 else None
+class RowBlocks:
+    """The number of each row's block, kept: a solve has the same blocks in every pass.
+
+    Parameters
+    ----------
+    there : callable, optional
+        Takes a number of each row to where it is worked on, if that is elsewhere; all processes call at once.
+    """
+
+    def __init__(self, there: Callable[[Vector], Vector] | None = None) -> None:
+        self._there = there
+        self._of: Indices | None = None
+        self._numbers = np.empty(0, np.int64)
+
+    def numbers(self, starts: Indices) -> Indices | None:
+        """Return them for blocks with these starts; None where there is one block."""
+        if len(starts) == 2:
+            return None
+        if starts is not self._of:
+            self._of = starts
+            self._numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+            if self._there is not None:
+                self._numbers = self._there(self._numbers.astype(np.float64)).astype(np.int64)
+        return self._numbers
 
 
 class LineRisk(ValuedRisk):
     """A compiled joint risk as the solver asks for it."""
 
     def __init__(self, risk: JointRisk, n_samples: int) -> None:
-        self._risk, self.size = risk, n_samples
+        self._risk, self.size, self._blocks = risk, n_samples, RowBlocks()
 
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
         """Fill in the derivatives; return the risk."""
@@ -191,7 +213,7 @@ class LineRisk(ValuedRisk):
         self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
         """Risk and slope in b of each block of rows, which no group has rows on both sides of."""
-        return self.cut_of_blocks(z, dz, t, b, len(starts) - 1, block_of_rows(starts), r)
+        return self.cut_of_blocks(z, dz, t, b, len(starts) - 1, self._blocks.numbers(starts), r)
 
     def cut_of_blocks(
         self, z: Vector, dz: Vector, t: float, b: float, blocks: int, block: Indices | None, r: Vector

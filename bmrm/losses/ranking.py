@@ -125,7 +125,7 @@ class Pairwise(RankingLoss):
         zeros = np.zeros(int(found.rows.max()) + 1)
         everything = bind("pairs", found, level, np.ones(len(share)), weight=s, threads=threads)
         pairs = everything.evaluate(zeros, zeros, 0.0, 0.0, zeros.copy())
-        return bind("pairs", found, level, share / pairs, weight=s, threads=threads)
+        return everything.with_share(share / pairs)
 
 
 class _GainLoss(RankingLoss):

@@ -7,8 +7,6 @@
 // such branches each.
 #pragma once
 
-#include <numeric>
-
 #include "classes.h"
 #include "pair_sum.h"
 
@@ -122,21 +120,19 @@ class ClassPairs {
 
     /// Slopes of the rows of a level; returns their part of the sum.
     double finish(const Side& side, double* slopes) const {
-        const int64_t n = side.rows.size, chunks = (n + kChunk - 1) / kChunk;
-        double* totals = arena_.take<double>(chunks);
         // The slopes of all levels add up to zero, so that margins may be taken from any origin: one among
         // them.
         const Class& middle = sides_[levels_ / 2].rows;
         const double origin = middle.size ? middle.margin[middle.size / 2] : 0.0;
-        in_chunks(n, kChunk, threads_, [=](int64_t first, int64_t last, int64_t c) {
-            totals[c] = 0.0;
+        return sum_of_chunks(side.rows.size, kChunk, threads_, arena_, [=](int64_t first, int64_t last) {
+            double total = 0.0;
             for (int64_t q = first; q < last; ++q) {
                 const double slope = side.weight[q] * (side.above[q] - side.below[q]);
                 slopes[side.rows.place[q]] = slope;
-                totals[c] += side.weight[q] * side.below[q] + slope * (side.rows.margin[q] - origin);
+                total += side.weight[q] * side.below[q] + slope * (side.rows.margin[q] - origin);
             }
+            return total;
         });
-        return std::accumulate(totals, totals + chunks, 0.0);
     }
 
     const Group& group_;

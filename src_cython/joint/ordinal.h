@@ -34,25 +34,25 @@ struct OrdinalRisk {
         const Order order(*this, group, line, threads, arena);
         const Knot* found = knots(order, threads, arena);
         const int64_t n = group.size;
-        double* parts = arena.take<double>(order.chunks);
         const double origin = n ? order.rows[n / 2].margin : 0.0;
-        in_chunks(n, order.length, threads, [=, &group, &order](int64_t first, int64_t last, int64_t c) {
-            parts[c] = 0.0;
-            for (int64_t q = first; q < last; ++q) {
-                const Row& row = order.rows[q];
-                double slope = 0.0, level = 0.0;
-                for (int64_t k = 0; k < levels - 1; ++k) {
-                    const double active = share_active(found[k], q, row.level > k);
-                    slope += row.level > k ? -active : active;
-                    level += active;
-                }
-                const double weight = group.share * row.weight;
-                r[group.rows[order.place[q]]] = weight * slope;
-                // The derivatives add up to zero: margins may be taken from any origin.
-                parts[c] += weight * (level + slope * (row.margin - origin));
-            }
-        });
-        return std::accumulate(parts, parts + order.chunks, 0.0);
+        return sum_of_chunks(n, order.length, threads, arena,
+                             [=, &group, &order](int64_t first, int64_t last) {
+                                 double total = 0.0;
+                                 for (int64_t q = first; q < last; ++q) {
+                                     const Row& row = order.rows[q];
+                                     double slope = 0.0, level = 0.0;
+                                     for (int64_t k = 0; k < levels - 1; ++k) {
+                                         const double active = share_active(found[k], q, row.level > k);
+                                         slope += row.level > k ? -active : active;
+                                         level += active;
+                                     }
+                                     const double weight = group.share * row.weight;
+                                     r[group.rows[order.place[q]]] = weight * slope;
+                                     // The derivatives add up to zero: margins may be taken from any origin.
+                                     total += weight * (level + slope * (row.margin - origin));
+                                 }
+                                 return total;
+                             });
     }
 
     /// Middles of the minimisers, levels - 1 of them.
@@ -106,8 +106,8 @@ struct OrdinalRisk {
 
     Knot* knots(const Order& order, int threads, Arena& arena) const {
         Knot* found = arena.take<Knot>(levels - 1);
-        in_chunks(levels - 1, 1, order.chunks > 1 ? threads : 1,
-                  [=, &order](int64_t k, int64_t, int64_t) { found[k] = knot(order, k); });
+        for_each_task(levels - 1, order.chunks > 1 ? threads : 1,
+                      [=, &order](int64_t k) { found[k] = knot(order, k); });
         return found;
     }
 

@@ -9,8 +9,6 @@
 // those of the chunks beyond, and of a part of one.
 #pragma once
 
-#include <numeric>
-
 #include "pair_sum.h"
 #include "sort.h"
 
@@ -56,7 +54,7 @@ class PairSweeps {
           passed_(arena.take<GradedSum>(2 * chunks_ * (levels + 1))),
           below_(arena.take<double>(group.size)),
           above_(arena.take<double>(group.size)),
-          totals_(arena.take<double>(chunks_)) {
+          arena_(arena) {
         in_chunks(group.size, length_, threads, [=](int64_t first, int64_t last, int64_t c) {
             std::fill(sums_ + c * summed_, sums_ + (c + 1) * summed_, GradedSum{});
             for (int64_t k = first; k < last; ++k) {
@@ -79,15 +77,16 @@ class PairSweeps {
         });
         // The derivatives add up to zero, so that margins may be taken from any origin: one among them.
         const double origin = n ? rows_[n / 2].margin : 0.0;
-        in_chunks(n, length_, threads_, [=](int64_t first, int64_t last, int64_t c) {
-            totals_[c] = 0.0;
+        const double total = sum_of_chunks(n, length_, threads_, arena_, [=](int64_t first, int64_t last) {
+            double sum = 0.0;
             for (int64_t k = first; k < last; ++k) {
                 const double slope = rows_[k].weight * (above_[k] - below_[k]);
                 r[group_.rows[order_.place[k]]] = group_.share * slope;
-                totals_[c] += rows_[k].weight * below_[k] + slope * (rows_[k].margin - origin);
+                sum += rows_[k].weight * below_[k] + slope * (rows_[k].margin - origin);
             }
+            return sum;
         });
-        return group_.share * std::accumulate(totals_, totals_ + chunks_, 0.0);
+        return group_.share * total;
     }
 
   private:
@@ -144,7 +143,8 @@ class PairSweeps {
     const Sorted order_;
     Row* rows_;
     GradedSum *sums_, *passed_;  // by chunk and level; and what each sweep has passed
-    double *below_, *above_, *totals_;
+    double *below_, *above_;
+    Arena& arena_;
 };
 
 }  // namespace bmrm

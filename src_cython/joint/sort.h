@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "problem.h"
@@ -30,6 +31,16 @@ template <class Body>
 void in_chunks(int64_t n, int64_t length, int threads, const Body& body) {
     for_each_task((n + length - 1) / length, threads,
                   [&](int64_t c) { body(c * length, std::min(n, (c + 1) * length), c); });
+}
+
+/// The sum of body(first, last) over chunks of [0, n), in their order.
+template <class Body>
+double sum_of_chunks(int64_t n, int64_t length, int threads, Arena& arena, const Body& body) {
+    const int64_t chunks = (n + length - 1) / length;
+    double* parts = arena.take<double>(chunks);
+    in_chunks(n, length, threads,
+              [&](int64_t first, int64_t last, int64_t c) { parts[c] = body(first, last); });
+    return std::accumulate(parts, parts + chunks, 0.0);
 }
 
 /// The margins of a group.
