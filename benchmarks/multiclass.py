@@ -5,7 +5,7 @@
 Two generated sets of 20 000 rows and 20 classes: `letter`, dense, 16 features, each class a mixture of three
 Gaussians, of the size of the UCI letter data; and `text`, sparse, as many features as rows with Zipf's
 frequencies, some of them raised in each class, so that the classes can be told apart without an error and
-LIBLINEAR, which works in the dual, has the easier problem. No bias, C = 1, lam = 1 / (C m).
+the dual is the easier problem. No bias, C = 1, lam = 1 / (C m).
 
 LIBLINEAR 2.50 (package liblinear-official) is called in C with its data in place. For each of its tolerances:
 its seconds and objective, and ours until the best objective is as low, which counts making X resident. Both

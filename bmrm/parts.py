@@ -15,6 +15,7 @@ from bmrm.cut_store import Store
 from bmrm.dataset import Dataset
 from bmrm.device_call import DeviceCallSteps
 from bmrm.device_steps import DeviceSteps, device_cuts
+from bmrm.dual_ascent import ascent_pays
 from bmrm.host_steps import HostCuts, HostSteps
 from bmrm.io.checkpoint import Checkpoint
 from bmrm.joint_steps import JointSteps
@@ -116,6 +117,9 @@ class Parts(Protocol):
     def newton_pays(self, design: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
 
+    def ascent_pays(self, design: Any, loss: Loss, reg: Regularizer, *, profile: bool, newton: bool) -> bool:
+        """Whether to begin with ascent in the dual; see `bmrm.dual_ascent.ascent_pays`."""
+
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows of all processes that a block with a cut of its own may begin with; None: any."""
 
@@ -168,6 +172,12 @@ class LocalParts:
     def newton_pays(self, design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
         return newton_pays(design, rows, loss, reg)
+
+    def ascent_pays(
+        self, design: Design, loss: Loss, reg: Regularizer, *, profile: bool, newton: bool
+    ) -> bool:
+        """Whether to begin with ascent in the dual; see `bmrm.dual_ascent.ascent_pays`."""
+        return ascent_pays(design, loss, reg, self.data.threads, profile=profile, newton=newton)
 
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows that a block with a cut of its own may begin with; None for any."""

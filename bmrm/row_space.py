@@ -98,15 +98,16 @@ class RowSteps(HostSteps):
         self.design.rmatvec_blocks(np.ascontiguousarray(rho), self._everything, gradient)
         return np.asarray(gradient[0])
 
-    def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
         """Cutting planes as `RowCuts` keeps them, one row each; only ever one."""
         cut = np.zeros((2, w.shape[1]))
-        cut[COEFFICIENTS, :-1] = self._derivatives[0]
+        cut[COEFFICIENTS, :-1] = r
         with self._timed():
-            gradient = self._combined(self._derivatives[0])
+            gradient = self._combined(r)
         cut[PRODUCTS, :-1] = super().margins(gradient)
-        cut[PRODUCTS, -1] = self.cuts.along_start(self._derivatives[0])
-        return Planes(cut.reshape(1, -1), None, np.array([inner(cut, w)]), risk, slope)
+        cut[PRODUCTS, -1] = self.cuts.along_start(r)
+        unknown = np.full(1, np.nan)
+        return Planes(cut.reshape(1, -1), None, np.array([inner(cut, w)]), unknown, unknown)
 
 
 class RowCuts:

@@ -12,7 +12,8 @@ Where the loss is smooth and X narrow, the line goes to Newton's point instead (
 taken at the new best point itself: its gradient is what the next such step needs, and near the optimum that
 one cut closes the gap.  A loss with kinks is taken with its kinks rounded meanwhile (``kinks.py``): the lines
 then begin where Newton's steps have led, which may be a little above the best point.  Where planes will take
-long to end such a run, interior-point steps do it (``interior.py``).
+long to end such a run, interior-point steps do it (``interior.py``).  Where X is wide, as of text, coordinate
+ascent in the dual goes first (``dual_ascent.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
+from bmrm.dual_ascent import DualAscent
 from bmrm.errors import BmrmError, DataError
 from bmrm.interior import InteriorPoint, go_inside
 from bmrm.kinks import Kinks
@@ -95,6 +97,7 @@ class BundleMethod:
         w: Vector,
         *,
         newton: bool = False,
+        ascent: bool = False,
         warm: bool = False,
     ) -> None:
         self.objective, self.bundle, self.settings = objective, bundle, settings
@@ -122,6 +125,7 @@ class BundleMethod:
         self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
         self.outlook = Outlook(objective) if settings.solver == "ocas" and can_step(objective) else None
         self.inside: InteriorPoint | None = None
+        self.ascent = DualAscent(objective, self.best) if ascent else None
         self.slopes: Gradients = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""
@@ -164,6 +168,9 @@ class BundleMethod:
                 return
             if self.newton:
                 w = self._newton_point(w)
+            elif self._goes_up():
+                self._step_up()
+                continue
             elif self._goes_inside():
                 self._step_inside()
                 continue
@@ -239,14 +246,34 @@ class BundleMethod:
         self._make_room()
         useful = self.inside.step()
         self._lap("newton")
-        found = self.inside.at(self._accuracy())
-        if found.objective < self.best.objective:
-            self._note_progress(self.best.objective - found.objective)
-            self.best, self._evaluated, self._measured = found, False, False
+        self._arrive(self.inside.at(self._accuracy()))
         cut = self.inside.cut()
         self._lap("loss")
         if cut is None or self._take(cut) is None or not useful:
             self.inside = self.outlook = None
+
+    def _goes_up(self) -> bool:
+        """Whether this pass is a step of ascent in the dual, which ends where it is slow."""
+        if self.ascent is not None and not self.ascent.pays(self.gap):
+            self.ascent = None
+        return self.ascent is not None
+
+    def _step_up(self) -> None:
+        """Take a step of ascent in the dual, and the cut that it makes."""
+        assert self.ascent is not None
+        self._make_room()
+        cut = self.ascent.step()
+        self._lap("ascent")
+        self._arrive(self.ascent.at(self._accuracy()))
+        self._lap("loss")
+        if self._take(cut) is None:
+            self.ascent = None
+
+    def _arrive(self, found: Iterate) -> None:
+        """Make a point the best iterate if it is."""
+        if found.objective < self.best.objective:
+            self._note_progress(self.best.objective - found.objective)
+            self.best, self._evaluated, self._measured = found, False, False
 
     def _cut_at_best(self) -> None:
         """Cut at the best point itself."""

@@ -116,8 +116,9 @@ def solve(
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
         Blocks of rows with a cut of their own each pass. "auto": 4 to 32 where the extra Gram entries are
-        cheap next to the passes that they save, else 1; 64 with a structured loss. Always 1 with an
-        unpenalised intercept, and for a loss that is no sum over rows or groups whose rows are together.
+        cheap next to the passes that they save, else 1; 64 with a structured loss. On wide rows, as of text,
+        "auto" also lets the solve begin in the dual. Always 1 with an unpenalised intercept, and for a loss
+        that is no sum over rows or groups whose rows are together.
     max_cuts : int, optional
         Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
@@ -221,10 +222,16 @@ def solve(
     design = parts.spread(design)
     newton = solver == "ocas" and parts.newton_pays(design, data.shape[0], chosen, regularizer)
     resumed = warm_start if isinstance(warm_start, Checkpoint) else None
-    if resumed is not None and cuts_per_pass == "auto":
-        cuts_per_pass = resumed.problem.blocks
-    several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
     profile = intercept.free
+    ascent = (
+        solver == "ocas"
+        and cuts_per_pass == "auto"
+        and (resumed is None or resumed.problem.blocks == 1)
+        and parts.ascent_pays(design, chosen, regularizer, profile=profile, newton=newton)
+    )
+    if cuts_per_pass == "auto" and (ascent or resumed is not None):
+        cuts_per_pass = 1 if resumed is None else resumed.problem.blocks
+    several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
     borders = parts.borders(chosen)
     blocks = blocks_of(
         cuts_per_pass,
@@ -266,7 +273,9 @@ def solve(
         problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
         resumed.check(problem, data.shape[1], chosen, regularizer)
         parts.restore(bundle, resumed)
-    run = parts.method(objective, bundle, settings, w, newton=newton, warm=warm_start is not None)
+    run = parts.method(
+        objective, bundle, settings, w, newton=newton, ascent=ascent, warm=warm_start is not None
+    )
     if resumed is not None:
         go_on(run, resumed, data.resolution)
     run.minimise()

@@ -27,6 +27,10 @@ cdef extern from "risk.h" namespace "bmrm" nogil:
         int loss, const Rows& rows, const int64_t* starts, int64_t blocks, int threads, double* sums
     ) except +
     void risk_bend(int loss, const Rows& rows, int64_t m, int threads, double* sums) except +
+    cdef struct Conjugate:
+        pass
+
+    bint risk_conjugates(int loss, const Rows& rows, int64_t m, Conjugate* out)
     int risk_pieces(int loss, const Rows& rows, int64_t m, double* slope, double* places, double* jumps)
 
 
@@ -59,10 +63,13 @@ cdef extern from *:
     static const bool loss_is_smooth[] = {BMRM_LOSSES(BMRM_SMOOTH)};
     #define BMRM_KINKED(name, Loss) bmrm::Rounded<bmrm::Loss>::kinked,
     static const bool loss_is_kinked[] = {BMRM_LOSSES(BMRM_KINKED)};
+    #define BMRM_DUAL(name, Loss) bmrm::Dual<bmrm::Loss>::known,
+    static const bool dual_is_known[] = {BMRM_LOSSES(BMRM_DUAL)};
     """
     const char* const* loss_names
     const cbool* loss_is_smooth
     const cbool* loss_is_kinked
+    const cbool* dual_is_known
 
 
 def names() -> tuple[str, ...]:
@@ -90,6 +97,11 @@ def smooth(int loss) -> bool:
 def kinked(int loss) -> bool:
     """Whether the loss of this number has kinks that can be rounded."""
     return loss_is_kinked[numbered(loss)]
+
+
+def has_dual(int loss) -> bool:
+    """Whether the conjugate of the loss of this number is known."""
+    return dual_is_known[numbered(loss)]
 
 
 cdef int64_t number_of_blocks(const int64_t[::1] starts, const double[::1] z, double[::1] r) except -1:
@@ -150,6 +162,19 @@ cdef class Risk:
         with nogil:
             risk_pieces(self.loss, rows, m, &slopes[0], &at[0, 0], &jumps[0, 0])
         return slope, places, weights
+
+    def conjugates(self):
+        """Conjugate of each row's loss, shape (m, 6): place, width, bend, low, high, entropy; ``conjugates.h``."""
+        cdef Rows rows = self.rows(self.y, self.y, 0.0, 0.0)
+        cdef int64_t m = self.y.shape[0]
+        found = np.empty((m, 6))
+        cdef double[:, ::1] out = found
+        cdef bint known
+        with nogil:
+            known = risk_conjugates(self.loss, rows, m, <Conjugate*>&out[0, 0])
+        if not known:
+            raise ValueError("the conjugate of the loss is not known")
+        return found
 
     def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
         """Derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""
@@ -261,6 +286,14 @@ cdef class ClassRisk:
     def curvature(self, z, b, r):
         """None of these losses tells a second derivative."""
         raise NotImplementedError("a loss in several margins has no second derivative")
+
+    def conjugates(self):
+        """Class of each row, costs (K, K) or None, and weights: what the conjugates of ``multiclass`` follow from."""
+        if self.loss:
+            raise ValueError("the conjugate of the loss is not known")
+        weights = np.full(self.m, self.scale) if self.s is None else self.scale * np.asarray(self.s)
+        costs = None if self.costs is None else np.asarray(self.costs).reshape(self.K, self.K)
+        return np.asarray(self.y), costs, weights
 
     def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
         """Derivative of the risk of ``z + t dz`` in ``t``; these losses have no common intercept ``b``."""

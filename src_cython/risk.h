@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "conjugates.h"
 #include "losses.h"
 #include "rounded.h"
 
@@ -156,6 +157,30 @@ inline int risk_pieces(const int loss, const Rows& rows, const int64_t m, double
                                  double*) = {BMRM_LOSSES(BMRM_PIECES)};
 #undef BMRM_PIECES
     return of[loss](rows, m, slope, places, jumps);
+}
+
+// Of each row the conjugate, its weight in (conjugates.h); false for a loss that has none of that kind.
+template <class Loss>
+bool conjugates_of(const Rows& rows, const int64_t m, Conjugate* out) {
+    if constexpr (Dual<Loss>::known) {
+        for (int64_t i = 0; i < m; ++i) {
+            const double s = rows.s ? rows.s[i] * rows.scale : rows.scale;
+            out[i] = Dual<Loss>::of(rows.y[i], rows.parameter);
+            const bool counts = s > 0.0;
+            out[i].bend = counts ? out[i].bend / s : 0.0;
+            out[i].low = counts ? out[i].low * s : 0.0;
+            out[i].high = counts ? out[i].high * s : 0.0;
+            out[i].entropy *= s;
+        }
+    }
+    return Dual<Loss>::known;
+}
+
+inline bool risk_conjugates(const int loss, const Rows& rows, const int64_t m, Conjugate* out) {
+#define BMRM_CONJUGATES(name, Loss) conjugates_of<Loss>,
+    static constexpr bool (*of[])(const Rows&, int64_t, Conjugate*) = {BMRM_LOSSES(BMRM_CONJUGATES)};
+#undef BMRM_CONJUGATES
+    return of[loss](rows, m, out);
 }
 
 }  // namespace bmrm

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import bmrm
-from bmrm import _losses, bundle, interior, kinks, losses, newton, outlook, regularizers, solver
+from bmrm import _losses, bundle, dual_ascent, interior, kinks, losses, newton, outlook, regularizers, solver
 from bmrm.cli import predict, train
 from bmrm.objective import Objective
 
@@ -158,7 +158,7 @@ def test_the_algorithm_is_told_in_the_names_of_the_code():
     text = (ROOT / "docs" / "algorithm.md").read_text()
     constants = [*re.findall(r"`([A-Z_]{4,})`", text), "STUCK"]
     assert len(constants) > 5
-    places = solver, bundle, interior, outlook, kinks, newton, regularizers
+    places = solver, bundle, dual_ascent, interior, outlook, kinks, newton, regularizers
     assert [n for n in constants if not any(hasattr(place, n) for place in places)] == []
     loop = text.split("## The loop")[1].split("\n\n")[1]
     methods = re.findall(r"\b(_\w+)\(", loop)

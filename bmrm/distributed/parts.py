@@ -113,6 +113,12 @@ class ShardedParts:
             return reg
         return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
+    def ascent_pays(
+        self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, profile: bool, newton: bool
+    ) -> bool:
+        """Never: a row would wait for those of other ranks."""
+        return False
+
     def newton_pays(self, design: ShardedDesign, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; ranks have whole gradients for these and for interior points."""
         if self.data.owned:

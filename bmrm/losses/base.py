@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +136,17 @@ class ValuedRisk(ABC):
         """Return the slope in a direction."""
 
 
+Conjugates: TypeAlias = Vector | tuple[NDArray[np.int32], Vector | None, Vector]
+"""What a risk is in the dual, as `bmrm._cpu.Ascent` takes it."""
+
+
+class DualRisk(RowRisk, Protocol):
+    """A risk of margins whose conjugates are known, or of the largest of several margins."""
+
+    def conjugates(self) -> Conjugates:
+        """Tell them."""
+
+
 class Pieces(NamedTuple):
     """A risk that is linear but for kinks, with weights in.
 
@@ -197,6 +208,8 @@ class Loss(ABC):
         The derivative is continuous, and the loss tells the second one.
     kinked : bool
         The loss is linear but for kinks that can be rounded: what it binds is a `KinkedRisk`.
+    has_dual : bool
+        What the loss binds tells its conjugates: it is a `DualRisk`.
     """
 
     name: str
@@ -223,6 +236,11 @@ class Loss(ABC):
     @property
     def kinked(self) -> bool:
         """Whether the loss is linear but for kinks that can be rounded."""
+        return False
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the loss tells its conjugate."""
         return False
 
     @property
@@ -329,6 +347,11 @@ class ScalarLoss(NamedLoss):
     def kinked(self) -> bool:
         """Whether the formula is linear but for kinks that can be rounded."""
         return _losses.kinked(self.number)
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the formula's conjugate is known."""
+        return _losses.has_dual(self.number)
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""

@@ -99,6 +99,11 @@ class Multiclass(ClassLoss):
         if self.costs is not None and len(self.costs) != K:
             raise DataError(f"costs: found {len(self.costs)} classes, expected the {K} of the labels")
 
+    @property
+    def has_dual(self) -> bool:
+        """True: it is what conjugates are known of."""
+        return True
+
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         """Bind the loss to rows that need not have all of the K classes."""
         return _losses.ClassRisk(self.name, y, K, self.costs, weights, scale, threads)
@@ -141,6 +146,11 @@ class Multilabel(ClassLoss):
         "sum_c max(0, 1 - y_c u_c)",
         "Tsoumakas, Katakis, Int. J. Data Warehousing and Mining 3 (2007) 1: binary relevance",
     )
+
+    @property
+    def has_dual(self) -> bool:
+        """True: it is what conjugates are known of."""
+        return True
 
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         """Bind the loss to rows that need not have all of the K classes."""

@@ -78,6 +78,19 @@ struct Dense {
         for (; i < n; ++i) rows_tile<W, 1>(X + i * d, d, B, out + i * W);
     }
 
+    /// out (ld) = the row x times B (d, ld), ld a multiple of 8.
+    BMRM_TARGET static void lone_many(const V* x, i64 d, const double* B, i64 ld, double* out) {
+        for (i64 c = 0; c < ld; c += 8) {
+            Pack<8> sum, b;
+            sum.clear();
+            for (i64 j = 0; j < d; ++j) {
+                b.read(B + j * ld + c);
+                sum.add_product(x[j], b);
+            }
+            sum.write(out + c);
+        }
+    }
+
     /// acc[j*W + c] += sum over i < n of X[i*d + j] * R[i*W + c], j < d, c < W, in the order of i.
     template <int W>
     BMRM_TARGET static void add_rows_many(const V* X, i64 d, i64 n, const double* R, double* acc) {

@@ -20,6 +20,38 @@ class DenseMatrix final : public Matrix {
         });
     }
 
+    void row_squares(double* out) const override {
+        for_each_task(m_, threads_for(m_ * d_, threads_), [&](i64 i) {
+            double sum = 0;
+            for (i64 j = 0; j < d_; ++j)
+                sum += static_cast<double>(X_[i * d_ + j]) * static_cast<double>(X_[i * d_ + j]);
+            out[i] = sum;
+        });
+    }
+
+    double row_dot(i64 i, const double* w) const override {
+        double sum;
+        DenseKernels<V>::get().rows(X_ + i * d_, d_, 0, 1, w, false, &sum);
+        return sum;
+    }
+
+    void add_row(i64 i, double factor, double* w) const override {
+        const V* row = X_ + i * d_;
+        DenseKernels<V>::get().add_rows(&row, &factor, 1, d_, true, 0, w);
+    }
+
+    void row_dots(i64 i, const double* W, i64 ld, double* out) const override {
+        DenseKernels<V>::get().lone_many(X_ + i * d_, d_, W, ld, out);
+    }
+
+    void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const override {
+        const V* row = X_ + i * d_;
+        for (i64 j = 0; j < d_; ++j)
+            for (i64 c = 0; c < count; ++c) W[j * ld + changes[c].column] += changes[c].factor * row[j];
+    }
+
+    void fetch_rows(i64, const double*, i64) const override {}
+
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
         constexpr i64 kColumns = 1024;
         const auto& kernels = DenseKernels<V>::get();

@@ -88,6 +88,11 @@ struct SparseKernels {
     using Model = baseline::Sparse<I, V>;
     decltype(&Model::rows) rows;
     decltype(&Model::span) span;
+    decltype(&Model::lone) lone;
+    decltype(&Model::add_lone) add_lone;
+    decltype(&Model::lone_many) lone_many;
+    decltype(&Model::add_lone_to) add_lone_to;
+    decltype(&Model::fetch) fetch;
     decltype(&Model::rows_split) rows_split;
     decltype(&Model::scatter) scatter;
     decltype(&Model::add_pairs) add_pairs;
@@ -99,6 +104,11 @@ struct SparseKernels {
     static SparseKernels of() {
         return {K::rows,
                 K::span,
+                K::lone,
+                K::add_lone,
+                K::lone_many,
+                K::add_lone_to,
+                K::fetch,
                 K::rows_split,
                 K::scatter,
                 K::add_pairs,
@@ -126,6 +136,7 @@ struct DenseKernels {
     using Model = baseline::Dense<V>;
     decltype(&Model::rows) rows;
     decltype(&Model::add_rows) add_rows;
+    decltype(&Model::lone_many) lone_many;
     decltype(&Model::gram) gram;
     decltype(&Model::pack_rows) pack_rows;
     decltype(&Model::add_packed) add_packed;
@@ -137,6 +148,7 @@ struct DenseKernels {
         return {
             K::rows,
             K::add_rows,
+            K::lone_many,
             K::gram,
             K::pack_rows,
             K::add_packed,

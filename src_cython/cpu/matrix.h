@@ -41,6 +41,18 @@ class Matrix {
     virtual double weighted_gram_work() const = 0;
     /// out (d): the sum of the squares of each column, the diagonal of X^T X.
     virtual void column_squares(double* out) const = 0;
+    /// out (m): the sum of the squares of each row.
+    virtual void row_squares(double* out) const = 0;
+    /// Row i . w.
+    virtual double row_dot(i64 i, const double* w) const = 0;
+    /// w += factor times row i.
+    virtual void add_row(i64 i, double factor, double* w) const = 0;
+    /// out (ld) = row i times W (d, ld), ld a multiple of 8.
+    virtual void row_dots(i64 i, const double* W, i64 ld, double* out) const = 0;
+    /// Some columns of W (d, ld) += a factor each times row i.
+    virtual void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const = 0;
+    /// Fetches a row, and the places of w that the row which comes before it has entries in.
+    virtual void fetch_rows(i64 soon, const double* w, i64 later) const = 0;
     /// Build X^T now, where products use it.
     virtual void build_transpose() {}
     /// The same rows in another order; row pointers and values, as many as here, go where the caller says.

@@ -17,6 +17,12 @@ using i64 = std::int64_t;
 /// Value type of a matrix whose stored entries are all 1: no values are kept.
 struct One {};
 
+/// A column of several, and the factor of what is added to it.
+struct Change {
+    i64 column;
+    double factor;
+};
+
 /// Lanes 0 .. n-1 all ones, the others zero: load at kLaneMask + 8 - n.
 alignas(64) inline const i64 kLaneMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 

@@ -11,27 +11,30 @@ BMRM_INLINE void fetch_places(const double* x, const I* idx, i64 n) {
         for (i64 u = 0; u < n; ++u) __builtin_prefetch(x + idx[u], Write);
 }
 
-/// Sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val.
-template <class I, class V>
+/// Sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val. What follows in memory is fetched,
+/// unless the row is a `lone` one.
+template <bool lone = false, class I, class V>
 BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, const double* w) {
     constexpr bool ones = std::is_same_v<V, One>;
     Pack<8> sum, gathered, values;
     sum.clear();
     i64 k = lo;
     for (; k + 8 <= hi; k += 8) {
-        __builtin_prefetch(idx + k + kAhead);
-        fetch_places<0>(w, idx + k + kFetchAhead, 8);
+        if constexpr (!lone) {
+            __builtin_prefetch(idx + k + kAhead);
+            if constexpr (!ones) __builtin_prefetch(val + k + kAhead);
+            fetch_places<0>(w, idx + k + kFetchAhead, 8);
+        }
         gathered.gather(w, idx + k);
         if constexpr (ones) {
             sum.add(gathered);
         } else {
-            __builtin_prefetch(val + k + kAhead);
             values.read(val + k);
             sum.add_product(gathered, values);
         }
     }
     if (k < hi) {
-        fetch_places<0>(w, idx + k + kFetchAhead, hi - k);
+        if constexpr (!lone) fetch_places<0>(w, idx + k + kFetchAhead, hi - k);
         gathered.gather(w, idx + k);
         if constexpr (!ones) {
             values.read_tail(val + k, hi - k, nnz - k);
@@ -60,6 +63,45 @@ struct Sparse {
     /// Part of one row: the entries [lo, hi).
     BMRM_TARGET static double span(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
         return dot(idx, val, lo, hi, nnz, w);
+    }
+
+    /// One row, the entries [lo, hi), where those before and after it are others than in memory: its product
+    /// with w, w += c times the row, and the same with columns of W (d, ld), ld a multiple of 8.
+    BMRM_TARGET static double lone(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
+        return dot<true>(idx, val, lo, hi, nnz, w);
+    }
+
+    BMRM_TARGET static void add_lone(const I* idx, const V* val, i64 lo, i64 hi, double c, double* w) {
+        i64 k = lo;
+        for (; k + 8 <= hi; k += 8)
+            for (int u = 0; u < 8; ++u) w[idx[k + u]] += scaled(val, k + u, c);
+        for (; k < hi; ++k) w[idx[k]] += scaled(val, k, c);
+    }
+
+    BMRM_TARGET static void lone_many(const I* idx, const V* val, i64 lo, i64 hi, const double* W, i64 ld,
+                                      double* out) {
+        i64 c = 0;
+        for (; c + 32 <= ld; c += 32) lone_pack<32>(idx, val, lo, hi, W + c, ld, out + c);
+        if (c + 24 <= ld) lone_pack<24>(idx, val, lo, hi, W + c, ld, out + c), c += 24;
+        if (c + 16 <= ld) lone_pack<16>(idx, val, lo, hi, W + c, ld, out + c), c += 16;
+        if (c + 8 <= ld) lone_pack<8>(idx, val, lo, hi, W + c, ld, out + c);
+    }
+
+    BMRM_TARGET static void add_lone_to(const I* idx, const V* val, i64 lo, i64 hi, const Change* changes,
+                                        i64 count, i64 ld, double* W) {
+        for (i64 k = lo; k < hi; ++k) {
+            double* row = W + idx[k] * ld;
+            for (i64 c = 0; c < count; ++c) row[changes[c].column] += scaled(val, k, changes[c].factor);
+        }
+    }
+
+    /// Fetches the entries of a row that comes `later`, and the places of those of the one that comes `soon`.
+    BMRM_TARGET static void fetch(const I* idx, const V* val, const i64* soon, const double* w,
+                                  const i64* later) {
+        if constexpr (sizeof(I) == 4) fetch_places<1>(w, idx + soon[0], soon[1] - soon[0]);
+        for (i64 k = later[0]; k < later[1]; k += 64 / i64(sizeof(I))) __builtin_prefetch(idx + k);
+        if constexpr (!std::is_same_v<V, One>)
+            for (i64 k = later[0]; k < later[1]; k += 64 / i64(sizeof(V))) __builtin_prefetch(val + k);
     }
 
     /// Rows cut by index into consecutive parts: out[n][i] += the sum of row i over the indices in
@@ -207,6 +249,26 @@ struct Sparse {
         }
         sum.write(out);
         return true;
+    }
+
+    /// The columns 0 to W - 1 of such a product.
+    template <int N>
+    BMRM_INLINE static void lone_pack(const I* idx, const V* val, i64 lo, i64 hi, const double* W, i64 ld,
+                                      double* out) {
+        Pack<N> sum[2], row;
+        for (auto& s : sum) s.clear();
+        i64 k = lo;
+        for (; k + 2 <= hi; k += 2)
+            for (int n = 0; n < 2; ++n) {
+                row.read(W + idx[k + n] * ld);
+                sum[n].add_product(scaled(val, k + n, 1.0), row);
+            }
+        if (k < hi) {
+            row.read(W + idx[k] * ld);
+            sum[0].add_product(scaled(val, k, 1.0), row);
+        }
+        sum[0].add(sum[1]);
+        sum[0].write(out);
     }
 
     /// Adds the entries [lo, hi), prefetching as many from entry `soon` on; their places in acc too, where

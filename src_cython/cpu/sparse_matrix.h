@@ -167,6 +167,41 @@ class SparseMatrix final : public Matrix {
         add_groups(groups, sums.get(), d_, 1, threads, out);
     }
 
+    void row_squares(double* out) const override {
+        constexpr i64 kRows = 4096;
+        for_each_task((m_ + kRows - 1) / kRows, threads_for(nnz_ + m_, threads_), [&](i64 t) {
+            for (i64 i = t * kRows; i < std::min(m_, (t + 1) * kRows); ++i) {
+                double sum = 0;
+                for (i64 k = ptr_[i]; k < ptr_[i + 1]; ++k)
+                    if constexpr (std::is_same_v<V, One>)
+                        sum += 1.0;
+                    else
+                        sum += static_cast<double>(val_[k]) * static_cast<double>(val_[k]);
+                out[i] = sum;
+            }
+        });
+    }
+
+    double row_dot(i64 i, const double* w) const override {
+        return SparseKernels<I, V>::get().lone(idx_.get(), val_, nnz_, ptr_[i], ptr_[i + 1], w);
+    }
+
+    void add_row(i64 i, double factor, double* w) const override {
+        SparseKernels<I, V>::get().add_lone(idx_.get(), val_, ptr_[i], ptr_[i + 1], factor, w);
+    }
+
+    void row_dots(i64 i, const double* W, i64 ld, double* out) const override {
+        SparseKernels<I, V>::get().lone_many(idx_.get(), val_, ptr_[i], ptr_[i + 1], W, ld, out);
+    }
+
+    void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const override {
+        SparseKernels<I, V>::get().add_lone_to(idx_.get(), val_, ptr_[i], ptr_[i + 1], changes, count, ld, W);
+    }
+
+    void fetch_rows(i64 soon, const double* w, i64 later) const override {
+        SparseKernels<I, V>::get().fetch(idx_.get(), val_, ptr_ + soon, w, ptr_ + later);
+    }
+
     void build_transpose() override {
         std::lock_guard<std::mutex> hold(building_);
         if (narrow_ || wide_) return;

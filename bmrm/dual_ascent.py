@@ -1,0 +1,136 @@
+"""Coordinate ascent in the dual, for text and whatever else has many features for its rows.
+
+A row that shares few of its features with the others hardly disturbs them.  So its derivative r_i may go at
+once to where the dual
+
+    D(r) = -|X' r|^2 / (2 lam) - sum_i f_i(r_i),       f_i the conjugate of the loss of row i,
+
+is largest, and the next row sees what that made of ``w = -X' r / lam`` (``src_cython/cpu/ascent.h``).  A few
+sweeps do what takes planes a hundred passes: these learn of all rows at once, but only their sum.  A sweep is
+the work of one thread, and slow to read memory: the rule below was measured on two cores, beside planes.
+
+Any r within the domains of the f_i makes a cutting plane of the risk as it is,
+
+    R(w) >= <X' r, w> - sum_i f_i(r_i),
+
+by the Fenchel-Young inequality, whose minimum with the penalty is D(r): objective and bound rest on no sweep.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _cpu
+from bmrm.columns import Columns
+from bmrm.dataset import WithConstant
+from bmrm.host_steps import HostSteps
+from bmrm.losses import Loss
+from bmrm.losses.base import DualRisk
+from bmrm.objective import Cut, Design, Iterate, Objective
+from bmrm.regularizers import Regularizer
+
+Vector = NDArray[np.float64]
+
+WIDE, ROWS, SMOOTH_ROWS, FULL = 1000, 8, 4, 16
+"""Stored values a feature, and rows for each, up to which rows share few of them, fewer rows where the loss
+is smooth, since planes take fewer passes then; and how many times as many features as a row has values there
+must be, where there are more rows than features at all."""
+
+FEW_THREADS, SMALL = 4, 8_000_000
+"""Threads up to which planes are no faster where a problem is large, and the stored values up to which it is
+not: there the bundle takes as long as the products."""
+
+TRIED = 50
+"""Steps that are taken in any case. Planes begin where so many in a row have not halved the gap."""
+
+
+def _parts_of(design: Design) -> tuple[object, int, float]:
+    """Return a design's matrix, the margins of a row, and the value of the constant, 0 for none."""
+    if isinstance(design, Columns):
+        return design.matrix, design.columns, design.value or 0.0
+    if isinstance(design, WithConstant):
+        return design.matrix, 1, design.value
+    return design, 1, 0.0
+
+
+def ascent_pays(
+    design: Design, loss: Loss, reg: Regularizer, threads: int, *, profile: bool, newton: bool
+) -> bool:
+    """Whether to begin with ascent in the dual.
+
+    Parameters
+    ----------
+    design : Design
+    loss : Loss
+    reg : Regularizer
+    threads : int
+        That products may use.
+    profile : bool
+        Whether there is an unpenalised intercept.
+    newton : bool
+        Whether Newton's steps are taken.
+    """
+    matrix, columns, _ = _parts_of(design)
+    if profile or newton or not (loss.has_dual and reg.plain and isinstance(matrix, _cpu.Matrix)):
+        return False
+    (m, d), nnz = matrix.shape, matrix.nnz
+    rows = SMOOTH_ROWS if loss.smooth else ROWS
+    wide = nnz <= WIDE * d and m <= (rows if FULL * nnz <= m * d else 1) * d
+    return wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
+
+
+class DualAscent:
+    """A point of the dual on its way up, and the weights that belong to it.
+
+    Parameters
+    ----------
+    objective : Objective
+        For which `ascent_pays`, with one block of rows.
+    at : Iterate
+        Where to begin.
+    """
+
+    def __init__(self, objective: Objective, at: Iterate) -> None:
+        assert isinstance(objective.steps, HostSteps)
+        self._objective, self._steps, self._lam = objective, objective.steps, objective.reg.lam
+        matrix, columns, constant = _parts_of(objective.design)
+        assert isinstance(matrix, _cpu.Matrix)
+        risk = cast("DualRisk", self._steps.rows)
+        self._ascent = _cpu.Ascent(matrix, risk.conjugates(), columns, self._lam, constant)
+        rows, weights = objective.design.shape
+        self._r, self._w = np.zeros(rows), np.zeros(weights)
+        self._gaps: list[float] = []
+        self._point = at.w
+        if self._steps.array(at.w).any():
+            self._begin_at(at.margins)
+
+    def _begin_at(self, margins: Vector) -> None:
+        """Begin at the derivatives of the loss at some margins: those of most rows end there."""
+        starts, gradient = self._objective.starts, np.empty((1, len(self._w)))
+        self._steps.rows.cut(margins, margins, 0.0, 0.0, starts, self._r)
+        self._ascent.set(self._r)
+        self._objective.design.rmatvec_blocks(self._r, starts, gradient)
+        self._w = gradient[0] / -self._lam
+
+    def pays(self, gap: float) -> bool:
+        """Whether to go on, where the last step has left this gap."""
+        self._gaps = [*self._gaps[-TRIED:], gap]
+        return len(self._gaps) <= TRIED or gap <= 0.5 * self._gaps[0]
+
+    def step(self) -> Cut:
+        """Sweep over the rows; return the cutting plane that r makes."""
+        self._ascent.step(self._w)
+        self._ascent.get(self._r)
+        planes = self._steps.planes_of(self._r, self._objective.starts, self._point)
+        assert isinstance(planes.gradients, np.ndarray)
+        offsets = np.array([-self._ascent.conjugate])
+        self._point = self._objective.reg.minimiser(planes.gradients.reshape(self._point.shape))
+        planes = planes._replace(risk=offsets + planes.at_point)
+        return Cut(planes, offsets, self._objective.risk(planes.risk))
+
+    def at(self, accuracy: float) -> Iterate:
+        """Evaluate J at the point whose minimum with the penalty the plane has."""
+        return self._objective.evaluate_at(self._point, self._steps.margins(self._point), accuracy)

@@ -1,0 +1,349 @@
+// Coordinate ascent in the dual of a risk under lam/2 |w|^2 (Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML
+// 2008, 408; for several classes Keerthi, Sundararajan, Chang, Hsieh, Lin, KDD 2008, 408).
+//
+// The dual has a variable r for each margin, the derivative of its loss there, and a concave objective
+//
+//     D(r) = -|X^T r|^2 / (2 lam) - sum_i f_i(r_i),        f_i the conjugate of the loss of row i.
+//
+// With w = -X^T r / lam beside it, row i tells by one product what D is along r_i, so that r_i goes to where
+// D is largest at once, and w with it: no row waits for the others, and most of those of a text end at a
+// bound of their f_i, where they are left alone.  A row of several margins goes to where D is largest in all
+// of them.
+#pragma once
+
+#include <memory>
+
+#include "../conjugates.h"
+#include "matrix.h"
+
+namespace bmrm {
+
+/// Sweeps of a step over the rows that moved or may, behind one over all: fewer where so many do that each
+/// row has been visited this often.
+constexpr i64 kShortSweeps = 4, kMostVisits = 3;
+
+/// Neighbours that stay together in the random order of rows, for the sake of memory.
+constexpr i64 kRun = 32;
+
+/// Rows between the one at work and those whose places, and entries, are fetched.
+constexpr i64 kSoon = 2, kLater = 6;
+
+/// Steps to a row's logistic maximum, and how far its margin may be off.
+constexpr int kLogisticSteps = 50;
+constexpr double kLogisticExact = 1e-12;
+
+/// Rows in a random order, each to where D is largest; what rows are and do is the subclass's.
+class Ascent {
+  public:
+    Ascent(const Matrix& X, i64 m, double lam, double constant)
+        : X_(X), lam_(lam), constant_(constant), order_(m), squares_(m) {
+        X.row_squares(squares_.data());
+        for (double& square : squares_) square = (square + constant * constant) / lam;
+    }
+    virtual ~Ascent() = default;
+
+    /// Sweeps; w, and behind it the weight of the constant, belongs to r before and after them.
+    virtual void step(double* w) = 0;
+    /// Sets all r, as far as bounds let them, and writes what they are.
+    virtual void set(double* r) = 0;
+    virtual void get(double* r) const = 0;
+    /// sum_i f_i(r_i).
+    virtual double conjugate() const = 0;
+
+  protected:
+    /// visit(i) sees to row i, and tells whether it may move again; w is what it reads.
+    template <class Visit>
+    void sweep(const double* w, const Visit& visit) {
+        const i64 m = static_cast<i64>(order_.size());
+        for (i64 i = 0; i < m; ++i) order_[i] = i;
+        for (i64 k = 0, count = m, visits = 0; k <= kShortSweeps && count > 0 && visits < kMostVisits * m;
+             ++k) {
+            visits += count;
+            shuffle(count);
+            i64 kept = 0;
+            for (i64 n = 0; n < count; ++n) {
+                const i64 i = order_[n];
+                X_.fetch_rows(order_[std::min(n + kSoon, count - 1)], w,
+                              order_[std::min(n + kLater, count - 1)]);
+                if (visit(i)) order_[kept++] = i;
+            }
+            count = kept;
+        }
+    }
+
+    const Matrix& X_;
+    const double lam_, constant_;
+    std::vector<i64> order_;
+    /// |x_i|^2 / lam: how D bends.
+    std::vector<double> squares_;
+
+  private:
+    /// Puts whole runs of the first `count` rows in random places (Fisher and Yates, with the numbers of
+    /// Steele, Lea, Flood, OOPSLA 2014, 453: the same everywhere); the rest of them stay behind.
+    void shuffle(i64 count) {
+        for (i64 n = count / kRun - 1; n > 0; --n) {
+            std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+            z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+            z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+            z ^= z >> 31;
+            const i64 other = static_cast<i64>(z % static_cast<std::uint64_t>(n + 1));
+            std::swap_ranges(&order_[n * kRun], &order_[n * kRun] + (other == n ? 0 : kRun),
+                             &order_[other * kRun]);
+        }
+    }
+
+    std::uint64_t state_ = 0;
+};
+
+/// The conjugate of the loss of a margin (conjugates.h), and r.
+struct Coordinate : Conjugate {
+    double r;
+
+    double conjugate() const { return (*this)(r); }
+
+    /// Where D is largest, for a margin u and a D that bends by `square`.
+    double best(double u, double square) const {
+        if (entropy > 0) return best_logistic(u, square);
+        const double slope = square * r + u - place, past = std::abs(slope) - width;
+        const double bends = square + bend;
+        double to = past > 0 ? std::copysign(past, slope) : 0.0;
+        to = bends > 0 ? to / bends : to > 0 ? high : to < 0 ? low : r;
+        return std::clamp(to, low, high);
+    }
+    bool inside() const { return low < r && r < high; }
+
+    /// Where r is the derivative of the logistic loss at the margin that it makes. With v for y times that
+    /// margin, v = c + reach / (1 + exp(v)), bent one way above 0 and the other way below: from 0 on, and
+    /// from any place after one step, Newton's steps go straight to the root.
+    double best_logistic(double u, double square) const {
+        const double y = low < 0 ? 1.0 : -1.0, c = y * (u + square * r), reach = square * entropy;
+        const bool above = c + 0.5 * reach > 0;
+        double v = above ? std::max(y * u, 0.0) : std::min(y * u, 0.0), share = 0;
+        for (int k = 0; k < kLogisticSteps; ++k) {
+            const double e = exp_branchless(-std::abs(v));
+            share = (v > 0 ? e : 1.0) / (1.0 + e);
+            const double over = v - c - reach * share;
+            if (std::abs(over) <= kLogisticExact * (1.0 + std::abs(v))) break;
+            v -= over / (1.0 + reach * share * (1.0 - share));
+            v = above ? std::max(v, 0.0) : std::min(v, 0.0);
+        }
+        return -y * entropy * share;
+    }
+};
+
+/// Margins with a loss each; how many a row has is the base's.
+template <class Base>
+class OfCoordinates : public Base {
+  public:
+    void set(double* r) override {
+        for (Coordinate& row : rows_) *r = row.r = std::clamp(*r, row.low, row.high), ++r;
+    }
+    void get(double* r) const override {
+        for (const Coordinate& row : rows_) *r++ = row.r;
+    }
+    double conjugate() const override {
+        double sum = 0;
+        for (const Coordinate& row : rows_) sum += row.conjugate();
+        return sum;
+    }
+
+  protected:
+    template <class... Arguments>
+    OfCoordinates(const Conjugate* rows, i64 count, const Arguments&... arguments)
+        : Base(arguments...), rows_(count) {
+        for (i64 k = 0; k < count; ++k) rows_[k] = {rows[k], std::clamp(0.0, rows[k].low, rows[k].high)};
+    }
+
+    std::vector<Coordinate> rows_;
+};
+
+/// One margin a row.
+class MarginAscent final : public OfCoordinates<Ascent> {
+  public:
+    MarginAscent(const Matrix& X, i64 m, i64 d, double lam, double constant, const Conjugate* rows)
+        : OfCoordinates(rows, m, X, m, lam, constant), d_(d) {}
+
+    void step(double* w) override {
+        sweep(w, [&](i64 i) {
+            Coordinate& row = rows_[i];
+            double u = X_.row_dot(i, w);
+            if (constant_ != 0) u += constant_ * w[d_];
+            const double to = row.best(u, squares_[i]), by = (row.r - to) / lam_;
+            if (to == row.r) return row.inside();
+            row.r = to;
+            X_.add_row(i, by, w);
+            if (constant_ != 0) w[d_] += by * constant_;
+            return true;
+        });
+    }
+
+  private:
+    const i64 d_;
+};
+
+/// K margins a row; a subclass moves them.
+class ColumnAscent : public Ascent {
+  public:
+    ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, double constant)
+        : Ascent(X, m, lam, constant), m_(m), d_(d), K_(K), ld_((K + 7) / 8 * 8), weights_((d + 1) * ld_) {}
+
+    void step(double* w) override {
+        const i64 rows = d_ + (constant_ != 0);
+        for (i64 j = 0; j < rows; ++j) std::copy_n(w + j * K_, K_, weights_.get() + j * ld_);
+        std::vector<double> margins(ld_);
+        std::vector<Change> changes(K_);
+        double *W = weights_.get(), *last = W + d_ * ld_, *u = margins.data();
+        sweep(W, [&](i64 i) {
+            X_.row_dots(i, W, ld_, u);
+            if (constant_ != 0)
+                for (i64 c = 0; c < K_; ++c) u[c] += constant_ * last[c];
+            i64 count = 0;
+            const bool again = move(i, u, changes.data(), count);
+            if (!count) return again;
+            for (i64 k = 0; k < count; ++k) changes[k].factor /= -lam_;
+            X_.add_row_to(i, changes.data(), count, ld_, W);
+            if (constant_ != 0)
+                for (i64 k = 0; k < count; ++k) last[changes[k].column] += constant_ * changes[k].factor;
+            return true;
+        });
+        for (i64 j = 0; j < rows; ++j) std::copy_n(W + j * ld_, K_, w + j * K_);
+    }
+
+  protected:
+    /// Moves the r of row i; tells by how much, and whether they may move again.
+    virtual bool move(i64 i, double* u, Change* changes, i64& count) = 0;
+
+    const i64 m_, d_, K_, ld_;
+
+  private:
+    Buffer<double> weights_;
+};
+
+/// K margins a row, each with a loss of its own.
+class MarginsAscent final : public OfCoordinates<ColumnAscent> {
+  public:
+    MarginsAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, double constant, const Conjugate* rows)
+        : OfCoordinates(rows, m * K, X, m, d, K, lam, constant) {}
+
+  protected:
+    bool move(i64 i, double* u, Change* changes, i64& count) override {
+        bool again = false;
+        for (i64 c = 0; c < K_; ++c) {
+            Coordinate& row = rows_[i * K_ + c];
+            const double to = row.best(u[c], squares_[i]);
+            if (to != row.r) changes[count++] = {c, to - row.r};
+            row.r = to;
+            again |= row.inside();
+        }
+        return again;
+    }
+};
+
+/// The largest of K margins, each with a cost, less that of the row's class: r = s (p - e_y), p shares that
+/// add up to 1, and f(r) = -s sum_c p_c cost_c.
+class ClassAscent final : public ColumnAscent {
+  public:
+    /// Costs are K x K, of a class in the place of the row's; null for 1 where they differ.
+    ClassAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, double constant, const std::int32_t* y,
+                const double* costs, const double* weights)
+        : ColumnAscent(X, m, d, K, lam, constant),
+          y_(y, y + m),
+          weights_(weights, weights + m),
+          shares_(m * K),
+          costs_(K * K, 1.0),
+          wanted_(K),
+          sorted_(K) {
+        for (i64 c = 0; c < K; ++c) costs_[c * K + c] = 0.0;
+        if (costs) costs_.assign(costs, costs + K * K);
+        for (i64 i = 0; i < m; ++i) shares_[i * K + y_[i]] = 1.0;
+    }
+
+    void set(double* r) override {
+        for (i64 i = 0; i < m_; ++i) {
+            double* p = &shares_[i * K_];
+            for (i64 c = 0; c < K_; ++c)
+                p[c] = (weights_[i] > 0 ? r[i * K_ + c] / weights_[i] : 0.0) + (c == y_[i] ? 1.0 : 0.0);
+            project(p);
+        }
+        get(r);
+    }
+    void get(double* r) const override {
+        for (i64 i = 0; i < m_; ++i) {
+            for (i64 c = 0; c < K_; ++c) r[i * K_ + c] = weights_[i] * shares_[i * K_ + c];
+            r[i * K_ + y_[i]] -= weights_[i];
+        }
+    }
+    double conjugate() const override {
+        double total = 0;
+        for (i64 i = 0; i < m_; ++i) {
+            double sum = 0;
+            for (i64 c = 0; c < K_; ++c) sum += shares_[i * K_ + c] * costs_[y_[i] * K_ + c];
+            total -= weights_[i] * sum;
+        }
+        return total;
+    }
+
+  protected:
+    bool move(i64 i, double* u, Change* changes, i64& count) override {
+        const double s = weights_[i], bends = s * squares_[i], *cost = &costs_[y_[i] * K_];
+        double* p = &shares_[i * K_];
+        i64 worst = 0;
+        for (i64 c = 0; c < K_; ++c) {
+            u[c] += cost[c];
+            if (u[c] > u[worst]) worst = c;
+        }
+        if (p[worst] == 1.0 || s == 0.0) return false;
+        if (bends > 0) {
+            for (i64 c = 0; c < K_; ++c) wanted_[c] = p[c] + u[c] / bends;
+            project(wanted_.data());
+        } else {
+            std::fill(wanted_.begin(), wanted_.end(), 0.0);
+            wanted_[worst] = 1.0;
+        }
+        for (i64 c = 0; c < K_; ++c)
+            if (wanted_[c] != p[c]) {
+                changes[count++] = {c, s * (wanted_[c] - p[c])};
+                p[c] = wanted_[c];
+            }
+        return true;
+    }
+
+  private:
+    /// The nearest shares to K numbers (Held, Wolfe, Crowder, Math. Programming 6 (1974) 62): what is above a
+    /// level, such that it adds up to 1.
+    void project(double* v) {
+        std::copy_n(v, K_, sorted_.begin());
+        i64 count = K_;
+        double level = 0;
+        for (i64 before = K_ + 1; count < before;) {
+            before = count;
+            double sum = -1;
+            for (i64 k = 0; k < count; ++k) sum += sorted_[k];
+            level = sum / static_cast<double>(count);
+            i64 above = 0;
+            for (i64 k = 0; k < count; ++k)
+                if (sorted_[k] > level) sorted_[above++] = sorted_[k];
+            count = above;
+        }
+        for (i64 c = 0; c < K_; ++c) v[c] = v[c] > level ? count == 1 ? 1.0 : v[c] - level : 0.0;
+    }
+
+    std::vector<std::int32_t> y_;
+    std::vector<double> weights_, shares_, costs_, wanted_, sorted_;
+};
+
+/// Each row's margin, or K margins, with a loss of its own.
+inline std::unique_ptr<Ascent> ascent_of_margins(const Matrix& X, i64 m, i64 d, i64 K, double lam,
+                                                 double constant, const Conjugate* rows) {
+    if (K == 1) return std::make_unique<MarginAscent>(X, m, d, lam, constant, rows);
+    return std::make_unique<MarginsAscent>(X, m, d, K, lam, constant, rows);
+}
+
+/// The K margins of each row, of which it has one class.
+inline std::unique_ptr<Ascent> ascent_of_classes(const Matrix& X, i64 m, i64 d, i64 K, double lam,
+                                                 double constant, const std::int32_t* y, const double* costs,
+                                                 const double* weights) {
+    return std::make_unique<ClassAscent>(X, m, d, K, lam, constant, y, costs, weights);
+}
+
+}  // namespace bmrm

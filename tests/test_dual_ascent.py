@@ -1,0 +1,445 @@
+"""Coordinate ascent in the dual: conjugates, sweeps, cuts, the optimum, and when it is taken."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import xlogy
+from test_losses import CASES, formula, labels_for
+from test_solver import optimum
+
+import bmrm
+from bmrm import _cpu, _losses, dual_ascent, losses
+from bmrm.columns import Columns
+from bmrm.dual_ascent import ascent_pays
+from bmrm.errors import ParameterError
+from bmrm.io.checkpoint import Checkpoint, Problem, save
+from bmrm.io.model import Model
+from bmrm.regularizers import L2
+
+DUAL = [loss for loss in CASES if loss.has_dual]
+WITHOUT = [loss for loss in CASES if not loss.has_dual]
+PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
+LAM = 0.05
+
+
+def data(loss, m=60, d=90, seed=0, fill=0.2):
+    """Rows that are sparse and have more features than there are rows."""
+    rng = np.random.default_rng(seed)
+    X = sp.random(m, d, fill, "csr", rng=rng, dtype=np.float64)
+    X.data = rng.standard_normal(X.nnz)
+    u = X @ rng.normal(size=d)
+    if loss.task == "binary":
+        return X, np.where(u + rng.normal(size=m) > 0.3, 1.0, -1.0)
+    return X, u + labels_for(loss, rng, m)
+
+
+def conjugate(f, r):
+    found = f[:, PLACE] * r + f[:, WIDTH] * np.abs(r) + 0.5 * f[:, BEND] * r**2
+    some = f[:, ENTROPY] > 0.0
+    s = f[some, ENTROPY]
+    found[some] = s * (xlogy(a := np.abs(r[some]) / s, a) + xlogy(1.0 - a, 1.0 - a))
+    return found
+
+
+def test_which_losses_tell_their_conjugates():
+    assert {loss.name for loss in WITHOUT} == {"exponential", "poisson", "novelty"}
+    others = {"multiclass", "multilabel"}
+    found = {name for name in losses.NAMES if losses.get(name).has_dual}
+    assert found == others | {loss.name for loss in DUAL}
+    for loss in WITHOUT:
+        with pytest.raises(ValueError, match="is not known"):
+            loss.risk(np.ones(2), None, 1.0, 1).conjugates()
+
+
+@pytest.mark.parametrize("loss", DUAL, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_conjugates_are_those_of_the_loss(loss, weighted):
+    """Fenchel and Young: f(r) + s loss(u) >= r u, with equality where r is the derivative."""
+    rng, m = np.random.default_rng(1), 400
+    y, u = labels_for(loss, rng, m), 3.0 * rng.normal(size=m)
+    weights = rng.random(m) * (np.arange(m) % 5 > 0) if weighted else None
+    s = 0.5 * (np.ones(m) if weights is None else weights)
+    bound = loss.risk(y, weights, 0.5, 1)
+    f, r = bound.conjugates(), np.empty(m)
+    bound.cut(u, u, 0.0, 0.0, np.array([0, m]), r)
+    assert (f[:, LOW] <= r).all()
+    assert (r <= f[:, HIGH]).all()
+    values = s * formula(loss, u, y)
+    np.testing.assert_allclose(conjugate(f, r) + values, r * u, rtol=1e-12, atol=1e-12)
+    others = np.clip(5.0 * rng.normal(size=m), f[:, LOW], f[:, HIGH])
+    assert (conjugate(f, others) + values >= others * u - 1e-12).all()
+    if weighted:
+        assert (f[s == 0.0][:, [BEND, LOW, HIGH, ENTROPY]] == 0.0).all()
+
+
+def dual_value(ascent, X, r, lam):
+    gradient = X.T @ r
+    return -float((gradient**2).sum()) / (2.0 * lam) - ascent.conjugate
+
+
+MATRICES = {
+    "float64": lambda A: A,
+    "float32": lambda A: A.astype(np.float32),
+    "ones": lambda A: sp.csr_matrix((np.ones_like(A.data), A.indices, A.indptr), A.shape),
+    "dense": lambda A: A.toarray(),
+    "dense float32": lambda A: A.toarray().astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("form", MATRICES)
+@pytest.mark.parametrize("d", [90, 5000, 70_000])
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+@pytest.mark.parametrize("K", [1, 3, 8, 41])
+def test_weights_belong_to_derivatives_and_the_dual_rises(form, d, constant, K):
+    if d == 70_000 and form.startswith("dense"):
+        d = 300
+    loss = losses.get("squared_hinge")
+    A, _ = data(loss, d=d, fill=0.2 if d < 1000 else 300 / (60 * d))
+    A = MATRICES[form](A)
+    X = np.asarray(A.todense() if sp.issparse(A) else A, np.float64)
+    extended = np.hstack([X, np.full((60, 1), constant)]) if constant else X
+    y = np.random.default_rng(2).choice([-1.0, 1.0], 60 * K)
+    matrix = bmrm.Dataset(A, np.ones(60), device="cpu").matrix
+    f = loss.risk(y, None, 1.0 / 60, 1).conjugates()
+    ascent = _cpu.Ascent(matrix, f, K, LAM, constant)
+    r, w, values = np.empty(60 * K), np.zeros(extended.shape[1] * K), [-np.inf]
+    for _ in range(4):
+        ascent.step(w)
+        ascent.get(r)
+        R = r.reshape(60, K)
+        np.testing.assert_allclose(w.reshape(-1, K), -extended.T @ R / LAM, atol=1e-12)
+        np.testing.assert_allclose(ascent.conjugate, conjugate(f, r).sum(), atol=1e-13)
+        assert (f[:, LOW] <= r).all()
+        assert (r <= f[:, HIGH]).all()
+        values.append(dual_value(ascent, extended, R, LAM))
+    assert (np.diff(values) >= -1e-14 * max(1.0, values[-1])).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    m=st.integers(1, 40),
+    d=st.integers(1, 40),
+    fill=st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+    loss=st.sampled_from(DUAL),
+    seed=st.integers(0, 1000),
+    dense=st.booleans(),
+)
+def test_any_shape_reaches_a_point_where_no_row_moves(m, d, fill, loss, seed, dense):
+    """Empty rows and columns, one row, one column: the ascent ends with slopes that the loss has there."""
+    rng = np.random.default_rng(seed)
+    A = sp.random(m, d, fill, "csr", rng=rng, dtype=np.float64)
+    y = labels_for(loss, rng, m)
+    matrix = bmrm.Dataset(A.toarray() if dense else A, np.ones(m), device="cpu").matrix
+    bound = loss.risk(y, None, 1.0 / m, 1)
+    ascent = _cpu.Ascent(matrix, bound.conjugates(), 1, 0.5)
+    r, w, u = np.empty(m), np.zeros(d), np.empty(m)
+    for _ in range(300):
+        ascent.step(w)
+    ascent.get(r)
+    u = A @ w
+    values, _ = bound.cut(u, u, 0.0, 0.0, np.array([0, m]), np.empty(m))
+    gap = values[0] + ascent.conjugate - r @ u
+    assert -1e-12 <= gap <= 1e-6 * max(1.0, values[0])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    x=st.floats(-1e3, 1e3).filter(lambda x: x == 0.0 or abs(x) > 1e-3),
+    lam=st.floats(-8.0, 3.0).map(lambda power: 10.0**power),
+    loss=st.sampled_from(DUAL),
+    seed=st.integers(0, 1000),
+)
+def test_a_lone_row_goes_to_its_maximum_at_once(x, lam, loss, seed):
+    y = labels_for(loss, np.random.default_rng(seed), 1)
+    bound = loss.risk(y, None, 1.0, 1)
+    matrix = bmrm.Dataset(np.array([[x]]), np.ones(1), device="cpu").matrix
+    ascent = _cpu.Ascent(matrix, bound.conjugates(), 1, lam)
+    r, w = np.empty(1), np.zeros(1)
+    ascent.step(w)
+    ascent.get(r)
+    values, _ = bound.cut(x * w, x * w, 0.0, 0.0, np.array([0, 1]), np.empty(1))
+    gap = values[0] + ascent.conjugate - r[0] * x * w[0]
+    assert abs(gap) <= 1e-9 * max(1.0, abs(values[0]), abs(r[0] * x * w[0]))
+
+
+@pytest.mark.parametrize("costs", [None, "some"])
+@pytest.mark.parametrize("K", [2, 5, 20])
+def test_classes_keep_shares_and_rise(costs, K):
+    rng, m = np.random.default_rng(3), 50
+    X, _ = data(losses.get("hinge"), m=m)
+    y = rng.permutation(np.arange(m) % K).astype(np.float64)
+    table = None if costs is None else rng.random((K, K)) * (1.0 - np.eye(K))
+    weights = rng.random(m) * (np.arange(m) % 7 > 0)
+    bound = losses.get("multiclass", costs=table).risk(y, weights, 0.1, 1)
+    matrix = bmrm.Dataset(X, np.ones(m), device="cpu").matrix
+    ascent = _cpu.Ascent(matrix, bound.conjugates(), K, LAM)
+    R, w, values = np.empty((m, K)), np.zeros(X.shape[1] * K), [-np.inf]
+    cost = 1.0 - np.eye(K) if table is None else table
+    for _ in range(30):
+        ascent.step(w)
+        ascent.get(flat := np.empty(m * K))
+        R = flat.reshape(m, K)
+        shares = R + 0.1 * weights[:, None] * (np.arange(K) == y[:, None])
+        assert (shares >= -1e-15).all()
+        np.testing.assert_allclose(shares.sum(axis=1), 0.1 * weights, atol=1e-14)
+        assert ascent.conjugate == pytest.approx(-(shares * cost[y.astype(int)]).sum(), rel=1e-12)
+        np.testing.assert_allclose(w.reshape(-1, K), -(X.T @ R) / LAM, atol=1e-11)
+        values.append(dual_value(ascent, X, R, LAM))
+    assert (np.diff(values) >= -1e-13).all()
+    u = np.ascontiguousarray(X @ w.reshape(-1, K)).ravel()
+    risk, _ = bound.cut(u, u, 0.0, 0.0, np.array([0, m * K]), np.empty(m * K))
+    objective = 0.5 * LAM * float(w @ w) + risk[0]
+    assert 0.0 <= objective - values[-1] + 1e-12 <= 1e-6 * objective
+
+
+def test_any_derivatives_become_feasible():
+    X, y = data(losses.get("hinge"))
+    matrix = bmrm.Dataset(X, y, device="cpu").matrix
+    f = losses.get("hinge").risk(y, None, 1.0 / 60, 1).conjugates()
+    ascent, r = _cpu.Ascent(matrix, f, 1, LAM), np.random.default_rng(0).normal(size=60)
+    wanted = np.clip(r, f[:, LOW], f[:, HIGH])
+    ascent.set(r)
+    np.testing.assert_array_equal(r, wanted)
+    y3 = np.arange(60) % 3.0
+    bound = losses.get("multiclass").risk(y3, None, 1.0 / 60, 1)
+    ascent, r = _cpu.Ascent(matrix, bound.conjugates(), 3, LAM), np.empty(180)
+    u = np.random.default_rng(0).normal(size=180)
+    bound.cut(u, u, 0.0, 0.0, np.array([0, 180]), r)
+    given_r = r.copy()
+    ascent.set(r)
+    np.testing.assert_allclose(r, given_r, atol=1e-15)
+
+
+def test_wrong_arrays_are_refused():
+    matrix = bmrm.Dataset(np.eye(3), np.ones(3), device="cpu").matrix
+    f = np.zeros((3, 6))
+    for conjugates, columns, lam in [(f[:2], 1, 1.0), (f, 2, 1.0), (f, 0, 1.0), (f, 1, 0.0), (f, 1, np.nan)]:
+        with pytest.raises(ParameterError):
+            _cpu.Ascent(matrix, conjugates, columns, lam)
+    for classes in ([0, 1], [0, 1, 2], [0, -1, 1]):
+        with pytest.raises(ParameterError):
+            _cpu.Ascent(matrix, (np.array(classes, np.int32), None, np.ones(3)), 2, 1.0)
+    with pytest.raises(ParameterError):
+        _cpu.Ascent(matrix, (np.zeros(3, np.int32), np.ones((3, 3)), np.ones(3)), 2, 1.0)
+    ascent = _cpu.Ascent(matrix, f, 1, 1.0)
+    for call in (ascent.step, ascent.get, ascent.set):
+        with pytest.raises(ParameterError):
+            call(np.zeros(4))
+    with pytest.raises(ParameterError):
+        _cpu.Ascent(matrix, f, 1, 1.0, 2.0).step(np.zeros(3))
+
+
+def ascended(result):
+    return "ascent" in result.timings
+
+
+def assert_agree(first, second):
+    """Each objective is above the other's bound."""
+    room = 1e-10 * abs(second.objective)
+    assert first.status == second.status == "converged"
+    assert first.objective >= second.lower_bound - room
+    assert second.objective >= first.lower_bound - room
+
+
+@pytest.mark.parametrize("loss", DUAL, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("mode", ["plain", "weighted", "penalised", "rows", "dense"])
+def test_the_optimum_is_that_of_an_independent_solver(loss, mode):
+    X, y = data(loss, d=300 if mode == "rows" else 90)
+    weights = (
+        np.random.default_rng(1).random(len(y)) * (np.arange(60) % 6 > 0) if mode == "weighted" else None
+    )
+    options = {"fit_intercept": mode == "penalised", "penalize_intercept": mode == "penalised"}
+    A = X.toarray()
+    result = bmrm.solve(
+        A if mode == "dense" else X,
+        y,
+        loss,
+        lam=LAM,
+        tol=1e-9,
+        sample_weight=weights,
+        device="cpu",
+        **options,
+    )
+    assert ascended(result)
+    assert result.status == "converged"
+    against = np.hstack([A, np.ones((len(y), 1))]) if mode == "penalised" else A
+    wanted = optimum(loss, against, y, LAM, weights, False)
+    assert result.lower_bound <= wanted + 1e-9 * max(1.0, abs(wanted))
+    assert result.objective == pytest.approx(wanted, rel=2e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["multiclass", "multilabel"])
+@pytest.mark.parametrize("mode", ["plain", "penalised", "weighted", "costs"])
+def test_several_margins_end_where_planes_do(name, mode):
+    rng, m = np.random.default_rng(5), 80
+    X, _ = data(losses.get("hinge"), m=m, d=200)
+    K = 6
+    y = np.argmax(X @ rng.normal(size=(200, K)) + 0.5 * rng.normal(size=(m, K)), axis=1)
+    if name == "multilabel":
+        y = (rng.random((m, K)) < 0.4).astype(float)
+        y[np.arange(K), np.arange(K)] = 1.0
+    options = {"sample_weight": rng.random(m)} if mode == "weighted" else {}
+    if mode == "penalised":
+        options = {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0}
+    if mode == "costs":
+        if name == "multilabel":
+            pytest.skip("multilabel knows no costs")
+        options = {"costs": rng.random((K, K)) * (1.0 - np.eye(K))}
+    up, by_planes = (
+        bmrm.solve(X, y, name, lam=0.02, tol=1e-7, device="cpu", cuts_per_pass=cuts, **options)
+        for cuts in ("auto", 1)
+    )
+    assert ascended(up)
+    assert not ascended(by_planes)
+    assert_agree(up, by_planes)
+
+
+def test_the_bound_never_exceeds_the_optimum_on_the_way():
+    for loss in DUAL:
+        X, y = data(loss)
+        wanted = optimum(loss, X.toarray(), y, LAM, None, False)
+        found = bmrm.solve(X, y, loss, lam=LAM, tol=1e-9, device="cpu")
+        room = 1e-9 * max(1.0, abs(wanted))
+        assert all(
+            row["lower_bound"] <= wanted + room <= row["objective"] + 2 * room for row in found.history
+        )
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_same_bits_each_time_and_for_a_few_threads(loss):
+    X, y = data(losses.get(loss), m=400, d=2000, fill=0.02)
+    found = [bmrm.solve(X, y, loss, lam=1e-3, device="cpu", threads=threads) for threads in (1, 1, 3)]
+    assert all(ascended(result) for result in found)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].w, other.w)
+        assert found[0].lower_bound == other.lower_bound
+
+
+def test_sorted_classes_take_no_longer():
+    X, y = data(losses.get("hinge"), m=2000, d=3000, fill=0.01)
+    order = np.argsort(y, kind="stable")
+    mixed = bmrm.solve(X, y, lam=1e-4, device="cpu")
+    ordered = bmrm.solve(X[order], y[order], lam=1e-4, device="cpu")
+    assert_agree(mixed, ordered)
+    assert ordered.n_iter <= 1.5 * mixed.n_iter
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True, "penalize_intercept": True}])
+@pytest.mark.parametrize("d", [90, 300])
+def test_a_warm_start_begins_at_its_derivatives(options, d):
+    """At the answer most derivatives are right: fewer steps than from nothing."""
+    X, y = data(losses.get("squared_hinge"), d=d)
+    cold = bmrm.solve(X, y, "squared_hinge", lam=1e-3, tol=1e-8, device="cpu", **options)
+    warm = bmrm.solve(X, y, "squared_hinge", lam=1e-3, tol=1e-8, device="cpu", warm_start=cold, **options)
+    assert_agree(warm, cold)
+    assert warm.n_iter < cold.n_iter
+
+
+def test_a_path_goes_on_with_its_cuts():
+    X, y = data(losses.get("hinge"))
+    rows = bmrm.Dataset(X, y, device="cpu")
+    found = bmrm.path(rows, lams=[0.3, 0.05, 0.01], loss="hinge", tol=1e-7)
+    for result in found:
+        assert ascended(result)
+        assert_agree(result, bmrm.solve(rows, loss="hinge", lam=result.lam, tol=1e-7, cuts_per_pass=1))
+
+
+def test_a_checkpoint_goes_on(tmp_path):
+    X, y = data(losses.get("hinge"), m=300, d=400)
+    stopped = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", max_iter=2)
+    path, kind = tmp_path / "checkpoint", Problem(300, X.nnz, 1, False, None)
+    save(path, Model.from_result(stopped), kind, stopped.bundle.working())
+    resumed = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", warm_start=Checkpoint.load(path))
+    assert ascended(resumed)
+    assert resumed.status == "converged"
+    assert resumed.history[0]["iteration"] == 2
+    assert resumed.lower_bound >= stopped.lower_bound
+
+
+def test_planes_begin_where_the_gap_hardly_falls(monkeypatch):
+    """Rows that are all nearly the same direction: what one gains the next takes back."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 600)) + 1e-3 * rng.normal(size=(60, 600))
+    y = rng.choice([-1.0, 1.0], 60)
+    monkeypatch.setattr(dual_ascent, "TRIED", 3)
+    result = bmrm.solve(X, y, lam=1e-5, tol=1e-4, device="cpu")
+    assert ascended(result)
+    assert "search" in result.timings
+    assert_agree(result, bmrm.solve(X, y, lam=1e-5, tol=1e-4, device="cpu", cuts_per_pass=1))
+
+
+def test_an_end_by_the_callback_leaves_what_was_found():
+    X, y = data(losses.get("hinge"), m=300, d=400)
+    result = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", callback=lambda state: state.iteration == 2)
+    assert result.status == "interrupted"
+    assert result.n_iter == 2
+    assert ascended(result)
+    assert result.lower_bound < result.objective < 1.0
+
+
+def test_where_it_pays():
+    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, **options):
+        given_to = {"profile": False, "newton": False, **options}
+        m, d = shape
+        ends = np.linspace(0, nnz, m + 1).astype(np.int64)
+        width = int(np.diff(ends).max())
+        at = (np.arange(nnz) - np.repeat(ends[:-1], np.diff(ends))) % max(1, min(d, width))
+        matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
+        design = matrix if K == 1 else Columns(matrix, K, None)
+        return ascent_pays(design, losses.get(loss), reg or L2(1.0), threads, **given_to)
+
+    text = (3000, 6000), 90_000
+    assert pays(*text)
+    assert pays(*text, loss="squared")
+    assert pays(*text, loss="multiclass", K=5)
+    assert pays(*text, threads=64)
+    assert pays(*text, loss="logistic")
+    assert not pays(*text, loss="poisson")
+    assert not pays(*text, loss="softmax", K=5)
+    assert not pays(*text, profile=True)
+    assert not pays(*text, newton=True)
+    assert not pays(*text, reg=L2(1.0, np.ones(6000)))
+    assert not pays((3000, 300), 90_000)
+    assert not pays((3000, 600), 90_000, loss="squared_hinge")
+    assert pays((3000, 600), 30_000)
+    assert not pays((700, 600), 420_000)
+    assert pays((600, 600), 360_000)
+    many = (5000, 90_000), 2_000_000
+    assert pays(*many, threads=4, K=5, loss="multiclass")
+    assert not pays(*many, threads=5, K=5, loss="multiclass")
+    assert pays(*many, threads=5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "bmrm"},
+        {"cuts_per_pass": 2},
+        {"fit_intercept": True},
+        {"feature_lambda": np.linspace(1, 2, 90)},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_where_planes_are_asked_for_or_needed(options):
+    X, y = data(losses.get("hinge"))
+    result = bmrm.solve(X, y, lam=LAM, device="cpu", **options)
+    assert not ascended(result)
+    assert result.status == "converged"
+
+
+def test_every_pair_of_a_loss_and_a_lam_is_certified():
+    """From lam so large that a sweep is enough to one so small that many are not."""
+    for loss, lam in itertools.product(("hinge", "absolute", "huber"), (10.0, 1e-1, 1e-3, 1e-5)):
+        X, y = data(losses.get(loss), m=100, d=120)
+        result = bmrm.solve(X, y, loss, lam=lam, tol=1e-5, device="cpu")
+        assert result.status == "converged", (loss, lam)
+        assert result.gap <= 1e-5 * result.objective
+
+
+def test_numbers_of_losses_are_checked():
+    with pytest.raises(ValueError, match="no loss has number"):
+        _losses.has_dual(99)
