@@ -28,8 +28,8 @@ import report
 import shapes
 
 import bmrm
-from bmrm.device import WORTH_A_GPU
 from bmrm.io import Csr
+from bmrm.resident import wants_gpu
 
 LAM, GAP = 1e-5, 1e-4
 POSITIVE = {"reuters-c11": 0.03, "reuters-ccat": 0.47}  # share of the rows; half of the others'
@@ -132,7 +132,9 @@ def measure(name: str, scale: float, driver: float) -> dict[str, Any]:
     row["agree"] = all(a["objective"] >= b["lower_bound"] - room for a in ways for b in ways)
     row["times_faster"] = row["cpu"]["seconds"] / row["gpu sparse"]["seconds"]
     whole = {way: row[way]["resident_seconds"] + row[way]["seconds"] for way in ("cpu", "gpu sparse")}
-    row["auto_is_right"] = (whole["gpu sparse"] + driver < whole["cpu"]) == (X.nnz >= WORTH_A_GPU)
+    row["auto_is_right"] = (whole["gpu sparse"] + driver < whole["cpu"]) == wants_gpu(
+        "auto", X.nnz, X.shape[1]
+    )
     return row
 
 

@@ -43,13 +43,14 @@ class Dataset:
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         "cuda" is the first GPU that CUDA shows, "cuda:N" the one of that number. "auto" takes the first where
         there is one, the package was built for it, and X has at least `bmrm.device.WORTH_A_GPU` stored
-        values; where X does not fit there, it warns and takes the CPU.
+        values, or `NARROW_WORTH_A_GPU` in few columns; where X does not fit there, it warns and takes the
+        CPU.
     dtype : {float32, float64}, optional
         Type in which values are stored; default: as given, float64 for integers. On the CPU all sums are in
         float64. On a GPU they are in the type of the values.
     threads : int, optional
         CPU threads; default: the cores that this process may use, or one where X is small. The answer does
-        not depend on it.
+        not depend on it, but that more than four may take another way to it where X is large and wide.
     tol : float, default 1e-3
         Smallest tolerance that it will be solved to. Below 1e-5 a GPU stores float32 values as float64,
         unless `dtype` is given: sums in float32 would hide a gap so small.

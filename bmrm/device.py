@@ -11,12 +11,16 @@ from typing import Any
 from bmrm import device_cache
 from bmrm.errors import BmrmError
 
-WORTH_A_GPU = 2_000_000
+WORTH_A_GPU = 5_000_000
 """Stored values from which ``device="auto"`` takes a GPU.
 
 In a fresh process the driver's start and the upload must pay off too: with an H200 beside 16 cores they do
 from here on (``benchmarks/thesis_ch5.py`` counts how often).
 """
+
+NARROW, NARROW_WORTH_A_GPU = 1024, 80_000_000
+"""Columns up to which a solve takes a handful of passes on either, and the stored values from which a GPU
+pays then."""
 
 FLOAT32_RESOLUTION = 1e-5
 """Share of the objective below which products summed in float32 hide a gap."""

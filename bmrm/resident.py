@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _cpu, device_cache
-from bmrm.device import FLOAT32_RESOLUTION, WORTH_A_GPU, backend, gpu
+from bmrm.device import FLOAT32_RESOLUTION, NARROW, NARROW_WORTH_A_GPU, WORTH_A_GPU, backend, gpu
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.gpu_memory import WORTH_STREAMING, check_host_memory, memory_size, plan_memory, plan_text
 from bmrm.io.csr import Csr, dense_matrix
@@ -90,7 +90,7 @@ def resident(
     found = checked(X)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
-    if wants_gpu(device, size):
+    if wants_gpu(device, size, found.shape[1]):
         try:
             return _on_gpu(found, stored, threads, tol, device, limit)
         except DeviceMemoryError as error:
@@ -100,8 +100,8 @@ def resident(
     return _on_cpu(found, stored, threads)
 
 
-def wants_gpu(device: str, stored: int) -> bool:
-    """Whether X with so many stored values goes to the GPU, if it fits there.
+def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
+    """Whether X with so many stored values, and columns if they are known, goes to the GPU, if it fits there.
 
     Examples
     --------
@@ -109,7 +109,8 @@ def wants_gpu(device: str, stored: int) -> bool:
     (True, False, False)
     """
     if device == "auto":
-        return stored >= WORTH_A_GPU and gpu() is not None
+        narrow = columns is not None and columns <= NARROW
+        return stored >= (NARROW_WORTH_A_GPU if narrow else WORTH_A_GPU) and gpu() is not None
     return device != "cpu"
 
 

@@ -113,6 +113,7 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
     for module in (device, resident, gpu_memory, landing):
         monkeypatch.setattr(module, "backend", lambda: backend)
     monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
+    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     as_in_another_process(monkeypatch)
     return backend
@@ -140,13 +141,17 @@ def test_auto_takes_a_gpu_that_pays(gpu, monkeypatch):
     assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
     assert bmrm.Dataset(X.toarray(), y).device == "cuda (Abacus 9)"
     assert bmrm.Dataset(X, y, device="cpu").device == "cpu"
+    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", X.nnz + 1)
+    assert bmrm.Dataset(X, y).device == "cpu"
+    monkeypatch.setattr(resident, "NARROW", 29)
+    assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
     monkeypatch.setattr(resident, "WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
     assert bmrm.Dataset(X, y, device="cuda").device == "cuda (Abacus 9)"
 
 
 def test_auto_asks_no_driver_for_a_small_problem(gpu, monkeypatch):
-    monkeypatch.setattr(resident, "WORTH_A_GPU", 10**6)
+    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 10**6)
     monkeypatch.setattr(resident, "gpu", lambda: pytest.fail("the driver was asked"))
     assert bmrm.Dataset(*problem()).device == "cpu"
 
@@ -170,7 +175,7 @@ def test_without_cuda_in_the_package(monkeypatch):
     X, y = problem()
     with pytest.raises(BmrmError, match="this build has no CUDA support; use device='cpu'"):
         bmrm.solve(X, y, device="cuda")
-    monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
+    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 1)
     assert bmrm.solve(X, y, device="auto").device == "cpu"
 
 

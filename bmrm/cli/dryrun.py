@@ -173,7 +173,9 @@ def _labels(y: Labels) -> set[float]:
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     """Return bytes by part; the bundle grows up to what is given here."""
     shape = (size.n_samples, size.n_features)
-    if wants_gpu(options.device, size.nnz):
+    # A text goes there before its columns are known.
+    landed = is_text(options.data) and options.gpu_mem is None
+    if wants_gpu(options.device, size.nnz, None if landed else size.n_features):
         stored = gpu_type(np.dtype(options.dtype) if size.value_bytes else None, options.tol)
         entry, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
         nnz = None if size.is_dense else size.nnz
