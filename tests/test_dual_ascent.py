@@ -196,6 +196,20 @@ def test_classes_keep_shares_and_rise(costs, K):
     assert 0.0 <= objective - values[-1] + 1e-12 <= 1e-6 * objective
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-9])
+def test_shares_add_up_where_the_dual_hardly_bends(scale):
+    """A cut is one only if they do: a row so short that its margins weigh 1e20 of what they change."""
+    X, _ = data(losses.get("hinge"), m=50)
+    y = np.arange(50) % 4.0
+    bound = losses.get("multiclass").risk(y, None, 0.02, 1)
+    ascent = _cpu.Ascent(bmrm.Dataset(scale * X, y, device="cpu").matrix, bound.conjugates(), 4, 10.0)
+    w, r = np.zeros(X.shape[1] * 4), np.empty(200)
+    for _ in range(3):
+        ascent.step(w)
+        ascent.get(r)
+        np.testing.assert_allclose(r.reshape(50, 4).sum(axis=1), 0.0, atol=1e-16)
+
+
 def test_any_derivatives_become_feasible():
     X, y = data(losses.get("hinge"))
     matrix = bmrm.Dataset(X, y, device="cpu").matrix

@@ -51,9 +51,9 @@ class Ascent {
     virtual double conjugate() const = 0;
 
   protected:
-    /// visit(i) sees to row i, and tells whether it may move again; w is what it reads.
+    /// visit(i) sees to row i, and tells whether it may move again; it reads w, `ld` numbers a column of X.
     template <class Visit>
-    void sweep(const double* w, const Visit& visit) {
+    void sweep(const double* w, i64 ld, const Visit& visit) {
         const i64 m = static_cast<i64>(order_.size());
         for (i64 i = 0; i < m; ++i) order_[i] = i;
         for (i64 k = 0, count = m, visits = 0; k <= kShortSweeps && count > 0 && visits < kMostVisits * m;
@@ -63,7 +63,7 @@ class Ascent {
             i64 kept = 0;
             for (i64 n = 0; n < count; ++n) {
                 const i64 i = order_[n];
-                X_.fetch_rows(order_[std::min(n + kSoon, count - 1)], w,
+                X_.fetch_rows(order_[std::min(n + kSoon, count - 1)], w, ld,
                               order_[std::min(n + kLater, count - 1)]);
                 if (visit(i)) order_[kept++] = i;
             }
@@ -164,7 +164,7 @@ class MarginAscent final : public OfCoordinates<Ascent> {
         : OfCoordinates(rows, m, X, m, lam, constant), d_(d) {}
 
     void step(double* w) override {
-        sweep(w, [&](i64 i) {
+        sweep(w, 1, [&](i64 i) {
             Coordinate& row = rows_[i];
             double u = X_.row_dot(i, w);
             if (constant_ != 0) u += constant_ * w[d_];
@@ -193,7 +193,7 @@ class ColumnAscent : public Ascent {
         std::vector<double> margins(ld_);
         std::vector<Change> changes(K_);
         double *W = weights_.get(), *last = W + d_ * ld_, *u = margins.data();
-        sweep(W, [&](i64 i) {
+        sweep(W, ld_, [&](i64 i) {
             X_.row_dots(i, W, ld_, u);
             if (constant_ != 0)
                 for (i64 c = 0; c < K_; ++c) u[c] += constant_ * last[c];
@@ -294,7 +294,8 @@ class ClassAscent final : public ColumnAscent {
         }
         if (p[worst] == 1.0 || s == 0.0) return false;
         if (bends > 0) {
-            for (i64 c = 0; c < K_; ++c) wanted_[c] = p[c] + u[c] / bends;
+            // Less the same from all: what is near the largest keeps its digits, however little D bends.
+            for (i64 c = 0; c < K_; ++c) wanted_[c] = p[c] + (u[c] - u[worst]) / bends;
             project(wanted_.data());
         } else {
             std::fill(wanted_.begin(), wanted_.end(), 0.0);

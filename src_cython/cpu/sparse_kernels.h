@@ -95,10 +95,12 @@ struct Sparse {
         }
     }
 
-    /// Fetches the entries of a row that comes `later`, and the places of those of the one that comes `soon`.
-    BMRM_TARGET static void fetch(const I* idx, const V* val, const i64* soon, const double* w,
+    /// Fetches the entries of a row that comes `later`, and where those of the one that comes `soon` have the
+    /// first of their ld numbers in w, where w is long.
+    BMRM_TARGET static void fetch(const I* idx, const V* val, const i64* soon, const double* w, i64 ld,
                                   const i64* later) {
-        if constexpr (sizeof(I) == 4) fetch_places<1>(w, idx + soon[0], soon[1] - soon[0]);
+        if constexpr (sizeof(I) == 4)
+            for (i64 k = soon[0]; k < soon[1]; ++k) __builtin_prefetch(w + idx[k] * ld, 1);
         for (i64 k = later[0]; k < later[1]; k += 64 / i64(sizeof(I))) __builtin_prefetch(idx + k);
         if constexpr (!std::is_same_v<V, One>)
             for (i64 k = later[0]; k < later[1]; k += 64 / i64(sizeof(V))) __builtin_prefetch(val + k);

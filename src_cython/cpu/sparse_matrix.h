@@ -198,8 +198,8 @@ class SparseMatrix final : public Matrix {
         SparseKernels<I, V>::get().add_lone_to(idx_.get(), val_, ptr_[i], ptr_[i + 1], changes, count, ld, W);
     }
 
-    void fetch_rows(i64 soon, const double* w, i64 later) const override {
-        SparseKernels<I, V>::get().fetch(idx_.get(), val_, ptr_ + soon, w, ptr_ + later);
+    void fetch_rows(i64 soon, const double* w, i64 ld, i64 later) const override {
+        SparseKernels<I, V>::get().fetch(idx_.get(), val_, ptr_ + soon, w, ld, ptr_ + later);
     }
 
     void build_transpose() override {
