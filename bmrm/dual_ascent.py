@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu
 from bmrm.columns import Columns
 from bmrm.dataset import WithConstant
-from bmrm.host_steps import HostSteps
+from bmrm.host_steps import CUT_BYTES, HostSteps
 from bmrm.losses import Loss
 from bmrm.losses.base import DualRisk
 from bmrm.objective import Cut, Design, Iterate, Objective
@@ -42,6 +42,9 @@ must be, where there are more rows than features at all."""
 FEW_THREADS, SMALL = 4, 8_000_000
 """Threads up to which planes are no faster where a problem is large, and the stored values up to which it is
 not: there the bundle takes as long as the products."""
+
+MARGIN_BYTES = 120
+"""What a margin takes in the dual, while its conjugate is told: no more in all than cuts may take."""
 
 TRIED = 50
 """Steps that are taken in any case. Planes begin where so many in a row have not halved the gap."""
@@ -79,7 +82,8 @@ def ascent_pays(
     (m, d), nnz = matrix.shape, matrix.nnz
     rows = SMOOTH_ROWS if loss.smooth else ROWS
     wide = nnz <= WIDE * d and m <= (rows if FULL * nnz <= m * d else 1) * d
-    return wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
+    fits = design.shape[0] * MARGIN_BYTES <= CUT_BYTES
+    return fits and wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
 
 
 class DualAscent:

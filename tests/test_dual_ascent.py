@@ -395,7 +395,7 @@ def test_an_end_by_the_callback_leaves_what_was_found():
     assert result.lower_bound < result.objective < 1.0
 
 
-def test_where_it_pays():
+def test_where_it_pays(monkeypatch):
     def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, **options):
         given_to = {"profile": False, "newton": False, **options}
         m, d = shape
@@ -426,6 +426,9 @@ def test_where_it_pays():
     assert pays(*many, threads=4, K=5, loss="multiclass")
     assert not pays(*many, threads=5, K=5, loss="multiclass")
     assert pays(*many, threads=5)
+    monkeypatch.setattr(dual_ascent, "CUT_BYTES", 3000 * dual_ascent.MARGIN_BYTES)
+    assert pays(*text)
+    assert not pays(*text, K=2, loss="multilabel")
 
 
 @pytest.mark.parametrize(
