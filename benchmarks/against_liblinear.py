@@ -149,10 +149,12 @@ def liblinear_train(liblinear, problem, options: str, d: int) -> tuple[float, np
     return spent, w if model.contents.label[0] > 0 else -w
 
 
-def reach(loss: str, X: sp.csr_matrix, y: np.ndarray, target: float) -> tuple[float, int]:
+def reach(
+    loss: str, X: sp.csr_matrix | np.ndarray, y: np.ndarray, target: float, **where: int | str
+) -> tuple[float, int]:
     """Seconds and passes until the best objective is at most `target`, from X in host memory."""
     start = time.perf_counter()
-    data = bmrm.Dataset(X, y)
+    data = bmrm.Dataset(X, y, **where)
     result = bmrm.solve(data, loss=loss, lam=LAM, tol=1e-13, callback=lambda state: state.objective <= target)
     return time.perf_counter() - start, result.n_iter
 

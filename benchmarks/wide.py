@@ -21,7 +21,7 @@ import numpy as np
 import report
 import scipy.sparse as sp
 import shapes
-from against_liblinear import LAM, best_of, liblinear_train, objective
+from against_liblinear import LAM, best_of, liblinear_train, objective, reach
 
 import bmrm
 
@@ -47,16 +47,6 @@ def problem(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
     return X, np.where(u > np.median(u), 1.0, -1.0)
 
 
-def reach(X: Any, y: np.ndarray, loss: str, target: float) -> tuple[float, int]:
-    """Seconds and passes of one thread, from X in host memory, until the objective is at most `target`."""
-    start = time.perf_counter()
-    data = bmrm.Dataset(X, y, threads=1, device="cpu")
-    result = bmrm.solve(
-        data, loss=loss, lam=LAM, tol=1e-12, callback=lambda state: state.objective <= target, max_time=SLOW
-    )
-    return time.perf_counter() - start, result.n_iter
-
-
 def against(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[dict[str, Any]]:
     """Both sides until the same objective."""
     from liblinear import liblinear
@@ -71,7 +61,10 @@ def against(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[di
                 lambda options=options: liblinear_train(liblinear, theirs, options, d), repeats
             )
             target = objective(loss, X, y, w)
-            ours, passes = best_of(lambda loss=loss, target=target: reach(given, y, loss, target), repeats)
+            ours, passes = best_of(
+                lambda loss=loss, target=target: reach(loss, given, y, target, threads=1, device="cpu"),
+                repeats,
+            )
             row = {
                 "set": name,
                 "loss": loss,

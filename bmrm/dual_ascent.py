@@ -99,11 +99,11 @@ class DualAscent:
 
     def __init__(self, objective: Objective, at: Iterate) -> None:
         assert isinstance(objective.steps, HostSteps)
-        self._objective, self._steps, self._lam = objective, objective.steps, objective.reg.lam
+        self._objective, self._steps = objective, objective.steps
         matrix, columns, constant = _parts_of(objective.design)
         assert isinstance(matrix, _cpu.Matrix)
         risk = cast("DualRisk", self._steps.rows)
-        self._ascent = _cpu.Ascent(matrix, risk.conjugates(), columns, self._lam, constant)
+        self._ascent = _cpu.Ascent(matrix, risk.conjugates(), columns, objective.reg.lam, constant)
         rows, weights = objective.design.shape
         self._r, self._w = np.zeros(rows), np.zeros(weights)
         self._gaps: list[float] = []
@@ -117,7 +117,7 @@ class DualAscent:
         self._steps.rows.cut(margins, margins, 0.0, 0.0, starts, self._r)
         self._ascent.set(self._r)
         self._objective.design.rmatvec_blocks(self._r, starts, gradient)
-        self._w = gradient[0] / -self._lam
+        self._w = self._objective.reg.minimiser(gradient[0])
 
     def pays(self, gap: float) -> bool:
         """Whether to go on, where the last step has left this gap."""

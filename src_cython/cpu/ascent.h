@@ -87,8 +87,8 @@ class Ascent {
             z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
             z ^= z >> 31;
             const i64 other = static_cast<i64>(z % static_cast<std::uint64_t>(n + 1));
-            std::swap_ranges(&order_[n * kRun], &order_[n * kRun] + (other == n ? 0 : kRun),
-                             &order_[other * kRun]);
+            if (other != n)
+                std::swap_ranges(&order_[n * kRun], &order_[n * kRun] + kRun, &order_[other * kRun]);
         }
     }
 
