@@ -150,12 +150,12 @@ def liblinear_train(liblinear, problem, options: str, d: int) -> tuple[float, np
 
 
 def reach(
-    loss: str, X: sp.csr_matrix | np.ndarray, y: np.ndarray, target: float, **where: int | str
+    loss: str, X: sp.csr_matrix | np.ndarray, y: np.ndarray, target: float, **options: int | str
 ) -> tuple[float, int]:
     """Seconds and passes until the best objective is at most `target`, from X in host memory."""
     start = time.perf_counter()
-    data = bmrm.Dataset(X, y, **where)
-    result = bmrm.solve(data, loss=loss, lam=LAM, tol=1e-13, callback=lambda state: state.objective <= target)
+    stop = {"tol": 1e-13, "callback": lambda state: state.objective <= target}
+    result = bmrm.solve(X, y, loss=loss, lam=LAM, **stop, **options)
     return time.perf_counter() - start, result.n_iter
 
 

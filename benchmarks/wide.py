@@ -3,12 +3,13 @@
     python benchmarks/wide.py [--sets news20] [--out FILE]
 
 Sets of the shapes real-sim, astro-ph and news20 (shapes.py), each row of length 1, and 1000 x 20 000 normal
-numbers, `dense`; labels of a planted model with noise; lam 1e-5, C = 1 / (lam m), no bias.
+numbers, `dense`; labels of a planted model with noise; lam 1e-5, C = 1 / (lam m).
 
 Two comparisons. LIBLINEAR 2.50 (package liblinear-official) in C with its data in place, for two of its
-tolerances: its seconds and objective, and ours until the best objective is as low, which counts making X
-resident, one thread each. And our seconds on all cores to certified gaps, by default and by planes alone
-(`cuts_per_pass=1`, ended after 20 s), on a resident matrix.
+tolerances, and for the finer one with a constant feature as well (its `-B 1`, our penalised intercept): its
+seconds and objective, and ours until the best objective is as low, which counts making X resident, one thread
+each. And our seconds on all cores to certified gaps, by default and by planes alone (`cuts_per_pass=1`, ended
+after 20 s), on a resident matrix; to the wider gap with a free intercept as well.
 """
 
 from __future__ import annotations
@@ -52,22 +53,29 @@ def against(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[di
     from liblinear import liblinear
 
     m, d = X.shape
-    given, theirs = X.toarray() if name == "dense" else X, liblinear.problem(y, X)
+    given = X.toarray() if name == "dense" else X
     rows = []
-    for loss, solver in SOLVERS.items():
-        for epsilon in EPSILONS:
+    for bias, epsilon in ((False, EPSILONS[0]), (False, EPSILONS[1]), (True, EPSILONS[1])):
+        whole = sp.hstack([X, np.ones((m, 1))], format="csr") if bias else X
+        theirs = liblinear.problem(y, whole)
+        how = {"fit_intercept": bias, "penalize_intercept": bias, "threads": 1, "device": "cpu"}
+        for loss, solver in SOLVERS.items():
             options = f"-s {solver} -c {1 / (LAM * m)!r} -e {epsilon} -q"
             spent, w = best_of(
-                lambda options=options: liblinear_train(liblinear, theirs, options, d), repeats
+                lambda options=options, theirs=theirs, width=d + bias: liblinear_train(
+                    liblinear, theirs, options, width
+                ),
+                repeats,
             )
-            target = objective(loss, X, y, w)
+            target = objective(loss, whole, y, w)
             ours, passes = best_of(
-                lambda loss=loss, target=target: reach(loss, given, y, target, threads=1, device="cpu"),
+                lambda loss=loss, target=target, how=how: reach(loss, given, y, target, **how),
                 repeats,
             )
             row = {
                 "set": name,
                 "loss": loss,
+                "bias": bias,
                 "epsilon": epsilon,
                 "objective": target,
                 "liblinear_seconds": spent,
@@ -77,8 +85,9 @@ def against(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[di
             }
             rows.append(row)
             print(
-                f"{name:8} {loss:14} -e {epsilon:<5g} J {target:.6f}   LIBLINEAR {spent:6.3f} s   "
-                f"bmrm {ours:6.3f} s, {passes} passes   {row['times_faster']:.1f} times faster",
+                f"{name:8} {loss:14} -B {bias:d} -e {epsilon:<5g} J {target:.6f}   "
+                f"LIBLINEAR {spent:6.3f} s   bmrm {ours:6.3f} s, {passes} passes   "
+                f"{row['times_faster']:.1f} times faster",
                 flush=True,
             )
     return rows
@@ -90,16 +99,14 @@ def certified(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[
     bmrm.solve(data, loss="hinge", lam=LAM, tol=0.1, cuts_per_pass=1)  # X' is made now
     rows = []
     for loss in SOLVERS:
-        for gap in GAPS:
-            found: dict[str, Any] = {"set": name, "loss": loss, "tol": gap}
+        for free, gap in ((False, GAPS[0]), (False, GAPS[1]), (True, GAPS[0])):
+            found: dict[str, Any] = {"set": name, "loss": loss, "tol": gap, "intercept": free}
+            given = {"loss": loss, "lam": LAM, "tol": gap, "max_time": SLOW, "fit_intercept": free}
             for way, cuts in (("default", "auto"), ("planes", 1)):
 
-                def run(
-                    loss: str = loss, gap: float = gap, cuts: int | str = cuts
-                ) -> tuple[float, bmrm.Result]:
+                def run(given: dict = given, cuts: int | str = cuts) -> tuple[float, bmrm.Result]:
                     start = time.perf_counter()
-                    given = {"loss": loss, "lam": LAM, "tol": gap, "max_time": SLOW, "cuts_per_pass": cuts}
-                    result = bmrm.solve(data, **given)
+                    result = bmrm.solve(data, cuts_per_pass=cuts, **given)
                     return time.perf_counter() - start, result
 
                 seconds, result = best_of(run, repeats)
@@ -112,7 +119,7 @@ def certified(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[
                 }
             rows.append(found)
             print(
-                f"{name:8} {loss:14} to {gap:g}   "
+                f"{name:8} {loss:14} {'intercept ' if free else ''}to {gap:g}   "
                 + "   ".join(
                     f"{way} {found[way]['seconds']:6.3f} s, {found[way]['passes']} passes, "
                     f"gap {found[way]['gap']:.0e}"

@@ -14,6 +14,9 @@ Any r within the domains of the f_i makes a cutting plane of the risk as it is,
     R(w) >= <X' r, w> - sum_i f_i(r_i),
 
 by the Fenchel-Young inequality, whose minimum with the penalty is D(r): objective and bound rest on no sweep.
+
+The weight of a constant feature, or an intercept without penalty, is held near where a step begins.  Behind
+the step r is balanced: brought to the sum that belongs to it, which is 0 for a free intercept.
 """
 
 from __future__ import annotations
@@ -59,9 +62,7 @@ def _parts_of(design: Design) -> tuple[object, int, float]:
     return design, 1, 0.0
 
 
-def ascent_pays(
-    design: Design, loss: Loss, reg: Regularizer, threads: int, *, profile: bool, newton: bool
-) -> bool:
+def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, newton: bool) -> bool:
     """Whether to begin with ascent in the dual.
 
     Parameters
@@ -71,13 +72,11 @@ def ascent_pays(
     reg : Regularizer
     threads : int
         That products may use.
-    profile : bool
-        Whether there is an unpenalised intercept.
     newton : bool
         Whether Newton's steps are taken.
     """
     matrix, columns, _ = _parts_of(design)
-    if profile or newton or not (loss.has_dual and reg.plain and isinstance(matrix, _cpu.Matrix)):
+    if newton or not (loss.has_dual and reg.plain and isinstance(matrix, _cpu.Matrix)):
         return False
     (m, d), nnz = matrix.shape, matrix.nnz
     rows = SMOOTH_ROWS if loss.smooth else ROWS
@@ -102,22 +101,38 @@ class DualAscent:
         self._objective, self._steps = objective, objective.steps
         matrix, columns, constant = _parts_of(objective.design)
         assert isinstance(matrix, _cpu.Matrix)
-        risk = cast("DualRisk", self._steps.rows)
-        self._ascent = _cpu.Ascent(matrix, risk.conjugates(), columns, objective.reg.lam, constant)
-        rows, weights = objective.design.shape
-        self._r, self._w = np.zeros(rows), np.zeros(weights)
+        conjugates = cast("DualRisk", self._steps.rows).conjugates()
+        lam = penalty = objective.reg.lam
+        if objective.profile:
+            constant, penalty = 1.0, 0.0
+        # Shares of classes cannot be balanced: what one class gains another loses.
+        self._held = constant != 0.0 and not isinstance(conjugates, tuple)
+        self._pull = -penalty / constant if self._held else 0.0
+        self._ascent = _cpu.Ascent(matrix, conjugates, columns, lam, constant, penalty, held=self._held)
+        rows, self._width = objective.design.shape
+        self._r, self._w = np.zeros(rows), np.zeros(self._width + objective.profile)
+        self._intercepts = self._w[-columns:]
         self._gaps: list[float] = []
         self._point = at.w
-        if self._steps.array(at.w).any():
-            self._begin_at(at.margins)
+        w = self._steps.array(at.w)
+        if w.any() or at.intercept:
+            self._intercepts[:] = at.intercept if objective.profile else w[-columns:]
+            self._begin_at(at)
 
-    def _begin_at(self, margins: Vector) -> None:
-        """Begin at the derivatives of the loss at some margins: those of most rows end there."""
-        starts, gradient = self._objective.starts, np.empty((1, len(self._w)))
-        self._steps.rows.cut(margins, margins, 0.0, 0.0, starts, self._r)
+    def _begin_at(self, at: Iterate) -> None:
+        """Begin at the derivatives of the loss at a point: those of most rows end there."""
+        starts, gradient = self._objective.starts, np.empty((1, self._width))
+        self._steps.rows.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
         self._ascent.set(self._r)
+        self._balance()
         self._objective.design.rmatvec_blocks(self._r, starts, gradient)
-        self._w = self._objective.reg.minimiser(gradient[0])
+        self._w[: self._width] = self._objective.reg.minimiser(gradient[0])
+
+    def _balance(self) -> None:
+        """Fit the sum of r to the intercept: to 0 where that has no penalty, so that r makes a cut at all."""
+        if self._held:
+            self._ascent.balance(self._pull * self._intercepts)
+        self._ascent.get(self._r)
 
     def pays(self, gap: float) -> bool:
         """Whether to go on, where the last step has left this gap."""
@@ -127,11 +142,13 @@ class DualAscent:
     def step(self) -> Cut:
         """Sweep over the rows; return the cutting plane that r makes."""
         self._ascent.step(self._w)
-        self._ascent.get(self._r)
+        self._balance()
         planes = self._steps.planes_of(self._r, self._objective.starts, self._point)
         assert isinstance(planes.gradients, np.ndarray)
         offsets = np.array([-self._ascent.conjugate])
         self._point = self._objective.reg.minimiser(planes.gradients.reshape(self._point.shape))
+        if self._held:
+            self._w[: self._width] = self._steps.array(self._point)
         planes = planes._replace(risk=offsets + planes.at_point)
         return Cut(planes, offsets, self._objective.risk(planes.risk))
 

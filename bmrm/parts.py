@@ -117,7 +117,7 @@ class Parts(Protocol):
     def newton_pays(self, design: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
 
-    def ascent_pays(self, design: Any, loss: Loss, reg: Regularizer, *, profile: bool, newton: bool) -> bool:
+    def ascent_pays(self, design: Any, loss: Loss, reg: Regularizer, *, newton: bool) -> bool:
         """Whether to begin with ascent in the dual; see `bmrm.dual_ascent.ascent_pays`."""
 
     def borders(self, loss: Loss) -> Indices | None:
@@ -173,11 +173,9 @@ class LocalParts:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
         return newton_pays(design, rows, loss, reg)
 
-    def ascent_pays(
-        self, design: Design, loss: Loss, reg: Regularizer, *, profile: bool, newton: bool
-    ) -> bool:
+    def ascent_pays(self, design: Design, loss: Loss, reg: Regularizer, *, newton: bool) -> bool:
         """Whether to begin with ascent in the dual; see `bmrm.dual_ascent.ascent_pays`."""
-        return ascent_pays(design, loss, reg, self.data.threads, profile=profile, newton=newton)
+        return ascent_pays(design, loss, reg, self.data.threads, newton=newton)
 
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows that a block with a cut of its own may begin with; None for any."""

@@ -227,7 +227,7 @@ def solve(
         solver == "ocas"
         and cuts_per_pass == "auto"
         and (resumed is None or resumed.problem.blocks == 1)
-        and parts.ascent_pays(design, chosen, regularizer, profile=profile, newton=newton)
+        and parts.ascent_pays(design, chosen, regularizer, newton=newton)
     )
     if cuts_per_pass == "auto" and (ascent or resumed is not None):
         cuts_per_pass = 1 if resumed is None else resumed.problem.blocks

@@ -240,7 +240,7 @@ def test_wrong_arrays_are_refused():
     with pytest.raises(ParameterError):
         _cpu.Ascent(matrix, (np.zeros(3, np.int32), np.ones((3, 3)), np.ones(3)), 2, 1.0)
     ascent = _cpu.Ascent(matrix, f, 1, 1.0)
-    for call in (ascent.step, ascent.get, ascent.set):
+    for call in (ascent.step, ascent.get, ascent.set, ascent.balance):
         with pytest.raises(ParameterError):
             call(np.zeros(4))
     with pytest.raises(ParameterError):
@@ -260,13 +260,27 @@ def assert_agree(first, second):
 
 
 @pytest.mark.parametrize("loss", DUAL, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("mode", ["plain", "weighted", "penalised", "rows", "dense"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "plain",
+        "weighted",
+        "penalised",
+        "free",
+        "free weighted",
+        "free rows",
+        "penalised rows",
+        "rows",
+        "dense",
+    ],
+)
 def test_the_optimum_is_that_of_an_independent_solver(loss, mode):
-    X, y = data(loss, d=300 if mode == "rows" else 90)
+    X, y = data(loss, d=300 if "rows" in mode else 90)
     weights = (
-        np.random.default_rng(1).random(len(y)) * (np.arange(60) % 6 > 0) if mode == "weighted" else None
+        np.random.default_rng(1).random(len(y)) * (np.arange(60) % 6 > 0) if "weighted" in mode else None
     )
-    options = {"fit_intercept": mode == "penalised", "penalize_intercept": mode == "penalised"}
+    free, penalised = "free" in mode, "penalised" in mode
+    options = {"fit_intercept": free or penalised, "penalize_intercept": penalised}
     A = X.toarray()
     result = bmrm.solve(
         A if mode == "dense" else X,
@@ -280,8 +294,8 @@ def test_the_optimum_is_that_of_an_independent_solver(loss, mode):
     )
     assert ascended(result)
     assert result.status == "converged"
-    against = np.hstack([A, np.ones((len(y), 1))]) if mode == "penalised" else A
-    wanted = optimum(loss, against, y, LAM, weights, False)
+    against = np.hstack([A, np.ones((len(y), 1))]) if penalised else A
+    wanted = optimum(loss, against, y, LAM, weights, free)
     assert result.lower_bound <= wanted + 1e-9 * max(1.0, abs(wanted))
     assert result.objective == pytest.approx(wanted, rel=2e-7, abs=1e-9)
 
@@ -313,14 +327,80 @@ def test_several_margins_end_where_planes_do(name, mode):
 
 
 def test_the_bound_never_exceeds_the_optimum_on_the_way():
-    for loss in DUAL:
+    for loss, free in itertools.product(DUAL, (False, True)):
         X, y = data(loss)
-        wanted = optimum(loss, X.toarray(), y, LAM, None, False)
-        found = bmrm.solve(X, y, loss, lam=LAM, tol=1e-9, device="cpu")
+        wanted = optimum(loss, X.toarray(), y, LAM, None, free)
+        found = bmrm.solve(X, y, loss, lam=LAM, tol=1e-9, device="cpu", fit_intercept=free)
+        assert ascended(found)
         room = 1e-9 * max(1.0, abs(wanted))
         assert all(
             row["lower_bound"] <= wanted + room <= row["objective"] + 2 * room for row in found.history
         )
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    m=st.integers(1, 40),
+    K=st.integers(1, 3),
+    loss=st.sampled_from(DUAL),
+    weights=st.sampled_from(["one", "some", "far apart"]),
+    target=st.floats(-1.5, 1.5),
+    seed=st.integers(0, 1000),
+)
+def test_sums_are_balanced_within_bounds(m, K, loss, weights, target, seed):
+    """Nothing leaves its bounds; the sum is reached wherever 0 and what is there now allow it."""
+    rng = np.random.default_rng(seed)
+    y = labels_for(loss, rng, m * K)
+    s = {
+        "one": np.ones(m * K),
+        "some": rng.random(m * K) * (rng.random(m * K) > 0.4),
+        "far apart": 10.0 ** rng.uniform(-12.0, 0.0, m * K),
+    }[weights]
+    f = loss.risk(y, s, 1.0 / (m * K), 1).conjugates()
+    ascent = _cpu.Ascent(bmrm.Dataset(np.ones((m, 2)), np.ones(m), device="cpu").matrix, f, K, LAM)
+    r = np.clip(rng.normal(size=m * K) / m, f[:, LOW], f[:, HIGH])
+    r[rng.random(m * K) < 0.3] = 0.0
+    ascent.set(r)
+    before = r.reshape(m, K)
+    up, down = (np.maximum(sign * before, 0.0).sum(axis=0) for sign in (1.0, -1.0))
+    sums = np.where(target < 0.0, target * down, target * up)
+    ascent.balance(sums)
+    ascent.get(after := np.empty(m * K))
+    assert (f[:, LOW] <= after).all()
+    assert (after <= f[:, HIGH]).all()
+    if abs(target) <= 1.0:
+        size = np.abs(after.reshape(m, K)).sum(axis=0) + up + down
+        assert (np.abs(after.reshape(m, K).sum(axis=0) - sums) <= 1e-14 * size).all()
+
+
+def test_shares_of_classes_are_not_balanced():
+    y = np.arange(60) % 3.0
+    bound = losses.get("multiclass").risk(y, None, 1.0 / 60, 1)
+    matrix = bmrm.Dataset(data(losses.get("hinge"))[0], y, device="cpu").matrix
+    ascent, r, w = _cpu.Ascent(matrix, bound.conjugates(), 3, LAM), np.empty((2, 180)), np.zeros(270)
+    ascent.step(w)
+    ascent.get(r[0])
+    ascent.balance(np.ones(3))
+    ascent.get(r[1])
+    np.testing.assert_array_equal(r[1], r[0])
+
+
+@pytest.mark.parametrize("name", ["hinge", "logistic", "absolute"])
+@pytest.mark.parametrize("scaling", [None, 1.0, 30.0])
+def test_an_intercept_takes_few_more_steps(name, scaling):
+    """Where most rows are of one class, too, or all labels far from 0: rows need not find it one by one."""
+    rng = np.random.default_rng(4)
+    X = sp.random(400, 3000, 0.01, "csr", rng=rng, dtype=np.float64)
+    u = X @ rng.normal(size=3000) + 0.3 * rng.normal(size=400)
+    y = u + 1000.0 if name == "absolute" else np.where(u > np.quantile(u, 0.9), 1.0, -1.0)
+    given_intercept = {"penalize_intercept": scaling is not None, "intercept_scaling": scaling or 1.0}
+    found = bmrm.solve(X, y, name, lam=1e-4, tol=1e-4, device="cpu", fit_intercept=True, **given_intercept)
+    assert ascended(found)
+    assert found.n_iter <= 40
+    by_planes = bmrm.solve(
+        X, y, name, lam=1e-4, tol=1e-4, device="cpu", cuts_per_pass=1, fit_intercept=True, **given_intercept
+    )
+    assert_agree(found, by_planes)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -342,7 +422,14 @@ def test_sorted_classes_take_no_longer():
     assert ordered.n_iter <= 1.5 * mixed.n_iter
 
 
-@pytest.mark.parametrize("options", [{}, {"fit_intercept": True, "penalize_intercept": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fit_intercept": True},
+        {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 3.0},
+    ],
+)
 @pytest.mark.parametrize("d", [90, 300])
 def test_a_warm_start_begins_at_its_derivatives(options, d):
     """At the answer most derivatives are right: fewer steps than from nothing."""
@@ -353,13 +440,15 @@ def test_a_warm_start_begins_at_its_derivatives(options, d):
     assert warm.n_iter < cold.n_iter
 
 
-def test_a_path_goes_on_with_its_cuts():
+@pytest.mark.parametrize("free", [False, True])
+def test_a_path_goes_on_with_its_cuts(free):
     X, y = data(losses.get("hinge"))
     rows = bmrm.Dataset(X, y, device="cpu")
-    found = bmrm.path(rows, lams=[0.3, 0.05, 0.01], loss="hinge", tol=1e-7)
+    options = {"loss": "hinge", "tol": 1e-7, "fit_intercept": free}
+    found = bmrm.path(rows, lams=[0.3, 0.05, 0.01], **options)
     for result in found:
         assert ascended(result)
-        assert_agree(result, bmrm.solve(rows, loss="hinge", lam=result.lam, tol=1e-7, cuts_per_pass=1))
+        assert_agree(result, bmrm.solve(rows, lam=result.lam, cuts_per_pass=1, **options))
 
 
 def test_a_checkpoint_goes_on(tmp_path):
@@ -374,16 +463,18 @@ def test_a_checkpoint_goes_on(tmp_path):
     assert resumed.lower_bound >= stopped.lower_bound
 
 
-def test_planes_begin_where_the_gap_hardly_falls(monkeypatch):
+@pytest.mark.parametrize("free", [False, True])
+def test_planes_begin_where_the_gap_hardly_falls(free, monkeypatch):
     """Rows that are all nearly the same direction: what one gains the next takes back."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 600)) + 1e-3 * rng.normal(size=(60, 600))
     y = rng.choice([-1.0, 1.0], 60)
     monkeypatch.setattr(dual_ascent, "TRIED", 3)
-    result = bmrm.solve(X, y, lam=1e-5, tol=1e-4, device="cpu")
+    options = {"lam": 1e-5, "tol": 1e-4, "device": "cpu", "fit_intercept": free}
+    result = bmrm.solve(X, y, **options)
     assert ascended(result)
     assert "search" in result.timings
-    assert_agree(result, bmrm.solve(X, y, lam=1e-5, tol=1e-4, device="cpu", cuts_per_pass=1))
+    assert_agree(result, bmrm.solve(X, y, cuts_per_pass=1, **options))
 
 
 def test_an_end_by_the_callback_leaves_what_was_found():
@@ -397,7 +488,7 @@ def test_an_end_by_the_callback_leaves_what_was_found():
 
 def test_where_it_pays(monkeypatch):
     def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, **options):
-        given_to = {"profile": False, "newton": False, **options}
+        given_to = {"newton": False, **options}
         m, d = shape
         ends = np.linspace(0, nnz, m + 1).astype(np.int64)
         width = int(np.diff(ends).max())
@@ -414,7 +505,6 @@ def test_where_it_pays(monkeypatch):
     assert pays(*text, loss="logistic")
     assert not pays(*text, loss="poisson")
     assert not pays(*text, loss="softmax", K=5)
-    assert not pays(*text, profile=True)
     assert not pays(*text, newton=True)
     assert not pays(*text, reg=L2(1.0, np.ones(6000)))
     assert not pays((3000, 300), 90_000)
@@ -436,7 +526,6 @@ def test_where_it_pays(monkeypatch):
     [
         {"solver": "bmrm"},
         {"cuts_per_pass": 2},
-        {"fit_intercept": True},
         {"feature_lambda": np.linspace(1, 2, 90)},
     ],
     ids=lambda options: next(iter(options)),

@@ -113,9 +113,7 @@ class ShardedParts:
             return reg
         return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
-    def ascent_pays(
-        self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, profile: bool, newton: bool
-    ) -> bool:
+    def ascent_pays(self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, newton: bool) -> bool:
         """Never: a row would wait for those of other ranks."""
         return False
 

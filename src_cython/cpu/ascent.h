@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 
 #include "../conjugates.h"
 #include "matrix.h"
@@ -28,17 +29,39 @@ constexpr i64 kRun = 32;
 /// Rows between the one at work and those whose places, and entries, are fetched.
 constexpr i64 kSoon = 2, kLater = 6;
 
+/// Rounds in which what a sum lacks is spread over rows, and the share of their sizes that it may lack.
+constexpr int kRounds = 20;
+constexpr double kEven = 1e-16;
+
 /// Steps to a row's logistic maximum, and how far its margin may be off.
 constexpr int kLogisticSteps = 50;
 constexpr double kLogisticExact = 1e-12;
 
+/// How firmly a constant's weight is held: `kFirm` of how much all rows bend D along it where each bends it
+/// as much as along its own features; at most `kFirmest` of the constant's square.
+constexpr double kFirm = 0.1, kFirmest = 0.01;
+
+/// One more feature, the same in all rows; none where its value is 0.
+struct Constant {
+    double value, penalty;
+    bool held;
+};
+
 /// Rows in a random order, each to where D is largest; what rows are and do is the subclass's.
+///
+/// A constant ties all rows together.  Where little penalty is on its weight b, each row throws b as far as
+/// suits that row alone, and the next one throws it back.  So b may be held near the b_0 that a step begins
+/// with, by a penalty mu/2 (b - b_0)^2 more (Rockafellar, Math. Oper. Res. 1 (1976) 97).
 class Ascent {
   public:
-    Ascent(const Matrix& X, i64 m, double lam, double constant)
-        : X_(X), lam_(lam), constant_(constant), order_(m), squares_(m) {
+    Ascent(const Matrix& X, i64 m, double lam, Constant constant)
+        : X_(X), lam_(lam), constant_(constant.value), strength_(constant.penalty), order_(m), squares_(m) {
         X.row_squares(squares_.data());
-        for (double& square : squares_) square = (square + constant * constant) / lam;
+        const double rows = static_cast<double>(m), square = constant_ * constant_;
+        const double sum = std::accumulate(squares_.begin(), squares_.end(), 0.0);
+        const double firm = kFirm * lam * rows * rows;
+        if (constant.held) strength_ += square * (firm < kFirmest * sum ? firm / sum : kFirmest);
+        for (double& own : squares_) own = own / lam + (square > 0 ? square / strength_ : 0.0);
     }
     virtual ~Ascent() = default;
 
@@ -47,6 +70,9 @@ class Ascent {
     /// Sets all r, as far as bounds let them, and writes what they are.
     virtual void set(double* r) = 0;
     virtual void get(double* r) const = 0;
+    /// Makes the sum of all r what it should be, for each of the K margins of a row, as far as bounds let it;
+    /// w is not theirs any more.
+    virtual void balance(const double* sums) = 0;
     /// sum_i f_i(r_i).
     virtual double conjugate() const = 0;
 
@@ -73,8 +99,10 @@ class Ascent {
 
     const Matrix& X_;
     const double lam_, constant_;
+    /// Of b, where it is held as well.
+    double strength_;
     std::vector<i64> order_;
-    /// |x_i|^2 / lam: how D bends.
+    /// |x_i|^2 / lam, and the constant's likewise: how D bends.
     std::vector<double> squares_;
 
   private:
@@ -147,6 +175,17 @@ class OfCoordinates : public Base {
         return sum;
     }
 
+    /// What a sum lacks goes to the rows that no bound stops, for D hardly changes along those. Where it is
+    /// more than they can take, the r of one sign shrink: 0 is within all bounds.
+    void balance(const double* sums) override {
+        const std::size_t K = rows_.size() / this->order_.size();
+        for (std::size_t c = 0; c < K; ++c) {
+            for (int k = 0; k < kRounds && spread(sums[c], c, K); ++k) {
+            }
+            shrink(sums[c], c, K);
+        }
+    }
+
   protected:
     template <class... Arguments>
     OfCoordinates(const Conjugate* rows, i64 count, const Arguments&... arguments)
@@ -155,12 +194,40 @@ class OfCoordinates : public Base {
     }
 
     std::vector<Coordinate> rows_;
+
+  private:
+    /// Spreads what the sum of margin c lacks evenly; whether there was anything to spread, and a row to take
+    /// it.
+    bool spread(double sum, std::size_t c, std::size_t K) {
+        double size = 0;
+        i64 count = 0;
+        for (std::size_t i = c; i < rows_.size(); i += K) {
+            sum -= rows_[i].r;
+            size += std::abs(rows_[i].r);
+            count += rows_[i].inside();
+        }
+        if (count == 0 || std::abs(sum) <= kEven * size) return false;
+        const double share = sum / static_cast<double>(count);
+        for (std::size_t i = c; i < rows_.size(); i += K)
+            if (Coordinate& row = rows_[i]; row.inside())
+                row.r = std::clamp(row.r + share, row.low, row.high);
+        return true;
+    }
+
+    void shrink(double sum, std::size_t c, std::size_t K) {
+        double up = 0, down = 0;
+        for (std::size_t i = c; i < rows_.size(); i += K) (rows_[i].r > 0 ? up : down) += rows_[i].r;
+        const double over = up + down - sum, part = over > 0 ? up : down;
+        if (std::abs(over) <= kEven * (up - down) || std::abs(over) > std::abs(part)) return;
+        for (std::size_t i = c; i < rows_.size(); i += K)
+            if (Coordinate& row = rows_[i]; row.r * over > 0) row.r -= row.r * (over / part);
+    }
 };
 
 /// One margin a row.
 class MarginAscent final : public OfCoordinates<Ascent> {
   public:
-    MarginAscent(const Matrix& X, i64 m, i64 d, double lam, double constant, const Conjugate* rows)
+    MarginAscent(const Matrix& X, i64 m, i64 d, double lam, Constant constant, const Conjugate* rows)
         : OfCoordinates(rows, m, X, m, lam, constant), d_(d) {}
 
     void step(double* w) override {
@@ -168,11 +235,11 @@ class MarginAscent final : public OfCoordinates<Ascent> {
             Coordinate& row = rows_[i];
             double u = X_.row_dot(i, w);
             if (constant_ != 0) u += constant_ * w[d_];
-            const double to = row.best(u, squares_[i]), by = (row.r - to) / lam_;
+            const double to = row.best(u, squares_[i]), by = row.r - to;
             if (to == row.r) return row.inside();
             row.r = to;
-            X_.add_row(i, by, w);
-            if (constant_ != 0) w[d_] += by * constant_;
+            X_.add_row(i, by / lam_, w);
+            if (constant_ != 0) w[d_] += by / strength_ * constant_;
             return true;
         });
     }
@@ -184,7 +251,7 @@ class MarginAscent final : public OfCoordinates<Ascent> {
 /// K margins a row; a subclass moves them.
 class ColumnAscent : public Ascent {
   public:
-    ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, double constant)
+    ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant)
         : Ascent(X, m, lam, constant), m_(m), d_(d), K_(K), ld_((K + 7) / 8 * 8), weights_((d + 1) * ld_) {}
 
     void step(double* w) override {
@@ -203,7 +270,8 @@ class ColumnAscent : public Ascent {
             for (i64 k = 0; k < count; ++k) changes[k].factor /= -lam_;
             X_.add_row_to(i, changes.data(), count, ld_, W);
             if (constant_ != 0)
-                for (i64 k = 0; k < count; ++k) last[changes[k].column] += constant_ * changes[k].factor;
+                for (i64 k = 0; k < count; ++k)
+                    last[changes[k].column] += constant_ * changes[k].factor * lam_ / strength_;
             return true;
         });
         for (i64 j = 0; j < rows; ++j) std::copy_n(W + j * ld_, K_, w + j * K_);
@@ -222,7 +290,7 @@ class ColumnAscent : public Ascent {
 /// K margins a row, each with a loss of its own.
 class MarginsAscent final : public OfCoordinates<ColumnAscent> {
   public:
-    MarginsAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, double constant, const Conjugate* rows)
+    MarginsAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, const Conjugate* rows)
         : OfCoordinates(rows, m * K, X, m, d, K, lam, constant) {}
 
   protected:
@@ -244,7 +312,7 @@ class MarginsAscent final : public OfCoordinates<ColumnAscent> {
 class ClassAscent final : public ColumnAscent {
   public:
     /// Costs are K x K, of a class in the place of the row's; null for 1 where they differ.
-    ClassAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, double constant, const std::int32_t* y,
+    ClassAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, const std::int32_t* y,
                 const double* costs, const double* weights)
         : ColumnAscent(X, m, d, K, lam, constant),
           y_(y, y + m),
@@ -282,6 +350,9 @@ class ClassAscent final : public ColumnAscent {
         }
         return total;
     }
+
+    /// Shares of classes stay: what one class gains another loses.
+    void balance(const double*) override {}
 
   protected:
     bool move(i64 i, double* u, Change* changes, i64& count) override {
@@ -335,15 +406,15 @@ class ClassAscent final : public ColumnAscent {
 
 /// Each row's margin, or K margins, with a loss of its own.
 inline std::unique_ptr<Ascent> ascent_of_margins(const Matrix& X, i64 m, i64 d, i64 K, double lam,
-                                                 double constant, const Conjugate* rows) {
+                                                 Constant constant, const Conjugate* rows) {
     if (K == 1) return std::make_unique<MarginAscent>(X, m, d, lam, constant, rows);
     return std::make_unique<MarginsAscent>(X, m, d, K, lam, constant, rows);
 }
 
 /// The K margins of each row, of which it has one class.
 inline std::unique_ptr<Ascent> ascent_of_classes(const Matrix& X, i64 m, i64 d, i64 K, double lam,
-                                                 double constant, const std::int32_t* y, const double* costs,
-                                                 const double* weights) {
+                                                 Constant constant, const std::int32_t* y,
+                                                 const double* costs, const double* weights) {
     return std::make_unique<ClassAscent>(X, m, d, K, lam, constant, y, costs, weights);
 }
 

@@ -7,16 +7,21 @@ cdef extern from "cpu/ascent.h" namespace "bmrm" nogil:
     cdef struct Conjugate:
         pass
 
+    cdef struct Constant:
+        double value, penalty
+        bint held
+
     cdef cppclass CAscent "bmrm::Ascent":
         void step(double*) except +
         void set(double*)
         void get(double*)
+        void balance(const double*)
         double conjugate()
 
     unique_ptr[CAscent] ascent_of_margins(
-        const CMatrix&, int64_t, int64_t, int64_t, double, double, const Conjugate*) except +
+        const CMatrix&, int64_t, int64_t, int64_t, double, Constant, const Conjugate*) except +
     unique_ptr[CAscent] ascent_of_classes(
-        const CMatrix&, int64_t, int64_t, int64_t, double, double, const int32_t*, const double*, const double*
+        const CMatrix&, int64_t, int64_t, int64_t, double, Constant, const int32_t*, const double*, const double*
     ) except +
 
 
@@ -41,6 +46,11 @@ cdef class Ascent:
         Positive.
     constant : float, default 0
         The value of one more feature in every row, behind the others; none for 0.
+    penalty : float, optional
+        On the constant's weight, ``lam`` if not given; may be 0 where it is held.
+    held : bool, default False
+        Hold the constant's weight near where a step begins. Then it is none that belongs to r, but
+        comes to be one as steps go on, each from a balanced r.
 
     Raises
     ------
@@ -66,13 +76,16 @@ cdef class Ascent:
 
     cdef unique_ptr[CAscent] impl
     cdef Matrix _X
-    cdef int64_t _rows, _weights
+    cdef int64_t _rows, _weights, _columns
 
-    def __init__(self, Matrix X, conjugates, int64_t columns, double lam, double constant=0.0):
+    def __init__(self, Matrix X, conjugates, int64_t columns, double lam, double constant=0.0, penalty=None, *,
+                 bint held=False):
         cdef int64_t m = X._m, d = X._d
+        cdef Constant one = Constant(constant, lam if penalty is None else <double>penalty, held)
         if columns < 1 or not lam > 0.0:
             raise ParameterError(f"columns, lam: found {columns} and {lam:g}, expected positive numbers")
-        self._X, self._rows, self._weights = X, m * columns, (d + (constant != 0.0)) * columns
+        self._X, self._rows, self._columns = X, m * columns, columns
+        self._weights = (d + (constant != 0.0)) * columns
         cdef const Conjugate* rows
         cdef const int32_t* y
         cdef const double* cost
@@ -88,11 +101,11 @@ cdef class Ascent:
             cost = NULL
             if costs is not None:
                 cost = <const double*>_address(costs)
-            self.impl = ascent_of_classes(X._get()[0], m, d, columns, lam, constant, y, cost, weight)
+            self.impl = ascent_of_classes(X._get()[0], m, d, columns, lam, one, y, cost, weight)
         else:
             conjugates = _input(conjugates, (m * columns, 6), "conjugates")
             rows = <const Conjugate*>_address(conjugates)
-            self.impl = ascent_of_margins(X._get()[0], m, d, columns, lam, constant, rows)
+            self.impl = ascent_of_margins(X._get()[0], m, d, columns, lam, one, rows)
 
     def step(self, w):
         """Sweep over all rows, and some times over those that may move again.
@@ -110,6 +123,13 @@ cdef class Ascent:
         cdef double* target = <double*>_address(_output(w, (self._weights,)))
         with nogil:
             self.impl.get().step(target)
+
+    def balance(self, sums):
+        """Bring the sums of r, shape (K,), to what they should be, as far as bounds let them.
+
+        Classes with shares are left as they are.
+        """
+        self.impl.get().balance(<const double*>_address(_input(sums, (self._columns,), "sums")))
 
     def set(self, r):
         """Go to the feasible point nearest to ``r``, shape (m K,), and write it there."""
