@@ -2,10 +2,11 @@
 
     python benchmarks/crossval.py [--a9a FILE] [--text FILE] [--out FILE]
 
-Without files, a9a is replaced by binary rows of its size and the text set is made by textdata.py; `narrow` is
-the text set with its columns added up into 2000. Each is scored by 5 folds for 10 lam, half a power of ten
-apart, to a certified relative gap of 1e-3, without the final model; the unit is one solve of the smallest lam
-on all rows, from zero weights. Three ratios, of medians over runs that alternate:
+Without files, a9a is replaced by binary rows of its size and the text set is made by textdata.py; `narrow`
+is the text set with its columns added up into 2000, and `wide` has the shape of real-sim (wide.py). Each is
+scored by 5 folds for 10 lam, half a power of ten apart, to a certified relative gap of 1e-3, without the
+final model; the unit is one solve of the smallest lam on all rows, from zero weights. Three ratios, of
+medians over runs that alternate:
 
     from a matrix    whole calls of `bmrm.select` and `bmrm.solve` from a SciPy matrix in memory
     resident         whole calls of both with the same `bmrm.Dataset`
@@ -28,6 +29,7 @@ import numpy as np
 import report
 import scipy.sparse as sp
 import textdata
+import wide
 
 import bmrm
 
@@ -143,6 +145,7 @@ def main() -> None:
     rows = [measure(name, *a9a, loss, LITTLE) for loss in ("hinge", "logistic")]
     rows.append(measure("narrow", add_up_columns(text[0], NARROW), text[1], "hinge", MUCH))
     rows += [measure("text", *text, loss, MUCH) for loss in ("hinge", "logistic")]
+    rows += [measure("wide", *wide.problem("real-sim"), loss, MUCH) for loss in ("hinge", "logistic")]
     report.write(options.out, folds=FOLDS, lams=LAMS.tolist(), tol=TOL, rows=rows)
 
 

@@ -39,6 +39,16 @@ class Matrix:
     def mean_squares(self) -> _F64: ...
     def reordered(self, order: npt.ArrayLike) -> Matrix: ...
     def build_transpose(self) -> None: ...
+    def ascent(
+        self,
+        conjugates: _F64 | tuple[npt.NDArray[np.int32], _F64 | None, _F64],
+        columns: int,
+        lam: float,
+        constant: float = 0.0,
+        penalty: float | None = None,
+        *,
+        held: bool = False,
+    ) -> Ascent: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property

@@ -21,7 +21,8 @@ the step r is balanced: brought to the sum that belongs to it, which is 0 for a 
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +38,10 @@ from bmrm.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
 
-WIDE, ROWS, SMOOTH_ROWS, FULL = 1000, 8, 4, 16
-"""Stored values a feature, and rows for each, up to which rows share few of them, fewer rows where the loss
-is smooth, since planes take fewer passes then; and how many times as many features as a row has values there
-must be, where there are more rows than features at all."""
+WIDE, ROWS, FEW_ROWS, FULL = 1000, 8, 4, 16
+"""Stored values a feature, and rows for each, up to which rows share few of them, fewer rows where planes are
+quick: for a smooth loss, and in solves whose products are done together. And how many times as many features
+as a row has values there must be, where there are more rows than features at all."""
 
 FEW_THREADS, SMALL = 4, 8_000_000
 """Threads up to which planes are no faster where a problem is large, and the stored values up to which it is
@@ -51,6 +52,23 @@ MARGIN_BYTES = 120
 
 TRIED = 50
 """Steps that are taken in any case. Planes begin where so many in a row have not halved the gap."""
+
+
+@runtime_checkable
+class Climbed(Protocol):
+    """A resident matrix that begins ascents."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    def nnz(self) -> int:
+        """Stored values."""
+
+    @property
+    def ascent(self) -> Callable[..., _cpu.Ascent]:
+        """Begin an ascent; see `bmrm._cpu.Matrix.ascent`."""
 
 
 def _parts_of(design: Design) -> tuple[object, int, float]:
@@ -76,10 +94,11 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
         Whether Newton's steps are taken.
     """
     matrix, columns, _ = _parts_of(design)
-    if newton or not (loss.has_dual and reg.plain and isinstance(matrix, _cpu.Matrix)):
+    if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
         return False
     (m, d), nnz = matrix.shape, matrix.nnz
-    rows = SMOOTH_ROWS if loss.smooth else ROWS
+    in_step = not isinstance(matrix, _cpu.Matrix)
+    rows = FEW_ROWS if loss.smooth or in_step else ROWS
     wide = nnz <= WIDE * d and m <= (rows if FULL * nnz <= m * d else 1) * d
     fits = design.shape[0] * MARGIN_BYTES <= CUT_BYTES
     return fits and wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
@@ -100,7 +119,7 @@ class DualAscent:
         assert isinstance(objective.steps, HostSteps)
         self._objective, self._steps = objective, objective.steps
         matrix, columns, constant = _parts_of(objective.design)
-        assert isinstance(matrix, _cpu.Matrix)
+        assert isinstance(matrix, Climbed)
         conjugates = cast("DualRisk", self._steps.rows).conjugates()
         lam = penalty = objective.reg.lam
         if objective.profile:
@@ -108,7 +127,7 @@ class DualAscent:
         # Shares of classes cannot be balanced: what one class gains another loses.
         self._held = constant != 0.0 and not isinstance(conjugates, tuple)
         self._pull = -penalty / constant if self._held else 0.0
-        self._ascent = _cpu.Ascent(matrix, conjugates, columns, lam, constant, penalty, held=self._held)
+        self._ascent = matrix.ascent(conjugates, columns, lam, constant, penalty, held=self._held)
         rows, self._width = objective.design.shape
         self._r, self._w = np.zeros(rows), np.zeros(self._width + objective.profile)
         self._intercepts = self._w[-columns:]

@@ -6,19 +6,21 @@ on until it asks for a product, and when all of them wait, their columns are mul
 
 A solve is a plain call of `bmrm.solve` on a thread of its own, but only one thread at a time is let run: that
 between two products is short beside them, has threads of its own below, and stays the same bit for bit from
-run to run.
+run to run.  Where solves climb the dual, whose sweeps are the work of one thread each, they wait for these
+likewise, and the sweeps of all run side by side.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm._cpu import Matrix
+from bmrm._cpu import Ascent, Matrix
 
 Vector = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -30,6 +32,27 @@ class _Product(NamedTuple):
     transposed: bool
     vector: Vector
     out: Vector
+
+
+class _Sweep(NamedTuple):
+    """What a solve waits for: a step of its ascent, and the weights that go with it."""
+
+    ascent: Ascent
+    w: Vector
+
+
+class _SeatedAscent:
+    """An ascent whose steps run when its seat is let."""
+
+    def __init__(self, seat: Seat, ascent: Ascent) -> None:
+        self._seat, self._ascent = seat, ascent
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ascent, name)
+
+    def step(self, w: Vector) -> None:
+        """Sweep over the rows."""
+        self._seat.wait(_Sweep(self._ascent, w))
 
 
 class Seat:
@@ -48,7 +71,7 @@ class Seat:
     def sit_down(self) -> None:
         """Get ready for a new task."""
         self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
-        self.wanted: _Product | None = None
+        self.wanted: _Product | _Sweep | None = None
         self.done = self.stopped = False
 
     def __getattr__(self, name: str) -> Any:
@@ -56,26 +79,32 @@ class Seat:
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
         """``out = X w``."""
-        return self._wait(False, w, np.empty(self._matrix.shape[0]) if out is None else out)
+        out = np.empty(self._matrix.shape[0]) if out is None else out
+        self.wait(_Product(False, w, out))
+        return out
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> Vector:
         """``out[p] = X_p' r_p`` for each block of rows."""
         if len(starts) > 2:
             return np.asarray(self._matrix.rmatvec_blocks(r, starts, out))
-        self._wait(True, r, out[0])
+        self.wait(_Product(True, r, out[0]))
         return out
 
-    def _wait(self, transposed: bool, vector: Vector, out: Vector) -> Vector:
+    def ascent(self, *arguments: Any, **keywords: Any) -> _SeatedAscent:
+        """Begin an ascent in the dual; see `bmrm._cpu.Matrix.ascent`."""
+        return _SeatedAscent(self, self._matrix.ascent(*arguments, **keywords))
+
+    def wait(self, wanted: _Product | _Sweep) -> None:
+        """Wait until what is wanted has been done."""
         if self.done:  # nobody else runs
-            _multiply(self._matrix, [_Product(transposed, vector, out)])
-            return out
+            _do(self._matrix, [wanted])
+            return
         if not self.stopped:
-            self.wanted = _Product(transposed, vector, out)
+            self.wanted = wanted
             self._stands.release()
             self._go.acquire()
         if self.stopped:
             raise KeyboardInterrupt
-        return out
 
     def begin(self) -> None:
         """Wait for the first turn."""
@@ -89,15 +118,34 @@ class Seat:
         self._stands.release()
 
     def turn(self) -> None:
-        """Let the solve go on until it wants a product, or ends."""
+        """Let the solve go on until it wants something, or ends."""
         self.wanted = None
         self._go.release()
         self._stands.acquire()
 
     def stop(self) -> None:
-        """Let a solve that has not ended do so, with a KeyboardInterrupt from the product that it wants."""
+        """Let a solve that has not ended do so, with a KeyboardInterrupt from what it waits for."""
         self.stopped = True
         self._go.release()
+
+
+def _do(matrix: Matrix, wanted: Sequence[_Product | _Sweep]) -> None:
+    """Do all that solves wait for: products of one kind at once, sweeps side by side."""
+    for transposed in (False, True):
+        if products := [p for p in wanted if isinstance(p, _Product) and p.transposed == transposed]:
+            _multiply(matrix, products)
+    _sweep([p for p in wanted if isinstance(p, _Sweep)], matrix.threads)
+
+
+def _sweep(wanted: Sequence[_Sweep], threads: int) -> None:
+    """Take steps of ascents, each on one thread."""
+    if len(wanted) <= 1 or threads == 1:
+        for ascent, w in wanted:
+            ascent.step(w)
+        return
+    with ThreadPoolExecutor(min(threads, len(wanted)), "bmrm-sweep") as pool:
+        for done in [pool.submit(ascent.step, w) for ascent, w in wanted]:
+            done.result()
 
 
 def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
@@ -186,12 +234,10 @@ class Lockstep(Generic[Found]):
         return {number: found[number] for number in tasks}
 
     def _round(self, seats: Sequence[Seat]) -> bool:
-        """Let each solve go on to its next product, and do these; False once all are done."""
+        """Let each solve go on to what it wants next, and do that; False once all are done."""
         for seat in seats:
             if not seat.done:
                 seat.turn()
         waiting = [seat.wanted for seat in seats if not seat.done and seat.wanted is not None]
-        for transposed in (False, True):
-            if wanted := [p for p in waiting if p.transposed == transposed]:
-                _multiply(self._matrix, wanted)
+        _do(self._matrix, waiting)
         return bool(waiting)

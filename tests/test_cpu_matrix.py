@@ -38,9 +38,16 @@ def products(X, w, r, starts, R):
     return *vectors, *found, X.rmatmat_blocks(R, starts)
 
 
+FEW_ENTRIES = 24
+"""Entries of a column under which vectors that lie apart are multiplied one after the other."""
+
+
 def assert_same_apart(X, W, R, found):
-    """Vectors on their own have the bits that columns of an array have."""
+    """Vectors that lie apart have the bits that columns of an array have, or that each has alone."""
     (m, d), K = X.shape, R.shape[1]
+    if X.nnz < FEW_ENTRIES * d and X.index_bytes:
+        alone = [X.matvec(w) for w in W.T], [X.rmatvec(r) for r in R.T]
+        found = tuple(np.reshape(vectors, (K, n)).T for vectors, n in zip(alone, (m, d), strict=True))
     outs = np.full((K, m), np.nan), np.full((K, d), np.nan)
     X.matvecs(list(W.T.copy()), list(outs[0]))
     X.rmatvecs(list(R.T.copy()), list(outs[1]))

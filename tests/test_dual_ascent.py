@@ -18,6 +18,7 @@ from bmrm.dual_ascent import ascent_pays
 from bmrm.errors import ParameterError
 from bmrm.io.checkpoint import Checkpoint, Problem, save
 from bmrm.io.model import Model
+from bmrm.lockstep import Seat
 from bmrm.regularizers import L2
 
 DUAL = [loss for loss in CASES if loss.has_dual]
@@ -487,13 +488,15 @@ def test_an_end_by_the_callback_leaves_what_was_found():
 
 
 def test_where_it_pays(monkeypatch):
-    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, **options):
+    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, **options):
         given_to = {"newton": False, **options}
         m, d = shape
         ends = np.linspace(0, nnz, m + 1).astype(np.int64)
         width = int(np.diff(ends).max())
         at = (np.arange(nnz) - np.repeat(ends[:-1], np.diff(ends))) % max(1, min(d, width))
         matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
+        if in_step:
+            matrix = Seat(matrix)
         design = matrix if K == 1 else Columns(matrix, K, None)
         return ascent_pays(design, losses.get(loss), reg or L2(1.0), threads, **given_to)
 
@@ -510,6 +513,8 @@ def test_where_it_pays(monkeypatch):
     assert not pays((3000, 300), 90_000)
     assert not pays((3000, 600), 90_000, loss="squared_hinge")
     assert pays((3000, 600), 30_000)
+    assert not pays((3000, 600), 30_000, in_step=True)
+    assert pays((2400, 600), 30_000, in_step=True)
     assert not pays((700, 600), 420_000)
     assert pays((600, 600), 360_000)
     many = (5000, 90_000), 2_000_000

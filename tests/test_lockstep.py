@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import bmrm
 from bmrm.crossval import FoldProblem
@@ -14,7 +15,7 @@ class Counting:
     """A matrix that notes how many columns each product has."""
 
     def __init__(self, array):
-        self.array, self.shape, self.columns = array, array.shape, []
+        self.array, self.shape, self.threads, self.columns = array, array.shape, 1, []
 
     def matvec(self, w, out):
         self.columns.append(1)
@@ -83,6 +84,61 @@ def test_a_fault_ends_all():
     assert steps.run({0: lambda: 7}) == {0: 7}
 
 
+class Climbing:
+    """A matrix whose ascents take a step only together with so many others."""
+
+    def __init__(self, threads, together=1):
+        self.shape, self.threads, self.steps = (4, 3), threads, []
+        self._all_there = threading.Barrier(together)
+
+    def ascent(self, name):
+        return Climb(self, name)
+
+    def wait(self):
+        self._all_there.wait(20.0)
+
+
+class Climb:
+    def __init__(self, matrix, name):
+        self.conjugate, self._matrix, self._name = 2.0 * name, matrix, name
+
+    def step(self, w):
+        self._matrix.wait()
+        if self._name < 0:
+            raise ValueError("bad")
+        self._matrix.steps.append(threading.current_thread().name)
+        w += self._name
+
+
+@pytest.mark.parametrize(("threads", "at_once"), [(1, 1), (2, 2), (4, 4), (9, 4)])
+def test_sweeps_of_all_run_side_by_side(threads, at_once):
+    """On no more threads than products may use; four of them here, where there is room."""
+    matrix = Climbing(threads, at_once)
+    steps = Lockstep(matrix, 4)
+
+    def task(seat, name):
+        ascent, w = seat.ascent(name), np.zeros(2)
+        ascent.step(w)
+        ascent.step(w)
+        return w[0], ascent.conjugate
+
+    found = steps.run({k: lambda k=k: task(steps.seats[k], k) for k in range(4)})
+    assert found == {k: (2.0 * k, 2.0 * k) for k in range(4)}
+    assert len(matrix.steps) == 8
+    assert len(set(matrix.steps)) <= at_once
+    # Outside of a run a step is taken at once.
+    matrix = Climbing(threads)
+    steps = Lockstep(matrix, 1)
+    steps.seats[0].ascent(3).step(w := np.zeros(2))
+    assert w[0] == 3.0
+
+
+def test_a_fault_in_a_sweep_ends_all():
+    steps = Lockstep(Climbing(2), 3)
+    with pytest.raises(ValueError, match="bad"):
+        steps.run({k: lambda k=k: steps.seats[k].ascent(k - 1).step(np.zeros(2)) for k in range(3)})
+
+
 def test_whoever_goes_on_after_a_stop_gets_no_product():
     _, steps = together()
     running, stopped = threading.active_count(), []
@@ -135,6 +191,33 @@ def test_folds_in_step_are_folds_alone(loss):
     again.validate(0.1)
     for one, other in zip(found.results, again.validate(0.01).results, strict=True):
         assert (one.w == other.w).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"fit_intercept": True}, {"loss": "multiclass"}, {"loss": "squared_hinge", "threads": 1}],
+    ids=lambda options: "-".join(options) or "plain",
+)
+def test_folds_of_wide_rows_climb_in_step(options):
+    """What they find is what each finds alone, and the same bits each time."""
+    rng = np.random.default_rng(1)
+    X = sp.random_array((300, 900), density=0.03, format="csr", rng=rng)
+    y = np.argmax(X @ rng.standard_normal((900, 3)) + 0.1 * rng.standard_normal((300, 3)), axis=1)
+    options = {"loss": "hinge", "threads": 2, **options}
+    loss, threads = options.pop("loss"), options.pop("threads")
+    y = y if loss == "multiclass" else np.where(y > 0, 1.0, -1.0)
+    data = bmrm.Dataset(X, y, threads=threads, device="cpu")
+    runs = [FoldProblem(data, 5, loss, 0, {"tol": 1e-6, **options}) for _ in range(2)]
+    for lam in (1e-2, 1e-3):
+        found, again = (problem.validate(lam).results for problem in runs)
+        for fold, (one, other) in enumerate(zip(found, again, strict=True)):
+            assert "ascent" in one.timings
+            assert (one.w == other.w).all()
+            rest = runs[0].folds.fold_of != fold
+            alone = bmrm.solve(X[rest], y[rest], loss, lam=lam, tol=1e-6, cuts_per_pass=1, **options)
+            assert one.status == "converged"
+            assert one.lower_bound <= alone.objective * (1 + 1e-12)
+            assert alone.lower_bound <= one.objective * (1 + 1e-12)
 
 
 def test_a_callback_stops_the_folds():

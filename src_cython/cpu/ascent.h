@@ -11,6 +11,7 @@
 // of them.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 
@@ -55,7 +56,14 @@ struct Constant {
 class Ascent {
   public:
     Ascent(const Matrix& X, i64 m, double lam, Constant constant)
-        : X_(X), lam_(lam), constant_(constant.value), strength_(constant.penalty), order_(m), squares_(m) {
+        : X_(X),
+          lam_(lam),
+          constant_(constant.value),
+          strength_(constant.penalty),
+          order_(m),
+          able_(m),
+          squares_(m) {
+        std::iota(able_.begin(), able_.end(), i64{0});
         X.row_squares(squares_.data());
         const double rows = static_cast<double>(m), square = constant_ * constant_;
         const double sum = std::accumulate(squares_.begin(), squares_.end(), 0.0);
@@ -77,13 +85,19 @@ class Ascent {
     virtual double conjugate() const = 0;
 
   protected:
+    /// Leaves out rows for good.
+    template <class Fixed>
+    void leave_out(const Fixed& fixed) {
+        able_.erase(std::remove_if(able_.begin(), able_.end(), fixed), able_.end());
+    }
+
     /// visit(i) sees to row i, and tells whether it may move again; it reads w, `ld` numbers a column of X.
     template <class Visit>
     void sweep(const double* w, i64 ld, const Visit& visit) {
-        const i64 m = static_cast<i64>(order_.size());
-        for (i64 i = 0; i < m; ++i) order_[i] = i;
-        for (i64 k = 0, count = m, visits = 0; k <= kShortSweeps && count > 0 && visits < kMostVisits * m;
-             ++k) {
+        const i64 able = static_cast<i64>(able_.size());
+        std::copy(able_.begin(), able_.end(), order_.begin());
+        for (i64 k = 0, count = able, visits = 0;
+             k <= kShortSweeps && count > 0 && visits < kMostVisits * able; ++k) {
             visits += count;
             shuffle(count);
             i64 kept = 0;
@@ -102,6 +116,8 @@ class Ascent {
     /// Of b, where it is held as well.
     double strength_;
     std::vector<i64> order_;
+    /// Rows that can move at all.
+    std::vector<i64> able_;
     /// |x_i|^2 / lam, and the constant's likewise: how D bends.
     std::vector<double> squares_;
 
@@ -191,6 +207,11 @@ class OfCoordinates : public Base {
     OfCoordinates(const Conjugate* rows, i64 count, const Arguments&... arguments)
         : Base(arguments...), rows_(count) {
         for (i64 k = 0; k < count; ++k) rows_[k] = {rows[k], std::clamp(0.0, rows[k].low, rows[k].high)};
+        const i64 K = this->order_.empty() ? 1 : count / static_cast<i64>(this->order_.size());
+        this->leave_out([&](i64 i) {
+            return std::all_of(&rows_[i * K], &rows_[i * K] + K,
+                               [](const Coordinate& row) { return row.low == row.high; });
+        });
     }
 
     std::vector<Coordinate> rows_;
@@ -324,6 +345,7 @@ class ClassAscent final : public ColumnAscent {
         for (i64 c = 0; c < K; ++c) costs_[c * K + c] = 0.0;
         if (costs) costs_.assign(costs, costs + K * K);
         for (i64 i = 0; i < m; ++i) shares_[i * K + y_[i]] = 1.0;
+        leave_out([&](i64 i) { return weights_[i] == 0.0; });
     }
 
     void set(double* r) override {

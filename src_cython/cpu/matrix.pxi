@@ -391,6 +391,17 @@ cdef class Matrix(_Products):
         with nogil:
             X.build_transpose()
 
+    def ascent(self, conjugates, int64_t columns, double lam, double constant=0.0, penalty=None, *,
+               bint held=False):
+        """Begin coordinate ascent in the dual; see `Ascent`.
+
+        Examples
+        --------
+        >>> Matrix.from_dense([[2.0]]).ascent(np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]]), 1, 1.0).conjugate
+        0.0
+        """
+        return Ascent(self, conjugates, columns, lam, constant, penalty, held=held)
+
     @property
     def dtype(self):
         """Data type of the values, None for implicit ones."""

@@ -15,6 +15,10 @@ namespace bmrm {
 /// Entries that a group of rows has at least, and the most groups, where rows are added up.
 constexpr i64 kSmallestGroup = 1 << 14, kMostGroups = 64;
 
+/// Entries of a column, on average, under which vectors that lie apart are multiplied one after the other:
+/// laying the long ones side by side, and taking them apart, costs more than reading X again.
+constexpr i64 kFewEntries = 24;
+
 template <class I, class V>
 class SparseMatrix final : public Matrix {
   public:
@@ -55,6 +59,10 @@ class SparseMatrix final : public Matrix {
     }
 
     void matmat(Vectors<const double> W, i64 K, Vectors<double> out) const override {
+        if (in_turn(W.step, out.step)) {
+            for (i64 c = 0; c < K; ++c) matvec(W.at[c], out.at[c]);
+            return;
+        }
         const auto& kernels = SparseKernels<I, V>::get();
         i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
         int threads = threads_for((nnz_ + m_) * K, threads_);
@@ -96,6 +104,11 @@ class SparseMatrix final : public Matrix {
     }
 
     void rmatmat(Vectors<const double> R, i64 K, Vectors<double> out) override {
+        if (in_turn(R.step, out.step)) {
+            const i64 all[2] = {0, m_};
+            for (i64 c = 0; c < K; ++c) rmatvec_blocks(R.at[c], all, 1, out.at[c]);
+            return;
+        }
         if (!keeps_transpose(policy_, m_, d_, nnz_)) {
             const i64 all[2] = {0, m_};
             return scatter_columns(R, K, all, 1, out);
@@ -242,6 +255,11 @@ class SparseMatrix final : public Matrix {
     bool ones() const override { return std::is_same_v<V, One>; }
 
   private:
+    /// Whether products with several vectors are done one after the other.
+    bool in_turn(i64 step, i64 out_step) const {
+        return step == 1 && out_step == 1 && nnz_ < kFewEntries * d_;
+    }
+
     /// Whether X^T r reads X^T.
     bool gathers(const double* r) const {
         return keeps_transpose(policy_, m_, d_, nnz_) && !(finite_ && mostly_zero(r));
