@@ -96,11 +96,40 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     matrix, columns, _ = _parts_of(design)
     if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
         return False
-    (m, d), nnz = matrix.shape, matrix.nnz
     in_step = not isinstance(matrix, _cpu.Matrix)
+    return is_wide(matrix.shape, matrix.nnz, columns, loss, threads, in_step=in_step)
+
+
+def is_wide(
+    shape: tuple[int, int], nnz: int, columns: int, loss: Loss, threads: int, *, in_step: bool = False
+) -> bool:
+    """Whether X is so wide that ascent pays for a loss that tells its conjugates.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    nnz : int
+        Stored values.
+    columns : int
+        Margins of a row.
+    loss : Loss
+    threads : int
+        That products may use.
+    in_step : bool, default False
+        Whether products are done together with those of other solves.
+
+    Examples
+    --------
+    >>> from bmrm.losses import get
+    >>> is_wide((20_000, 50_000), 1_500_000, 1, get("hinge"), 2)
+    True
+    >>> is_wide((20_000, 50), 300_000, 1, get("hinge"), 2)
+    False
+    """
+    m, d = shape
     rows = FEW_ROWS if loss.smooth or in_step else ROWS
     wide = nnz <= WIDE * d and m <= (rows if FULL * nnz <= m * d else 1) * d
-    fits = design.shape[0] * MARGIN_BYTES <= CUT_BYTES
+    fits = m * columns * MARGIN_BYTES <= CUT_BYTES
     return fits and wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
 
 

@@ -88,7 +88,7 @@ def in_rows(data: Dataset | Examples, design: Design, reg: Regularizer, *, block
         and reg.plain
         and blocks == 1
         and not newton
-        and row_space.pays(design)
+        and row_space.pays(*design.shape)
     )
 
 

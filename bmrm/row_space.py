@@ -28,9 +28,8 @@ Starts = NDArray[np.int64]
 COEFFICIENTS, PRODUCTS = 0, 1
 
 
-def pays(design: Design) -> bool:
+def pays(rows: int, columns: int) -> bool:
     """Whether the vectors of rows that a cut is kept as are shorter than its gradient."""
-    rows, columns = design.shape
     return 2 * rows < columns
 
 

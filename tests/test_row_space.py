@@ -27,7 +27,7 @@ def problem(m=60, d=500, seed=0):
 def both(monkeypatch, *arguments, **options):
     """Solve in the space of rows and in that of columns."""
     rows = bmrm.solve(*arguments, **options)
-    monkeypatch.setattr(row_space, "pays", lambda design: False)
+    monkeypatch.setattr(row_space, "pays", lambda rows, columns: False)
     columns = bmrm.solve(*arguments, **options)
     monkeypatch.undo()
     assert "RowCuts" in type(rows.bundle.store).__name__

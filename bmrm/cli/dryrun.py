@@ -8,24 +8,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bmrm import row_space
 from bmrm._cpu import Matrix
 from bmrm.bundle import MOST_CUTS
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.units import size_text
 from bmrm.cuts_per_pass import MORE_BLOCKS
+from bmrm.dual_ascent import MARGIN_BYTES, is_wide
 from bmrm.errors import ParameterError
 from bmrm.gpu_memory import plan_memory, room_for_cuts
 from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
-from bmrm.losses import LOSSES
+from bmrm.losses import LOSSES, JointLoss
 from bmrm.ownership import refusal, weight_bytes
-from bmrm.resident import gpu_type, number_of, wants_gpu
+from bmrm.resident import default_threads, gpu_type, number_of, wants_gpu
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.distributed import Group
 
+
+MARGIN, JOINT_MARGIN = 64, 320
+"""Bytes of all vectors over rows that a solve on the CPU has at once, for each margin; and for losses of all
+margins together, which sort them."""
 
 ON_GPU, STREAMED = "X on the GPU", "X in pinned host memory"
 
@@ -123,7 +129,8 @@ def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[
 
     def parts(columns: int, vectors: int, width: int) -> dict[str, int]:
         X = _matrix_bytes(size._replace(n_samples=rows, n_features=columns, nnz=nnz))
-        return {**X, "weights": vectors, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
+        vectors += _row_bytes(size._replace(n_samples=rows), options, climbs=False)
+        return {**X, "vectors": vectors, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
 
     whole_cuts = penalty or options.reg != "l2" or options.positive
     forms = {
@@ -182,10 +189,30 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
         plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, number_of(options.device))
         parts = {ON_GPU: plan.resident, STREAMED: plan.streamed, "vectors": plan.vectors}
         room = room_for_cuts(plan.left, shape, entry)
-    else:
-        room, entry = CUT_BYTES, 8
-        parts = _matrix_bytes(size)
-    return {**parts, "bundle": _bundle_bytes(options, size.n_features * size.columns, entry, room)}
+        return {**parts, "bundle": _bundle_bytes(options, size.n_features * size.columns, entry, room)}
+    climbs, weights = _climbs(size, options), size.n_features * size.columns
+    parts = {**_matrix_bytes(size), "vectors": _row_bytes(size, options, climbs) + weight_bytes(weights, 1)}
+    in_rows = climbs and row_space.pays(size.n_samples * size.columns, weights)
+    width = 2 * (size.n_samples * size.columns + 1) if in_rows else weights
+    return {**parts, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
+
+
+def _climbs(size: Size, options: TrainOptions) -> bool:
+    """Whether training on the CPU may climb the dual."""
+    loss = LOSSES[options.loss]()
+    given = (options.feature_lambda, options.prior)
+    plain = options.reg == "l2" and not options.positive and all(vector is None for vector in given)
+    if not loss.has_dual or not plain or options.solver != "ocas" or options.cuts_per_pass != "auto":
+        return False
+    threads = options.threads or default_threads(size.nnz)
+    return is_wide((size.n_samples, size.n_features), size.nnz, size.columns, loss, threads)
+
+
+def _row_bytes(size: Size, options: TrainOptions, climbs: bool) -> int:
+    """Return the bytes of all vectors over rows."""
+    joint = issubclass(LOSSES[options.loss], JointLoss)
+    margin = JOINT_MARGIN if joint else MARGIN + (MARGIN_BYTES if climbs else 0)
+    return size.n_samples * size.columns * margin
 
 
 def _matrix_bytes(size: Size) -> dict[str, int]:
