@@ -246,6 +246,10 @@ def test_wrong_arrays_are_refused():
             call(np.zeros(4))
     with pytest.raises(ParameterError):
         _cpu.Ascent(matrix, f, 1, 1.0, 2.0).step(np.zeros(3))
+    for penalty, held in [(0.0, False), (-1.0, True), (np.nan, True)]:
+        with pytest.raises(ParameterError, match="penalty"):
+            matrix.ascent(f, 1, 1.0, 2.0, penalty, held=held)
+    matrix.ascent(f, 1, 1.0, 2.0, 0.0, held=True)
 
 
 def ascended(result):

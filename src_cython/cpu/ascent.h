@@ -30,9 +30,9 @@ constexpr i64 kRun = 32;
 /// Rows between the one at work and those whose places, and entries, are fetched.
 constexpr i64 kSoon = 2, kLater = 6;
 
-/// Rounds in which what a sum lacks is spread over rows, and the share of their sizes that it may lack.
+/// Rounds in which what a sum lacks is spread over rows, and the share of their sizes that ends them.
 constexpr int kRounds = 20;
-constexpr double kEven = 1e-16;
+constexpr double kEven = 1e-12;
 
 /// Steps to a row's logistic maximum, and how far its margin may be off.
 constexpr int kLogisticSteps = 50;
@@ -191,8 +191,8 @@ class OfCoordinates : public Base {
         return sum;
     }
 
-    /// What a sum lacks goes to the rows that no bound stops, for D hardly changes along those. Where it is
-    /// more than they can take, the r of one sign shrink: 0 is within all bounds.
+    /// What a sum lacks goes to the rows that no bound stops, for D hardly changes along those. For what they
+    /// cannot take, and for the last digits, the r of one sign shrink: 0 is within all bounds.
     void balance(const double* sums) override {
         const std::size_t K = rows_.size() / this->order_.size();
         for (std::size_t c = 0; c < K; ++c) {
@@ -239,7 +239,7 @@ class OfCoordinates : public Base {
         double up = 0, down = 0;
         for (std::size_t i = c; i < rows_.size(); i += K) (rows_[i].r > 0 ? up : down) += rows_[i].r;
         const double over = up + down - sum, part = over > 0 ? up : down;
-        if (std::abs(over) <= kEven * (up - down) || std::abs(over) > std::abs(part)) return;
+        if (over == 0 || std::abs(over) > std::abs(part)) return;
         for (std::size_t i = c; i < rows_.size(); i += K)
             if (Coordinate& row = rows_[i]; row.r * over > 0) row.r -= row.r * (over / part);
     }

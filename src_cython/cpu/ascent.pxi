@@ -55,7 +55,7 @@ cdef class Ascent:
     Raises
     ------
     ParameterError
-        If the arrays do not fit the matrix.
+        If the arrays do not fit the matrix, or a number is out of its range.
 
     References
     ----------
@@ -84,6 +84,8 @@ cdef class Ascent:
         cdef Constant one = Constant(constant, lam if penalty is None else <double>penalty, held)
         if columns < 1 or not lam > 0.0:
             raise ParameterError(f"columns, lam: found {columns} and {lam:g}, expected positive numbers")
+        if not one.penalty >= 0.0 or (constant != 0.0 and one.penalty == 0.0 and not held):
+            raise ParameterError(f"penalty: found {one.penalty:g}, expected a positive number, or 0 where held")
         self._X, self._rows, self._columns = X, m * columns, columns
         self._weights = (d + (constant != 0.0)) * columns
         cdef const Conjugate* rows
