@@ -4,7 +4,7 @@ The matrix is uploaded once and never split: a fold is held out by giving its ro
 risk of the others exactly what it would be without them.
 
 Where X is narrow and the penalty plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
-of all folds and all lam share their cuts, and the Hessians of their Newton steps (``folds.py``).  Elsewhere,
+of all folds and all lam share their cuts, and the Hessians of their Newton steps (``folds``).  Elsewhere,
 and for losses of several margins a row, each fold has cuts of its own that serve all lam: with many features
 the folds' solutions lie far apart, a cut near one says little of another, and the entries of its Gram matrix
 cost more than the pass that it might save.  There the folds are solved in step, so that their products are

@@ -10,7 +10,9 @@ from oracles import penalised_optimum
 import bmrm
 from bmrm import _qp, regularizers
 from bmrm.errors import DataError, ParameterError
+from bmrm.inner_lp import LinearModel
 from bmrm.losses import CallableLoss
+from bmrm.regularizers import penalised
 from bmrm.separable import Separable
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "squared", "absolute")
@@ -467,11 +469,11 @@ def wide(loss, m=250, d=600):
 @pytest.mark.parametrize("loss", ["squared_epsilon_insensitive", "squared_hinge"])
 def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatch):
     bounds, sharper = [], regularizers.Penalised._sharper_bound
-    linear, programme = [], regularizers.LinearModel.bound
+    linear, programme = [], LinearModel.bound
     monkeypatch.setattr(
         regularizers.Penalised, "_sharper_bound", lambda *a: (bounds.append(1), sharper(*a))[1]
     )
-    monkeypatch.setattr(regularizers.LinearModel, "bound", lambda *a: (linear.append(1), programme(*a))[1])
+    monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), programme(*a))[1])
     X, y = wide(loss)
     result = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-4)
     assert result.status == "converged"
@@ -484,9 +486,9 @@ def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatc
 
 
 def test_the_linear_programme_helps_where_the_method_of_multipliers_fails(monkeypatch):
-    monkeypatch.setattr(regularizers, "MULTIPLIER_STEPS", 1)
-    linear, bound = [], regularizers.LinearModel.bound
-    monkeypatch.setattr(regularizers.LinearModel, "bound", lambda *a: (linear.append(1), bound(*a))[1])
+    monkeypatch.setattr(penalised, "MULTIPLIER_STEPS", 1)
+    linear, bound = [], LinearModel.bound
+    monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), bound(*a))[1])
     X, y = wide("squared_hinge", 60, 300)
     result = bmrm.solve(X, y, "squared_hinge", "l1", 1e-3, tol=1e-5)
     assert result.status == "converged"

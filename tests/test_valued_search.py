@@ -8,7 +8,7 @@ from bmrm import losses
 from bmrm.host_steps import HostSteps, search_on_slopes
 from bmrm.losses.joint import LineRisk
 from bmrm.objective import Ray
-from bmrm.regularizers import StraightLine
+from bmrm.separable import StraightLine
 from bmrm.valued_search import ValuedSearch
 
 

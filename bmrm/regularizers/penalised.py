@@ -1,0 +1,250 @@
+"""Penalties with kinks and bounds: a proximal method solves the inner problem, and bounds stand beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import _cpu, _qp
+from bmrm.inner_lp import LinearModel
+from bmrm.inner_qp import CutModel, Maximum, combination, piecewise
+from bmrm.moving_gram import MovingGram
+from bmrm.regularizers.base import EASED, MULTIPLIER_STEPS, Steepness
+from bmrm.separable import BentLine, Face, Separable
+from bmrm.vectors import dot
+
+Vector = NDArray[np.float64]
+
+RADIUS = 1e3
+"""Weights without a penalty are certified to be the best ones within this distance of the prior mean."""
+
+LEAST_SLOPE = 1e-4
+"""Smallest square of a slope that the first weight of the proximal term is chosen for, as a share of what the
+penalty holds."""
+
+LEAST_MU = 1e-6
+"""Smallest weight of the proximal term, as a share of the first one."""
+
+LESS = 0.3
+"""Share of the proximal term that each step of the method of multipliers leaves to the next, where the term
+is there for the point's sake alone."""
+
+LONGEST_WAIT = 20
+"""Most passes without a sharper bound, where one takes more of Newton's steps than the points since then."""
+
+NARROW = 200
+"""Features up to which a linear programme gives the bound at once; with more it only does where the method of
+multipliers fails."""
+
+
+class Penalised:
+    """Any other one: a sum over features of kinks, parabolas and intervals.
+
+    Parameters
+    ----------
+    name : str
+    lam : float
+    penalty : Separable
+    params : dict of str to float or bool
+
+    Attributes
+    ----------
+    radius : float
+        Features without a penalty are certified within this distance of the prior mean; infinite where
+        there are none.
+    """
+
+    metric_key: object = None
+    metric: Vector | None = None
+    plain = False
+
+    def __init__(self, name: str, lam: float, penalty: Separable, params: dict[str, float | bool]) -> None:
+        self.name, self.lam, self.penalty, self.params = name, lam, penalty, params
+        self.sparse = bool(penalty.l1.any())
+        self._flat = penalty.l2 == 0.0
+        self.needs_floor = bool(self._flat.any())
+        self._mu = self._least_mu = 0.0
+        self._steepness, self._eased = Steepness(), np.zeros(len(penalty.l2))
+        self._best_bound, self._gap = -np.inf, np.inf
+        self._spent = self._due = self._waited = 0
+        self._products = MovingGram()
+        self._linear = LinearModel(penalty) if not penalty.l2.any() else None
+        free = penalty.free
+        self._free = np.flatnonzero(free)
+        self.radius = RADIUS if free.any() else np.inf
+        self._certified = penalty._replace(
+            low=np.where(free, np.maximum(penalty.low, penalty.prior - self.radius), penalty.low),
+            high=np.where(free, np.minimum(penalty.high, penalty.prior + self.radius), penalty.high),
+        )
+
+    def start(self, n_features: int) -> Vector:
+        """Return the prior mean, or the point of the domain that is nearest to it."""
+        return self.project(self.penalty.prior)
+
+    def value(self, w: Vector) -> float:
+        """``lam * Omega(w)``."""
+        return self.penalty.value(w)
+
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point of the domain."""
+        return self.penalty.project(w)
+
+    def trim(self, w: Vector, sparser: Vector) -> Vector:
+        """Return ``w`` with those features at the prior mean or at an end that ``sparser`` has there."""
+        p = self.penalty
+        kept = (sparser == p.prior) & (p.l1 > 0.0) | (sparser == p.low) | (sparser == p.high)
+        return np.where(kept, sparser, w)
+
+    def line(self, w: Vector, dw: Vector) -> BentLine:
+        """Return the derivative along ``w + t dw``."""
+        return self.penalty.line(w, dw)
+
+    def quadratic_minimiser(self, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:
+        """Minimise by coordinate descent and steps on the face that it finds."""
+        penalty = self.penalty
+        hessian[np.diag_indices(len(w))] += penalty.l2
+        found = penalty.project(w)
+        slope = gradient + penalty.smooth_gradient(w)
+        _qp.penalised_quadratic(hessian, slope, penalty.l1, penalty.prior, penalty.low, penalty.high, found)
+        return found
+
+    def face(self, w: Vector, gradient: Vector) -> Face:
+        """Return the features that may move; see `Separable.face`."""
+        return self.penalty.face(w, gradient)
+
+    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+        """Return ``w + step``; a feature that would cross its kink stops there."""
+        return self.penalty.land(w, step, face)
+
+    def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
+        """Shrink the step that a slope takes from ``w``."""
+        return self.penalty.minimiser(slope, np.full(len(w), bend), w)
+
+    def minimiser(self, a: Vector) -> Vector:
+        """Return the w that minimises ``lam * Omega(w) + <a, w>``."""
+        return self.penalty.minimiser(a)
+
+    def minimise_model(
+        self, planes: CutModel, best: float, rel_tol: float, centre: Vector
+    ) -> tuple[Vector, float]:
+        """Minimise the model, near ``centre`` where the penalty has no curvature."""
+        last = np.empty(planes.groups, np.intp)
+        last[planes.blocks] = np.arange(len(planes.blocks))
+        newest = np.zeros(len(planes.alpha))
+        newest[last] = 1.0
+        bound = self._bound(planes, newest)
+        if not self._flat.any():
+            mu = self._ease(planes, best)
+            found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
+            bound = max(bound, self._bound(planes, planes.alpha))
+            if mu is not None and found.value - bound > rel_tol * (best - bound):
+                bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
+            return found.w, bound
+        if self._mu == 0.0:
+            self._mu = self._first_mu(planes, best, bound)
+            self._least_mu = LEAST_MU * self._mu
+        mu = np.where(self._flat, self._mu, 0.0)
+        found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
+        bound = max(bound, self._bound(planes, planes.alpha))
+        self._spent, self._waited = self._spent + found.steps, self._waited + 1
+        # A sharper bound takes far more steps than a point, where there are many cuts: no more than all
+        # points since the last one.
+        due = self._spent >= self._due or self._waited >= LONGEST_WAIT
+        if due and best - max(bound, self._best_bound) > 0.5 * self._gap:
+            bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol, LESS))
+        self._best_bound = max(self._best_bound, bound)
+        self._gap = min(self._gap, best - self._best_bound)
+        self._adapt(best - found.value)
+        return found.w, bound
+
+    def _ease(self, planes: CutModel, best: float) -> Vector | None:
+        """Return the proximal term that features have in which cuts are too steep, as under `L2`."""
+        l2 = self.penalty.l2
+        squares = self._steepness.of_new(planes, best, float(l2.min()))
+        if squares is not None:
+            steep = squares > l2 + self._eased
+            self._eased = np.where(steep, squares / EASED - l2, self._eased)
+        return self._eased if self._eased.any() else None
+
+    def _sharper_bound(
+        self, planes: CutModel, mu: Vector, found: Maximum, best: float, rel_tol: float, less: float = 1.0
+    ) -> float:
+        """Return the best bound of the planes, without the proximal term; alpha stays the point's."""
+        bound, self._spent, self._due, self._waited = -np.inf, 0, 0, 0
+        if self._linear is not None and len(mu) <= NARROW:
+            bound = self._linear_bound(self._linear, planes, found.a)
+            if self._linear is not None:
+                return bound
+        alpha, a = planes.alpha.copy(), found.a
+        for _ in range(MULTIPLIER_STEPS):
+            # What is left of the slope is mu times the last move: the method of multipliers (Rockafellar,
+            # Math. Oper. Res. 1 (1976) 97) for the condition that a feature without penalty has no slope.
+            mu = less * mu
+            found = piecewise(planes, self.penalty, mu, found.w, best, rel_tol, self._products)
+            self._due += found.steps
+            bound = max(bound, self._bound(planes, planes.alpha))
+            closed = found.value - bound <= rel_tol * (best - bound)
+            if closed:
+                break
+        planes.alpha[:] = alpha
+        if self._linear is not None and not closed:
+            bound = max(bound, self._linear_bound(self._linear, planes, a))
+        return bound
+
+    def _linear_bound(self, linear: LinearModel, planes: CutModel, a: Vector) -> float:
+        """Return the linear programme's bound; it is asked no more where it did not take all numbers."""
+        bound = linear.bound(planes, a, self._bound)
+        if not linear.taken:
+            self._linear = None
+        return bound
+
+    def _bound(self, planes: CutModel, alpha: Vector) -> float:
+        """Return what the mean plane certifies, also once its slope is taken out where nothing holds it."""
+        a, offset = combination(planes, alpha)
+        bound = self._certified.lower_bound(a, offset, planes.floor)
+        if not len(self._free):
+            return bound
+        levelled = self._level(planes, alpha, a)
+        return max(bound, self._certified.lower_bound(*combination(planes, levelled), planes.floor))
+
+    def _level(self, planes: CutModel, alpha: Vector, a: Vector) -> Vector:
+        """Return a mean near ``alpha`` that has hardly any slope in features without a penalty.
+
+        Of all changes of alpha that cancel the slope and keep the sums, it takes the smallest one relative to
+        alpha itself.
+        """
+        inside = np.flatnonzero(alpha)
+        k, groups = len(self._free), planes.groups
+        conditions = np.zeros((k + groups, len(inside)))
+        conditions[:k] = planes.gradients[np.ix_(inside, self._free)].T
+        conditions[k + planes.blocks[inside], np.arange(len(inside))] = 1.0
+        conditions *= alpha[inside]
+        change = -np.append(a[self._free], np.zeros(groups))
+        if not _qp.cholesky_solve(_cpu.gram(conditions, conditions, threads=planes.threads), change):
+            return alpha
+        levelled = alpha.copy()
+        levelled[inside] *= np.maximum(0.0, 1.0 + _cpu.combine(conditions, change, threads=planes.threads))
+        sums = np.bincount(planes.blocks, levelled, groups)
+        if not (np.isfinite(levelled).all() and (sums > 0.0).all()):
+            return alpha
+        return np.asarray(levelled / sums[planes.blocks])
+
+    def _first_mu(self, planes: CutModel, best: float, bound: float) -> float:
+        """Return the mu at which the first step closes half the gap, were the plane all there is.
+
+        A warm start may have a plane with hardly a slope that the penalty does not hold.
+        """
+        a, l1 = combination(planes, planes.alpha)[0][self._flat], self.penalty.l1[self._flat]
+        beyond = np.maximum(0.0, np.abs(a) - l1)
+        size = max(dot(beyond, beyond), LEAST_SLOPE * max(dot(a, a), dot(l1, l1)), 1e-300)
+        gap = best - max(bound, planes.floor)
+        return size / (gap if 0.0 < gap < np.inf else max(abs(best), 1.0))
+
+    def _adapt(self, fall: float) -> None:
+        """Let the model's minimiser be where the model promises about half of what the gap leaves.
+
+        Where it promises no fall at all it was not found: mu is too small for that.
+        """
+        if 0.0 < self._gap < np.inf:
+            change = min(4.0, max(0.25, 2.0 * fall / self._gap)) if fall >= 0.0 else 4.0
+            self._mu = max(self._least_mu, change * self._mu)
