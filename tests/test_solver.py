@@ -2,7 +2,8 @@
 
 import signal
 import threading
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from test_losses import CASES, formula, labels_for
 import bmrm
 from bmrm import host_steps, losses, newton, parts, solver
 from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.objective import Iterate
 from bmrm.regularizers import L2
+from bmrm.settings import Settings
+from bmrm.solver import BundleMethod
 
 SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
 SMOOTH |= {"squared_epsilon_insensitive"}
@@ -393,12 +397,27 @@ def test_a_bound_above_the_objective_is_rounding_that_counts():
     rng = np.random.default_rng(4)
     X = 20.0 * rng.normal(size=(300, 800))
     y = 1e-3 * rng.normal(size=300)
-    options = {"lam": 6e-3, "cuts_per_pass": 1}
-    first = bmrm.solve(X, y, "absolute", tol=1e-3, **options)
-    for tol in (1e-6, 1e-9):
-        again = bmrm.solve(X, y, "absolute", tol=tol, max_iter=300, warm_start=first, **options)
+    first = bmrm.solve(X, y, "absolute", lam=6e-3, tol=1e-3)
+    assert first.status == "converged"
+    assert first.bundle.offsets.max() > 1e6 * first.objective
+    for tol, cuts in product((1e-6, 1e-9), ("auto", 1)):
+        options = {"tol": tol, "max_iter": 300, "cuts_per_pass": cuts}
+        again = bmrm.solve(X, y, "absolute", lam=6e-3, warm_start=first, **options)
         assert again.lower_bound <= first.objective * (1 + 1e-15)
         assert first.lower_bound <= again.objective * (1 + 1e-15)
+
+
+def test_a_bound_is_impossible_beyond_the_rounding_of_the_largest_cut():
+    run = object.__new__(BundleMethod)
+    run.settings = Settings("ocas", 1e-3, "rel", 100, 10.0)
+    run.best = Iterate(np.zeros(2), np.zeros(3), 0.0, 1e-11)
+    run._first_objective, run._largest_risk, run._evaluated = 1e-9, 0.0, True
+    for run._largest_risk, offset in ((0.0, 8e-4), (8e-4, 0.0)):
+        run.bundle = SimpleNamespace(offsets=np.array([-offset, 1e-12]))
+        assert not run._impossible(1e-11 + 0.5e-6 * 8e-4)
+        assert run._impossible(1e-11 + 2e-6 * 8e-4)
+    run._largest_risk = 0.0
+    assert run._impossible(1e-11 + 0.5e-6 * 8e-4)
 
 
 def test_cuts_far_above_the_objective_round_by_more_than_it():
