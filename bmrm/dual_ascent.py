@@ -162,9 +162,7 @@ class DualAscent:
         self._intercepts = self._w[-columns:]
         self._gaps: list[float] = []
         self._point = at.w
-        w = self._steps.array(at.w)
-        if w.any() or at.intercept:
-            self._intercepts[:] = at.intercept if objective.profile else w[-columns:]
+        if at.w.any() or at.intercept:
             self._begin_at(at)
 
     def _begin_at(self, at: Iterate) -> None:
@@ -172,6 +170,9 @@ class DualAscent:
         starts, gradient = self._objective.starts, np.empty((1, self._width))
         self._steps.rows.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
         self._ascent.set(self._r)
+        if self._held:
+            known = at.intercept if self._objective.profile else self._steps.array(at.w)
+            self._intercepts[:] = np.atleast_1d(known)[-len(self._intercepts) :]
         self._balance()
         self._objective.design.rmatvec_blocks(self._r, starts, gradient)
         self._w[: self._width] = self._objective.reg.minimiser(gradient[0])

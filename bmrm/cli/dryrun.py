@@ -122,7 +122,6 @@ def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[
     How many columns the rows of a rank touch is not known: no more than it has nonzeros.
     """
     rows, nnz = -(-size.n_samples // ranks), -(-size.nnz // ranks)
-    penalty = options.feature_lambda is not None or options.prior is not None
     touched = min(size.n_features, nnz)
     weights = size.n_features * size.columns
     own = -(-weights // ranks)
@@ -132,10 +131,8 @@ def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[
         vectors += _row_bytes(size._replace(n_samples=rows), options, climbs=False)
         return {**X, "vectors": vectors, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
 
-    whole_cuts = penalty or options.reg != "l2" or options.positive
-    forms = {
-        "replicated": parts(size.n_features, weight_bytes(weights, ranks), weights if whole_cuts else own)
-    }
+    cut = own if _is_plain(options) else weights
+    forms = {"replicated": parts(size.n_features, weight_bytes(weights, ranks), cut)}
     if refusal(options.reg, positive=options.positive, feature_lambda=None) is None:
         vectors = weight_bytes(weights, ranks, touched * size.columns)
         forms["owned"] = parts(touched, vectors, own)
@@ -179,7 +176,7 @@ def _labels(y: Labels) -> set[float]:
 
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     """Return bytes by part; the bundle grows up to what is given here."""
-    shape = (size.n_samples, size.n_features)
+    shape, width = (size.n_samples, size.n_features), size.n_features * size.columns
     # A text goes there before its columns are known.
     landed = is_text(options.data) and options.gpu_mem is None
     if wants_gpu(options.device, size.nnz, None if landed else size.n_features):
@@ -189,20 +186,27 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
         plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, number_of(options.device))
         parts = {ON_GPU: plan.resident, STREAMED: plan.streamed, "vectors": plan.vectors}
         room = room_for_cuts(plan.left, shape, entry)
-        return {**parts, "bundle": _bundle_bytes(options, size.n_features * size.columns, entry, room)}
-    climbs, weights = _climbs(size, options), size.n_features * size.columns
-    parts = {**_matrix_bytes(size), "vectors": _row_bytes(size, options, climbs) + weight_bytes(weights, 1)}
-    in_rows = climbs and row_space.pays(size.n_samples * size.columns, weights)
-    width = 2 * (size.n_samples * size.columns + 1) if in_rows else weights
-    return {**parts, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
+    else:
+        room, entry, climbs = CUT_BYTES, 8, _climbs(size, options)
+        vectors = _row_bytes(size, options, climbs) + weight_bytes(width, 1)
+        parts = {**_matrix_bytes(size), "vectors": vectors}
+        margins = size.n_samples * size.columns
+        if climbs and row_space.pays(margins, width):
+            width = 2 * (margins + 1)
+    return {**parts, "bundle": _bundle_bytes(options, width, entry, room)}
+
+
+def _is_plain(options: TrainOptions) -> bool:
+    """Whether the penalty is ``lam/2 |w|^2``."""
+    given = options.feature_lambda is not None or options.prior is not None
+    return options.reg == "l2" and not options.positive and not given
 
 
 def _climbs(size: Size, options: TrainOptions) -> bool:
     """Whether training on the CPU may climb the dual."""
     loss = LOSSES[options.loss]()
-    given = (options.feature_lambda, options.prior)
-    plain = options.reg == "l2" and not options.positive and all(vector is None for vector in given)
-    if not loss.has_dual or not plain or options.solver != "ocas" or options.cuts_per_pass != "auto":
+    asked = options.solver == "ocas" and options.cuts_per_pass == "auto"
+    if not (asked and loss.has_dual and _is_plain(options)):
         return False
     threads = options.threads or default_threads(size.nnz)
     return is_wide((size.n_samples, size.n_features), size.nnz, size.columns, loss, threads)
