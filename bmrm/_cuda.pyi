@@ -65,6 +65,9 @@ def reference_format(
     shape: Sequence[int],
     plan: _PlanLike,
 ) -> dict[str, Any]: ...
+def share_out(
+    runs: Sequence[tuple[int, int, float]], tiles: int, fill: float, blocks: int
+) -> list[tuple[int, int, int, int]]: ...
 
 class Matrix:
     def __init__(

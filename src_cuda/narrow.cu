@@ -3,87 +3,100 @@
 #include "kernels/narrow.cuh"
 #include "kernels/parts.cuh"
 #include "products.h"
+#include "select.h"
 #include "tuning.h"
 
 namespace bmrm {
 
 namespace {
 
-// Warps of a block for so many columns, and the shared memory they take.
-int narrow_warps(int64_t columns, const ValueArray& coding, int64_t shared_per_block, bool fused, int most,
-                 int64_t* bytes) {
-    for (int warps = most; warps >= 1; warps--) {
-        const int64_t scratch = int64_t(warps) * 32 * 8;
-        int64_t values = (columns + 1) * 32 * warps + (coding.coding == BB_DICTIONARY ? 256 : 0);
-        if (fused) values += (columns + 1) * 32;
-        *bytes = scratch + values * coding.vector_bytes();
-        if (*bytes <= shared_per_block) return warps;
-    }
-    return 0;
+// Bytes of shared memory of a block of so many warps.
+int64_t narrow_bytes(int64_t columns, const ValueArray& coding, NarrowPass pass, int warps) {
+    const int64_t banks = (columns + 1) * 32 * coding.vector_bytes();
+    const int64_t table = coding.coding == BB_DICTIONARY ? 256 * coding.vector_bytes() : 0;
+    const int64_t weights = pass != NARROW_GRADIENT ? banks : 0;
+    const int64_t sums = pass != NARROW_MARGINS ? warps * (banks + 32 * int64_t(sizeof(double))) : 0;
+    return table + weights + sums;
 }
 
 template <class T, int CODING>
-const void* narrow_kernel(bool fused) {
-    return fused ? reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, true>)
-                 : reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, false>);
+const void* narrow_kernel(NarrowPass pass) {
+    switch (pass) {
+        case NARROW_MARGINS:
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, NARROW_MARGINS>);
+        case NARROW_GRADIENT:
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, NARROW_GRADIENT>);
+        default:
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, NARROW_FUSED>);
+    }
 }
 
 }  // namespace
 
 bool Narrow::fits(int64_t columns, const ValueArray& coding, const bb_device& device) {
-    int64_t bytes = 0;
     return columns <= tuning::kNarrowColumns &&
-           narrow_warps(columns, coding, device.shared_per_block, true, 1, &bytes) >= 1;
+           narrow_bytes(columns, coding, NARROW_FUSED, 1) <= device.shared_per_block;
 }
 
 Narrow::Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, const bb_device& device)
-    : memory_(&memory) {
-    for (int fused = 0; fused < 2; fused++) {
+    : memory_(&memory), chains_(can_chain(device)) {
+    const int64_t slices = rows.items.size();
+    const int64_t room = shared_beside_loads(device) - tuning::kReservedShared;
+    for (const NarrowPass pass : {NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED}) {
+        Launch& launch = launches_[pass];
         with_values(coding.type, coding.coding, [&](auto kind) {
             using T = typename decltype(kind)::T;
             constexpr int CODING = decltype(kind)::CODING;
-            kernel_[fused] = narrow_kernel<T, CODING>(fused != 0);
+            launch.kernel = narrow_kernel<T, CODING>(pass);
         });
         cudaFuncAttributes attributes;
-        BB_CHECK(cudaFuncGetAttributes(&attributes, kernel_[fused]));
-        const int64_t room = device.shared_per_block - int64_t(attributes.sharedSizeBytes);
-        BB_CHECK(
-            cudaFuncSetAttribute(kernel_[fused], cudaFuncAttributeMaxDynamicSharedMemorySize, int(room)));
-        const int warps = narrow_warps(rows.cols, coding, room, fused != 0,
-                                       attributes.maxThreadsPerBlock / 32, &shared_[fused]);
-        threads_[fused] = 32 * warps;
-        // A tiny matrix is done in one launch by few blocks, whose sums the last of them can add up soon.
-        const int64_t slices = rows.items.size(), for_all = (slices + 4 * warps - 1) / (4 * warps);
-        in_place_[fused] = for_all < device.multiprocessors;
-        blocks_[fused] = int(std::clamp<int64_t>(for_all, 1, device.multiprocessors));
+        BB_CHECK(cudaFuncGetAttributes(&attributes, launch.kernel));
+        BB_CHECK(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      int(device.shared_per_block)));
+        int warps = narrow_warps(device, slices, attributes.maxThreadsPerBlock / 32);
+        while (warps > 1 && narrow_bytes(rows.cols, coding, pass, warps) > room) warps--;
+        launch.threads = 32 * warps;
+        launch.shared_bytes = narrow_bytes(rows.cols, coding, pass, warps);
+        launch.blocks = int(std::clamp<int64_t>((slices + warps - 1) / warps, 1, device.multiprocessors));
     }
     block_sums_ = Array<double>(memory, int64_t(device.multiprocessors) * (rows.cols + 1));
-    ticket_ = Array<uint32_t>(memory, 1);
-    ticket_.fill_bytes(0);
 }
 
-void Narrow::launch(bool fused, const Sliced& rows, const ValueArray& coding, FusedInput input,
-                    const void* in, void* margins, void* gradient, double* risk) {
+void Narrow::start(int pass, const Sliced& rows, const ValueArray& coding, FusedInput input, const void* in,
+                   void* margins) {
     NarrowView view = {view_of(rows, coding), uint32_t(rows.items.size()), int32_t(rows.cols),
-                       block_sums_.data(), in_place_[fused] ? ticket_.data() : nullptr};
-    void* arguments[] = {&view, &input, &in, &margins, &gradient, &risk};
-    BB_CHECK(cudaLaunchKernel(kernel_[fused], dim3(unsigned(blocks_[fused])), dim3(unsigned(threads_[fused])),
-                              arguments, size_t(shared_[fused]), memory_->stream));
-    if (in_place_[fused]) return;
+                       block_sums_.data()};
+    void* arguments[] = {&view, &input, &in, &margins};
+    const Launch& launch = launches_[pass];
+    BB_CHECK(cudaLaunchKernel(launch.kernel, dim3(unsigned(launch.blocks)), dim3(unsigned(launch.threads)),
+                              arguments, size_t(launch.shared_bytes), memory_->stream));
+}
+
+void Narrow::finish(int pass, const Sliced& rows, const ValueArray& coding, void* gradient, double* risk) {
     by_type(coding.type, [&](auto t) {
-        add_up(block_sums_.data(), blocks_[fused], rows.cols + 1, rows.cols,
-               static_cast<decltype(t)*>(gradient), risk, memory_->stream);
+        add_up(block_sums_.data(), launches_[pass].blocks, rows.cols + 1, rows.cols,
+               static_cast<decltype(t)*>(gradient), risk, memory_->stream, chains_);
     });
 }
 
+void Narrow::normal(const Sliced& rows, const ValueArray& coding, const void* w, void* margins) {
+    if (rows.elements == 0) {
+        BB_CHECK(cudaMemsetAsync(margins, 0, size_t(rows.rows * coding.vector_bytes()), memory_->stream));
+        return;
+    }
+    start(NARROW_MARGINS, rows, coding, {}, w, margins);
+}
+
 void Narrow::transposed(const Sliced& rows, const ValueArray& coding, const void* r, void* gradient) {
-    launch(false, rows, coding, {}, r, nullptr, gradient, nullptr);
+    start(NARROW_GRADIENT, rows, coding, {}, r, nullptr);
+    finish(NARROW_GRADIENT, rows, coding, gradient, nullptr);
 }
 
 void Narrow::fused(const Sliced& rows, const ValueArray& coding, int loss, double parameter, double scale,
                    const void* w, const double* labels, const double* weights, void* margins, void* gradient,
                    double* risk) {
-    launch(true, rows, coding, {loss, parameter, scale, labels, weights}, w, margins, gradient, risk);
+    start(NARROW_FUSED, rows, coding, {loss, parameter, scale, labels, weights}, w, margins);
+    finish(NARROW_FUSED, rows, coding, gradient, risk);
 }
 
 }  // namespace bmrm

@@ -31,7 +31,9 @@ struct Case {
         return constants.read * (bytes < kCacheShare * double(device.l2_bytes) ? kCacheSpeed : 1.0);
     }
     double vectors() const { return double(stats.rows + stats.cols) * stats.vector_bytes; }
-    double start(double launches) const { return launches * (constants.launch + kBodyLatency); }
+    double start(double launches) const {
+        return constants.launch + kBodyLatency + (launches - 1) * kNextLaunch;
+    }
 };
 
 // Costs that hide each other, all but a share.
@@ -130,7 +132,7 @@ Prediction predict_split(const Case& c) {
     // The second kernel adds up what the shares of a row have carried, one after another.
     const double carries = longest / kSplitNonzeros * kCarryLatency;
     const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
-    out.seconds = c.start(2) + kSplitStart + together({stream, gathers, adding + passing}) + carries;
+    out.seconds = 2 * c.start(1) + kSplitStart + together({stream, gathers, adding + passing}) + carries;
     return out;
 }
 
@@ -194,9 +196,12 @@ Prediction predict_sliced(const Case& c) {
 
     const double permuted = cut.by_count ? double(stats.cols) * (4 + 2 * stats.vector_bytes) : 0;
     const double moved = out.bytes + c.vectors() + out.partials * 2 * stats.vector_bytes + permuted;
-    const double stream = moved / (kStreamShare * c.bandwidth(moved));
+    const bool crowded =
+        cut.shared && stats.value_bytes > 1 &&
+        blocks * (tile_bytes(stats, cut.tile) + kReservedShared) > shared_beside_loads(c.device);
+    const double stream = moved / ((crowded ? kCrowdedShare : kStreamShare) * c.bandwidth(moved));
     const double grid = double(c.device.multiprocessors) * blocks;
-    const double warps = double(c.device.multiprocessors) * (kBlockThreads / 32);
+    const double warps = double(c.device.multiprocessors) * (sliced_threads(stats.value_bytes == 0) / 32);
     const double waits = out.items / warps * kItemLatency + out.slowest;
     const double level = cut.shared ? kTiledLevelBytes : kFirstLevelBytes;
     const double gathers = out.elements * share / c.constants.gather_shared +
@@ -204,40 +209,46 @@ Prediction predict_sliced(const Case& c) {
                            out.writes / (kWriteShare * c.constants.gather_l2);
     out.seconds = c.start(out.launches) + kSlicedStart + together({stream, gathers, waits});
     if (cut.shared) {
-        // Shares of some blocks begin and end in different tiles.
+        // Where tiles are more than blocks, one after another.
+        const double turns = std::max(1.0, cut.shared / grid);
         const double filled = std::min(grid, out.items + tiles) * double(tile_bytes(stats, cut.tile));
         const double fill = filled / (kFillSpeed * c.constants.fill_shared);
-        out.seconds += cut.shared > 1 ? 1.5 * fill + kNextTile : fill;
+        out.seconds += turns * fill + (cut.shared > 1 ? turns * kNextTile : 0);
     }
     return out;
 }
 
-// X' r from the rows of a narrow X: each warp adds into sums of its own, a lane apart from the others.
-Prediction predict_narrow_transposed(const Case& c) {
+// Both products of a narrow X from its rows: each warp takes a slice at a time, and in X' r adds into sums of
+// its own, a lane apart from the others.
+Prediction predict_narrow(const Case& c) {
     const bb_stats& stats = c.stats;
-    const int64_t sums = narrow_sum_bytes(stats, stats.rows);
-    const int64_t room =
-        std::min(c.device.shared_per_block, c.device.shared_per_multiprocessor - kReservedShared);
-    const int64_t most = stats.vector_bytes == 4 ? kNarrowWarps : kNarrowWarps * 2 / 3;
-    const double warps = double(std::min(most, room / sums));
-    if (warps < 1) return impossible();
+    const bool normal = is_narrow(stats);
+    const int64_t rows = normal ? stats.rows : stats.cols, columns = normal ? stats.cols : stats.rows;
+    const int64_t sums = narrow_sum_bytes(stats, columns);
+    if (sums > c.device.shared_per_block) return impossible();
+    const int64_t room = normal ? INT64_MAX : shared_beside_loads(c.device) - kReservedShared;
+    const int at_most =
+        narrow_warps(c.device, (rows + 31) / 32, kMostNarrowWarps * int(sizeof(float)) / stats.vector_bytes);
+    const double warps = double(std::clamp<int64_t>(room / sums, 1, at_most));
     Prediction out{};
     out.launches = 1;
-    out.chunks = double(stats.cols);
+    out.chunks = double(rows);
     out.elements = (1 + kNarrowPadding) * double(stats.nnz);
     out.items = std::ceil(out.chunks / 32);
-    const double index = stats.rows <= kByteTile ? 1 : 2;
+    const double index = columns <= kByteTile ? 1 : 2;
     out.bytes = 16 * out.items + 4 * out.chunks + out.elements * (index + stats.value_bytes);
-    out.partials = double(stats.rows) * c.device.multiprocessors;
+    out.partials = normal ? 0 : double(columns) * c.device.multiprocessors;
     const double moved = out.bytes + c.vectors() + out.partials * 2 * double(sizeof(double));
     const double stream = moved / (kNarrowShare * c.bandwidth(moved));
-    // A warp has a slice at a time; what is longer than a batch follows without looking ahead.
+    // What is longer than a batch follows without looking ahead.
     const double turns = std::ceil(out.items / (c.device.multiprocessors * warps));
     const double wide = stats.vector_bytes / 4.0;
     const double more = std::max(0.0, out.elements / (4 * out.chunks + 1) - (wide > 1 ? 4 : 6));
     const double waits = turns * (kNarrowItemLatency + more * kNarrowQuadLatency);
-    const double sums_up = double(stats.rows) * wide * kNarrowColumnLatency;
-    out.seconds = c.start(1) + kSlicedStart + std::max(stream, waits) + sums_up;
+    const double banks = double(columns) * wide;
+    const double beside =
+        normal ? banks * kNarrowWeightLatency : kNarrowFinish + banks * warps * kNarrowSumLatency;
+    out.seconds = c.start(1) + beside + together({stream, waits});
     return out;
 }
 
@@ -291,7 +302,7 @@ Prediction predict(const bb_device& device, const bb_constants& constants, const
         case BB_DENSE:
             return predict_dense(c);
         case BB_NARROW:
-            return is_narrow(stats) ? predict_sliced(c) : predict_narrow_transposed(c);
+            return predict_narrow(c);
         default:
             return predict_sliced(c);
     }

@@ -54,18 +54,16 @@ void run_subwarp(int lanes, const Csr& a, const ValueArray& coding, const void* 
 }  // namespace
 
 SlicedView view_of(const Sliced& s, const ValueArray& coding) {
-    return {s.items.data(),      s.dest.data(),
-            s.local.data(),      s.far.data(),
-            s.values.data(),     coding.dictionary.data(),
-            s.tile_item.data(),  s.block_item.data(),
-            s.block_tile.data(), nullptr,
-            s.shared_elements,   s.cols,
-            s.cut.tile,          s.cut.shared};
+    return {s.items.data(),     s.dest.data(),   s.local.data(),
+            s.far.data(),       s.values.data(), coding.dictionary.data(),
+            s.tile_item.data(), s.shares.data(), nullptr,
+            s.shared_elements,  s.cols,          s.cut.tile,
+            s.cut.shared};
 }
 
 Product::Product(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
                  const bb_device& device, const Array<uint32_t>* order)
-    : memory_(&memory), plan_(plan) {
+    : memory_(&memory), plan_(plan), chains_(can_chain(device)) {
     if (plan.kernel == BB_SUBWARP) return;
     if (plan.kernel == BB_SPLIT) {
         const int64_t shares = (a.nnz + kSplitShare - 1) / kSplitShare;
@@ -139,14 +137,21 @@ void Product::apply_one(const void* x, void* y, const Csr& a, const ValueArray& 
 }
 
 void Product::apply_binned(const void* x, void* y, const ValueArray& coding) {
-    BinnedView view = {
-        binned_.tile_quad.data(), binned_.dest.data(), binned_.local.data(), binned_.values.data(),
-        coding.dictionary.data(), binned_.cols,        binned_.tile,         binned_.quads};
+    BinnedView view = {binned_.tile_quad.data(),
+                       binned_.dest.data(),
+                       binned_.local.data(),
+                       binned_.values.data(),
+                       coding.dictionary.data(),
+                       binned_.cols,
+                       binned_.tile,
+                       binned_.quads,
+                       int32_t(binned_.tile_quad.size() - 1)};
     void* products = binned_.products.data();
     void* arguments[] = {&view, &x, &products};
     BB_CHECK(cudaLaunchKernel(kernel_, dim3(unsigned(binned_.blocks)), dim3(unsigned(binned_.threads)),
                               arguments, size_t(binned_.shared_bytes), memory_->stream));
-    launch_sliced(second_kernel_, binned_.rows, binned_.ones, binned_.region_size.data(), products, y);
+    launch_sliced(second_kernel_, binned_.rows, binned_.ones, binned_.region_size.data(), products, y,
+                  chains_);
 }
 
 void Product::apply_sliced(const void* x, void* y, const ValueArray& coding) {
@@ -159,26 +164,30 @@ void Product::apply_sliced(const void* x, void* y, const ValueArray& coding) {
         });
         x = s.permuted_x.data();
     }
-    launch_sliced(kernel_, s, coding, nullptr, x, y);
+    launch_sliced(kernel_, s, coding, nullptr, x, y, s.cut.by_count && chains_);
 }
 
-// `tile_size`: inputs of each tile where they differ.
+// `tile_size`: inputs of each tile where they differ.  early: as of launch_next().
 void Product::launch_sliced(const void* kernel, const Sliced& s, const ValueArray& coding,
-                            const uint32_t* tile_size, const void* x, void* y) {
+                            const uint32_t* tile_size, const void* x, void* y, bool early) {
     SlicedView view = view_of(s, coding);
     view.tile_size = tile_size;
     by_type(coding.type, [&](auto t) {
         using T = decltype(t);
         Output<T> out = {static_cast<T*>(y), reinterpret_cast<T*>(s.partial.data())};
         void* arguments[] = {&view, &x, &out};
-        BB_CHECK(cudaLaunchKernel(kernel, dim3(unsigned(s.blocks)), dim3(unsigned(s.threads)), arguments,
-                                  size_t(s.shared_bytes), memory_->stream));
+        launch_next(kernel, s.blocks, s.threads, arguments, s.shared_bytes, memory_->stream, early);
         if (s.parted.size() == 0) return;
-        const unsigned many = unsigned(s.longest.size());
-        add_partial<<<many + blocks_for(s.parted.size() << s.log2_lanes, kPartialThreads), kPartialThreads, 0,
-                      memory_->stream>>>(out.partial, s.parted.data(), s.slot.data(), s.parted.size(),
-                                         s.longest.data(), many, s.log2_lanes, many_slots(s.log2_lanes),
-                                         out.y);
+        const T* partial = out.partial;
+        const uint32_t *row = s.parted.data(), *slot = s.slot.data(), *longest = s.longest.data();
+        int64_t rows = s.parted.size();
+        uint32_t long_count = uint32_t(s.longest.size()), many = many_slots(s.log2_lanes);
+        int log2_lanes = s.log2_lanes;
+        void* of_partial[] = {&partial,    &row,        &slot, &rows, &longest,
+                              &long_count, &log2_lanes, &many, &out.y};
+        launch_next(reinterpret_cast<const void*>(&add_partial<T>),
+                    long_count + blocks_for(rows << log2_lanes, kPartialThreads), kPartialThreads, of_partial,
+                    0, memory_->stream, chains_);
     });
 }
 

@@ -38,12 +38,13 @@ class Product {
     void apply_sliced(const void* x, void* y, const ValueArray& coding);
     void apply_binned(const void* x, void* y, const ValueArray& coding);
     void launch_sliced(const void* kernel, const Sliced& s, const ValueArray& coding,
-                       const uint32_t* tile_size, const void* x, void* y);
+                       const uint32_t* tile_size, const void* x, void* y, bool early);
     void apply_columns(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding,
                        Array<unsigned char>& partial);
 
     Memory* memory_ = nullptr;
     bb_plan plan_ = {};
+    bool chains_ = false;  // the launches of a product
     Sliced sliced_;
     Binned binned_;
     const void *kernel_ = nullptr, *second_kernel_ = nullptr;
@@ -51,13 +52,14 @@ class Product {
     Array<unsigned char> carried_;
 };
 
-// X' r, and the fused pass, from the narrow format of X.
+// X w, X' r, and the fused pass, from the narrow format of X.
 class Narrow {
   public:
     Narrow() = default;
     Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, const bb_device& device);
     static bool fits(int64_t columns, const ValueArray& coding, const bb_device& device);
 
+    void normal(const Sliced& rows, const ValueArray& coding, const void* w, void* margins);
     void transposed(const Sliced& rows, const ValueArray& coding, const void* r, void* gradient);
     void fused(const Sliced& rows, const ValueArray& coding, int loss, double parameter, double scale,
                const void* w, const double* labels, const double* weights, void* margins, void* gradient,
@@ -70,16 +72,19 @@ class Narrow {
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:
-    void launch(bool fused, const Sliced& rows, const ValueArray& coding, struct FusedInput input,
-                const void* in, void* margins, void* gradient, double* risk);
+    struct Launch {
+        const void* kernel;
+        int threads, blocks;
+        int64_t shared_bytes;
+    };
+    void start(int pass, const Sliced& rows, const ValueArray& coding, struct FusedInput input,
+               const void* in, void* margins);
+    void finish(int pass, const Sliced& rows, const ValueArray& coding, void* gradient, double* risk);
 
     Memory* memory_ = nullptr;
-    const void* kernel_[2] = {};
-    int threads_[2] = {}, blocks_[2] = {};
-    bool in_place_[2] = {};  // the last block adds up, in the same launch
-    int64_t shared_[2] = {};
+    bool chains_ = false;
+    Launch launches_[3] = {};  // by NarrowPass
     Array<double> block_sums_;
-    Array<uint32_t> ticket_;
 };
 
 struct SlicedView view_of(const Sliced& s, const ValueArray& coding);

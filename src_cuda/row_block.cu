@@ -230,7 +230,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
 // By a plan: with its own storage, or with the narrow format, which both operators share.
 void RowBlock::apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y) {
     if (plan.kernel != BB_NARROW) return product.apply(x, y, 1, csr_[op], coding_, scratch_.partial);
-    if (op == BB_NORMAL) return narrow_rows_.apply(x, y, 1, csr_[0], coding_, scratch_.partial);
+    if (op == BB_NORMAL) return narrow_.normal(narrow_rows_.sliced(), coding_, x, y);
     narrow_.transposed(narrow_rows_.sliced(), coding_, x, y);
 }
 

@@ -2,6 +2,7 @@
 #include "select.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -27,23 +28,25 @@ class Plans {
     int32_t capacity_, count_ = 0;
 };
 
-// The widest tile with which `blocks` blocks fit a multiprocessor; 0 where there is none.
-int64_t widest_tile(const bb_device& device, const bb_stats& stats, int blocks) {
-    const int64_t room =
-        std::min(device.shared_per_block, device.shared_per_multiprocessor / blocks - kReservedShared);
+// The widest tile with which `blocks` blocks fit `shared` bytes of a multiprocessor; 0 where there is none.
+int64_t widest_tile(const bb_device& device, const bb_stats& stats, int64_t shared, int blocks) {
+    const int64_t room = std::min(device.shared_per_block, shared / blocks - kReservedShared);
     return std::clamp<int64_t>((room - beside_tile(stats)) / stats.vector_bytes, 0, kShortTile) / 4 * 4;
 }
 
 int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void add_tiled(const bb_device& device, const bb_stats& stats, Plans& plans) {
-    int64_t before = 0;
-    for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
-        const int64_t widest = widest_tile(device, stats, blocks);
-        if (widest < 1) continue;
-        const int64_t tiles = divided(stats.cols, widest);
-        if (tiles > kMostTiles || tiles == before) continue;  // fewer blocks must buy fewer tiles
-        before = tiles;
+    std::vector<int64_t> numbers;
+    for (const int64_t shared : {shared_beside_loads(device), device.shared_per_multiprocessor})
+        for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
+            const int64_t widest = widest_tile(device, stats, shared, blocks);
+            if (widest >= 1) numbers.push_back(divided(stats.cols, widest));
+        }
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    for (const int64_t tiles : numbers) {
+        if (tiles > kMostTiles) continue;
         // Slices that start on whole quads fill fast.
         const int64_t tile = tiles > 1 ? divided(divided(stats.cols, tiles), 4) * 4 : stats.cols;
         if (tiles > 1) {
@@ -57,7 +60,7 @@ void add_tiled(const bb_device& device, const bb_stats& stats, Plans& plans) {
 
 void add_hot(const bb_device& device, const bb_stats& stats, Plans& plans) {
     for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
-        const int64_t tile = widest_tile(device, stats, blocks);
+        const int64_t tile = widest_tile(device, stats, shared_beside_loads(device), blocks);
         if (tile < 1) continue;
         for (int tiles : kHotTiles) {
             const int64_t columns = tile * tiles;
@@ -72,13 +75,12 @@ void add_hot(const bb_device& device, const bb_stats& stats, Plans& plans) {
 
 // Where tiles would leave fragments of one or two nonzeros.
 void add_binned(const bb_device& device, const bb_stats& stats, Plans& plans) {
-    for (int blocks = kBlocksResident; blocks >= 1; blocks--) {
-        const int64_t tile = widest_tile(device, stats, blocks);
-        if (tile < 1 || stats.cols <= tile) continue;
-        const int64_t tiles = divided(stats.cols, tile), region = tile / 2 - 3 * tiles;
-        if (region < tile / 4 || stats.nnz / region >= kShortTile) continue;
-        for (int cap : kBinnedCaps) plans.add(BB_BINNED, 0, cap, 0, tile);
-    }
+    // The second half has two blocks a multiprocessor.
+    const int64_t tile = 2 * widest_tile(device, stats, shared_beside_loads(device, kBinnedSteps), 2);
+    if (tile < 1 || stats.cols <= tile) return;
+    const int64_t tiles = divided(stats.cols, tile), region = tile / 2 - 3 * tiles;
+    if (region < tile / 4 || stats.nnz / region >= kShortTile) return;
+    for (int cap : kBinnedCaps) plans.add(BB_BINNED, 0, cap, 0, tile);
 }
 
 // A narrow X serves both operators with one format: in the transposed one, X's columns are the rows.  What
@@ -103,6 +105,19 @@ int resident_blocks(const bb_device& device, int64_t shared_bytes) {
     if (shared_bytes > device.shared_per_block) return 0;
     const int64_t blocks = device.shared_per_multiprocessor / (shared_bytes + kReservedShared);
     return int(std::clamp<int64_t>(blocks, 1, kBlocksResident));
+}
+
+int64_t shared_beside_loads(const bb_device& device, int steps) {
+    // The ways to share out what shared memory and L1 have in common, of which a launch takes the least.
+    for (const int64_t kib : {196, 164, 132, 100, 64, 32})
+        if (kib << 10 < device.shared_per_multiprocessor && --steps == 0) return kib << 10;
+    return device.shared_per_multiprocessor;
+}
+
+int narrow_warps(const bb_device& device, int64_t slices, int most) {
+    const double each = double(slices) / device.multiprocessors;
+    return int(
+        std::clamp<double>(std::ceil(kNarrowWarpsASlice * each), std::min(kLeastNarrowWarps, most), most));
 }
 
 Cut cut_of(const bb_plan& plan, int64_t cols) {

@@ -52,6 +52,13 @@ inline int64_t narrow_sum_bytes(const bb_stats& stats, int64_t columns) {
 // Blocks of a multiprocessor for so many bytes of shared memory a block; 0 where it does not fit.
 int resident_blocks(const bb_device& device, int64_t shared_bytes);
 
+// Bytes of shared memory of a multiprocessor that leave L1 the room which the loads of a stream take while
+// they are under way: so many steps below the most that there can be.
+int64_t shared_beside_loads(const bb_device& device, int steps = 1);
+
+// Warps of a block of BB_NARROW for so many slices, of `most` that the kernel can have.
+int narrow_warps(const bb_device& device, int64_t slices, int most);
+
 // Whether BB_NARROW, for an operator of these statistics, is X w of a narrow X; else it is X' r of one.
 bool is_narrow(const bb_stats& stats);
 

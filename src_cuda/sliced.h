@@ -33,6 +33,12 @@ struct Item {
     uint32_t dest;  // position of the first chunk's destination in Sliced::dest
 };
 
+// The items of a block, and which of them are of the first tile: all that it has to know to begin.
+struct alignas(16) BlockShare {
+    uint32_t begin, end, of_tile;  // items; those before of_tile are of `tile`
+    uint32_t tile;
+};
+
 constexpr uint32_t kNowhere = 0xFFFFFFFFu;  // destination of a chunk that only fills a slice
 constexpr uint32_t kSlot = 0x80000000u;     // flag of a destination among the partial sums; else it is a row
 constexpr int kWindowBits =

@@ -8,6 +8,7 @@
 #include "device_sort.cuh"
 #include "rows_of.cuh"
 #include "select.h"
+#include "shares.h"
 #include "sliced_device.h"
 #include "tuning.h"
 
@@ -346,31 +347,17 @@ double item_cost(const Run& run, const Cut& cut, int value_bytes) {
     return slices * (32.0 * key_width(run.key) * element + (32 >> key_log2(run.key)) * 12.0 + 64.0) + 64.0;
 }
 
-// Equal shares of that among the blocks.
-void share_out(Memory& memory, const std::vector<Run>& runs, const Layout& layout, const Cut& cut,
-               int value_bytes, int blocks, Sliced& out) {
-    double total = 0;
-    std::vector<double> before;
-    const auto items_of = [&](size_t r) {
-        return (r + 1 < runs.size() ? runs[r + 1].first_item : layout.items) - runs[r].first_item;
-    };
+std::vector<BlockShare> shares_of(const std::vector<Run>& runs, const Layout& layout, const Cut& cut,
+                                  const ValueArray& coding, int blocks, int resident) {
+    std::vector<ItemRun> of_items;
     for (size_t r = 0; r < runs.size(); r++) {
-        before.push_back(total);
-        total += item_cost(runs[r], cut, value_bytes) * items_of(r);
+        const uint32_t stop = r + 1 < runs.size() ? runs[r + 1].first_item : layout.items;
+        of_items.push_back({stop - runs[r].first_item, key_tile(runs[r].key),
+                            item_cost(runs[r], cut, coding.value_bytes())});
     }
-    std::vector<uint32_t> block_item(size_t(blocks) + 1, layout.items);
-    std::vector<uint16_t> block_tile(size_t(blocks) + 1, 0);
-    size_t run = 0;
-    for (int b = 0; b < blocks && !runs.empty(); b++) {
-        const double target = total * b / blocks;
-        while (run + 1 < runs.size() && before[run + 1] <= target) run++;
-        const double within = (target - before[run]) / item_cost(runs[run], cut, value_bytes);
-        block_item[size_t(b)] = runs[run].first_item + std::min(uint32_t(within), items_of(run));
-        block_tile[size_t(b)] = uint16_t(key_tile(runs[run].key));
-    }
-    out.block_item = on_device(memory, block_item);
-    out.block_tile = on_device(memory, block_tile);
-    out.blocks = blocks;
+    const double fill =
+        tuning::kFillCost * double(cut.tile * coding.vector_bytes()) + tuning::kTileCost / resident;
+    return share_out(of_items, cut.shared, fill, blocks);
 }
 
 // Where each chunk's sum goes; slots for those of rows that are not one chunk.
@@ -472,8 +459,9 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
     const int resident = plan.kernel == BB_NARROW ? 1 : resident_blocks(device, out.shared_bytes);
     if (resident == 0)
         throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
-    out.threads = tuning::kBlockThreads / resident;
-    share_out(memory, runs, layout, out.cut, coding.value_bytes(), device.multiprocessors * resident, out);
+    out.threads = tuning::sliced_threads(coding.coding == BB_ONES) / resident;
+    out.blocks = device.multiprocessors * resident;
+    out.shares = on_device(memory, shares_of(runs, layout, out.cut, coding, out.blocks, resident));
     if (layout.items) {
         const Array<Run> device_runs = on_device(memory, runs);
         const FillArguments arguments = {device_runs.data(), int(runs.size()),     layout.items,

@@ -17,8 +17,8 @@ struct Sliced {
     Array<unsigned char> local;   // indices of the shared tiles
     Array<uint32_t> far;          // indices of the gathered tile
     Array<unsigned char> values;  // codes or values of all elements; empty for ones
-    Array<uint32_t> tile_item, block_item;
-    Array<uint16_t> block_tile;
+    Array<uint32_t> tile_item;
+    Array<BlockShare> shares;
     int blocks = 0, threads = 0;
     int64_t shared_bytes = 0;         // of a block
     Array<uint32_t> order;            // columns by popularity, where cut.by_count
@@ -38,8 +38,7 @@ struct Sliced {
         f(far, false);
         f(values, false);
         f(tile_item, false);
-        f(block_item, false);
-        f(block_tile, false);
+        f(shares, false);
         f(order, false);
         f(parted, false);
         f(slot, false);

@@ -9,8 +9,10 @@ namespace bmrm::tuning {
 
 // --- kernels
 // The sliced kernels keep a multiprocessor busy to the end with one block of so many threads, or two of half.
-constexpr int kBlockThreads = 512;
+// A thread that loads no values has fewer bytes under way, and fewer registers.
+constexpr int sliced_threads(bool ones) { return ones ? 1024 : 512; }
 constexpr int kBinnedThreads = 1024;  // the same for the first half of BB_BINNED, whose threads hold less
+constexpr int kBinnedSteps = 2;       // what it leaves to L1: products are under way beside what is loaded
 constexpr int kBlocksResident = 2;
 constexpr int64_t kReservedShared = 1024;  // bytes of shared memory that the driver takes for each block
 constexpr int kCaps[] = {8, 16, 32, 64};   // nonzeros a thread takes of a fragment
@@ -21,7 +23,12 @@ constexpr int64_t kShortTile = 65535;  // ... in two
 // Beyond it local indices take two bytes and few warps' sums fit beside one another: two products are faster.
 constexpr int64_t kNarrowColumns = kByteTile;
 constexpr double kGatheredElement = 24;  // bytes that a gathered input and its index are as good as moving
+constexpr double kTileCost = 40e3;       // ... that beginning another tile on a multiprocessor is
+constexpr double kFillCost = 0.5;        // ... and each byte of it
 constexpr int kNarrowItem = 1;           // an item of BB_NARROW is one slice
+// Warps of a block of BB_NARROW: where X is small, the sums of fewer are cleared and added up sooner.
+constexpr int kLeastNarrowWarps = 4, kMostNarrowWarps = 16;  // float64: half as many
+constexpr double kNarrowWarpsASlice = 0.75;                  // of a multiprocessor
 constexpr int kMostTiles = 255;
 // Dense rows that start anywhere are read by whole loads where they are long, and so many that the shifted
 // copies of the input and one more launch are little.
@@ -58,12 +65,13 @@ constexpr double kSectorBytes = 32;    // least that a gather moves
 constexpr double kSectorSpeed = 1.60;  // bytes of sectors a second from L2 over the bandwidth of memory
 constexpr double kFirstLevelBytes = 128 << 10;  // L1 of a multiprocessor that is left for gathers
 constexpr double kTiledLevelBytes = 16 << 10;   // ... beside a shared tile
-constexpr double kWriteShare = 0.52;            // scattered writes a second over gathers from L2
-constexpr double kFillSpeed = 2.21;  // bytes a second of one asynchronous fill over those of many plain ones
-constexpr double kOverlap = 0.56;    // share of all but the greatest of costs that is not hidden
+constexpr double kWriteShare = 0.65;            // scattered writes a second over gathers from L2
+constexpr double kFillSpeed = 3.5;  // bytes a second of one asynchronous fill over those of many plain ones
+constexpr double kOverlap = 0.65;   // share of all but the greatest of costs that is not hidden
 
 // --- prediction: kernels
 constexpr double kBodyLatency = 1.3e-6;   // seconds from the start of a kernel to its end, with nothing to do
+constexpr double kNextLaunch = 1.3e-6;    // and of each launch that follows it, at hand when it ends
 constexpr int kPlainThreads = 256;        // of a block of BB_SUBWARP or BB_SPLIT
 constexpr int kPlainWarps = 64;           // warps a multiprocessor of the kernels without a shared tile
 constexpr double kSubwarpShare = 1.00;    // bandwidth of BB_SUBWARP over that of a plain read
@@ -79,20 +87,22 @@ constexpr double kSplitStart = 1e-6;      // seconds of a share beside its rows
 constexpr double kAddLatency = 17e-9;     // seconds to add a product from shared memory to a sum
 constexpr double kPassLatency = 0.19e-6;  // seconds for a row of each thread
 constexpr double kCarryLatency = 0.13e-6;  // seconds to add one carry of a row that goes on for many shares
-constexpr double kStreamShare = 1.0;       // bandwidth of the sliced kernels over that of a plain read
-constexpr double kSlicedStart = 0.76e-6;   // seconds from the start of a sliced kernel to its first loads
-constexpr double kItemLatency = 0.72e-6;   // seconds an item takes a warp among others
+constexpr double kStreamShare = 1.08;      // bandwidth of the sliced kernels over that of a plain read
+constexpr double kCrowdedShare = 0.90;     // ... beside more shared memory than shared_beside_loads()
+constexpr double kSlicedStart = 0.4e-6;    // seconds from the start of a sliced kernel to its first loads
+constexpr double kItemLatency = 0.85e-6;   // seconds an item takes a warp among others
 constexpr double kBatchLatency = 0.37e-6;  // seconds of a batch of quads of a warp's last item
 constexpr double kThinLatency = 0.56e-6;   // ... of some slices narrower than a quad
 constexpr double kEmptyLatency = 0.42e-6;  // ... of some slices of empty rows
-constexpr double kNextTile = 1.6e-6;       // seconds to change from one tile to the next
-constexpr double kBinnedShare = 0.67;      // bandwidth of BB_BINNED over that of a plain read
-constexpr double kBinnedStart = 7.6e-6;    // seconds of its two halves beside their bytes
-constexpr int64_t kNarrowWarps = 12;       // of X' r of a narrow X; float64: two thirds
-constexpr double kNarrowShare = 0.76;      // bandwidth of that over that of a plain read
+constexpr double kNextTile = 1.2e-6;       // seconds to change from one tile to the next
+constexpr double kBinnedShare = 0.92;      // bandwidth of BB_BINNED over that of a plain read
+constexpr double kBinnedStart = 4.5e-6;    // seconds of its two halves beside their bytes
+constexpr double kNarrowShare = 1.10;      // bandwidth of BB_NARROW over that of a plain read
 constexpr double kNarrowPadding = 0.02;    // share of padding among its elements
-constexpr double kNarrowItemLatency = 1.2e-6;     // seconds of a slice
-constexpr double kNarrowQuadLatency = 0.42e-6;    // and of a quad beyond those held in registers
-constexpr double kNarrowColumnLatency = 0.15e-6;  // seconds to add up the sums of a column
+constexpr double kNarrowItemLatency = 0.6e-6;   // seconds of a slice
+constexpr double kNarrowQuadLatency = 0.42e-6;  // and of a quad beyond those held in registers
+constexpr double kNarrowWeightLatency = 7e-9;   // to lay out the weight of a column
+constexpr double kNarrowSumLatency = 2e-9;      // to clear and add up a warp's sums of a column
+constexpr double kNarrowFinish = 2.0e-6;        // to add up the blocks
 
 }  // namespace bmrm::tuning

@@ -151,6 +151,45 @@ def test_rows_too_long_for_one_chunk_are_added_up_from_slots():
     assert found["row_slot"].tolist() == [0, 3, 4]  # 300 nonzeros are three chunks of at most 32 x 4
 
 
+@given(
+    runs=st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3), st.floats(0.1, 100)), max_size=30),
+    gathered=st.booleans(),
+    fill=st.floats(0, 2000),
+    blocks=st.integers(1, 40),
+)
+def test_shares_of_blocks_are_stretches_that_cost_about_the_same(runs, gathered, fill, blocks):
+    runs = sorted(runs, key=lambda run: run[1])
+    tiles = max((tile for _, tile, _ in runs), default=0) + (0 if gathered else 1)
+    tile_of = [tile for items, tile, _ in runs for _ in range(items)]
+    cost_of = [cost for items, _, cost in runs for _ in range(items)]
+    shares = cuda.share_out(runs, tiles, fill, blocks)
+    assert len(shares) == blocks
+    at = most = 0
+    for begin, end, of_tile, tile in shares:
+        assert begin == at <= of_tile <= end
+        at = end
+        if begin == end:
+            continue
+        own = tile_of[begin:end]
+        assert own[0] == tile
+        assert of_tile - begin == own.count(tile)
+        most = max(most, sum(cost_of[begin:end]) + fill * sum(t < tiles for t in set(own)))
+    assert at == len(tile_of)
+    if runs:  # no more than what deals them out for certain
+        largest = max(cost_of)
+        assert most <= (sum(cost_of) + fill * (blocks + tiles)) / blocks + fill + 2 * largest + 1e-6
+
+
+def test_shares_end_with_tiles_where_to_begin_another_costs_more():
+    seven = [(100, tile, 1.0) for tile in range(7)]
+    for blocks in (14, 16):
+        shares = [share for share in cuda.share_out(seven, 7, 50.0, blocks) if share[0] < share[1]]
+        assert len(shares) == 14
+        assert all(begin // 100 == (end - 1) // 100 == tile for begin, end, _, tile in shares)
+    equal = cuda.share_out(seven, 7, 0.0, 16)
+    assert max(end - begin for begin, end, _, _ in equal) == 44
+
+
 @pytest.mark.parametrize(
     "plan",
     [Plan("tiled", cap=8), Plan("hot", cap=8, tiles=1), Plan("sliced"), Plan("sliced", cap=5000),
@@ -218,6 +257,20 @@ def test_candidates_fit_the_device(device, vector_bytes, value_bytes, table, col
         if plan.kernel == "hot":
             assert plan.tiles * plan.tile < cols
         assert 0 < cuda.predict(device, CONSTANTS, stats, plan) < 1
+
+
+def test_tiles_leave_the_loads_under_way_their_room():
+    X = csr(20_000, 300_000, np.full(20_000, 40), np.random.default_rng(4))
+    plans = cuda.candidates(H200, statistics(X))
+    tiles = {plan.tile for plan in plans if plan.kernel == "tiled"}
+    wide, narrow = 50_000, 42_860  # all of the 227 KiB that there are, and one step less
+    assert {wide, narrow} <= tiles
+    assert (wide + 1) * 4 > 196 * 1024 - 1024 >= (narrow + 1) * 4
+    (binned,) = (plan for plan in plans if plan.kernel == "binned")
+    assert 2 * ((binned.tile // 2 + 1) * 4 + 1024) <= 164 * 1024  # two regions, two steps less
+    assert cuda.predict(H200, CONSTANTS, statistics(X), Plan("tiled", cap=16, tile=wide)) > cuda.predict(
+        H200, CONSTANTS, statistics(X), Plan("tiled", cap=16, tile=narrow)
+    )
 
 
 def test_narrow_is_for_narrow_matrices_without_repeated_entries():

@@ -22,6 +22,7 @@ struct BinnedView {
     const void *values, *dictionary;
     int64_t cols, tile;
     uint32_t quads;
+    int32_t tiles;
 };
 
 template <class T>
@@ -43,11 +44,17 @@ __global__ void __launch_bounds__(tuning::kBinnedThreads)
     if (CODING == BB_DICTIONARY)
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
             table[i] = static_cast<const T*>(view.dictionary)[i];
+    let_next_start();
     using E = Elements<T, CODING, uint16_t, ONCE>;
     constexpr uint32_t FLIGHT = sizeof(T) == 4 ? 4 : 2;
     uint32_t begin = uint32_t(uint64_t(view.quads) * blockIdx.x / gridDim.x);
     const uint32_t end = uint32_t(uint64_t(view.quads) * (blockIdx.x + 1) / gridDim.x);
-    int tile = 0;
+    // Where the slice will be: a block may have all of its shared memory for that.
+    int& tile_of_first = *reinterpret_cast<int*>(slice);
+    for (int t = int(threadIdx.x); t < view.tiles; t += int(blockDim.x))
+        if (view.tile_quad[t] <= begin && begin < view.tile_quad[t + 1]) tile_of_first = t;
+    __syncthreads();
+    int tile = tile_of_first;
     while (begin < end) {
         while (view.tile_quad[tile + 1] <= begin) tile++;
         const uint32_t stop = min(end, view.tile_quad[tile + 1]);

@@ -20,11 +20,11 @@ __global__ void __launch_bounds__(256)
     const Elements<T, CODING, uint32_t, AGAIN> elements(v.far, v.values, 0, 0,
                                                         static_cast<const T*>(v.dictionary));
     const uint32_t lane = threadIdx.x & 31, warps = blockDim.x / 32;
-    const uint32_t begin = v.block_item[blockIdx.x], end = v.block_item[blockIdx.x + 1];
-    int tile = v.block_tile[blockIdx.x];
-    for (uint32_t at = begin + threadIdx.x / 32; at < end; at += warps) {
+    const BlockShare share = v.shares[blockIdx.x];
+    uint32_t tile = share.tile;
+    for (uint32_t at = share.begin + threadIdx.x / 32; at < share.end; at += warps) {
         while (at >= v.tile_item[tile + 1]) tile++;
-        const bool shared = tile < v.shared;
+        const bool shared = int32_t(tile) < v.shared;
         const uint32_t base = shared ? uint32_t(tile * v.tile) : 0,
                        pad = shared ? uint32_t(v.tile) : 0xFFFFFFFFu;
         const Item item = v.items[at];

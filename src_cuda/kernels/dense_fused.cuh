@@ -5,6 +5,7 @@
 #pragma once
 #include <cuda_pipeline.h>
 
+#include "chain.cuh"
 #include "dense.cuh"
 #include "finish.cuh"
 #include "loss.cuh"
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(kShortThreads<EACH>)
                       const T* __restrict__ w, T* __restrict__ margins, T* __restrict__ gradient,
                       double* __restrict__ risk, double* __restrict__ block_sums, uint32_t* ticket) {
     extern __shared__ __align__(16) unsigned char raw[];
+    let_next_start();
     double* scratch = reinterpret_cast<double*>(raw);  // a double a thread
     constexpr int PACKS = EACH / VEC, AT_ONCE = 32 / EACH;
     const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
@@ -135,6 +137,7 @@ __global__ void __launch_bounds__(1024)
                      const T* __restrict__ w, T* __restrict__ margins, double* __restrict__ block_sums,
                      int stages) {
     extern __shared__ __align__(16) unsigned char raw[];
+    let_next_start();
     constexpr int EACH = kLongEach<T>, PACKS = EACH / VEC;
     double* scratch = reinterpret_cast<double*>(raw);  // two rounds of a double a warp
     T* slope_of = reinterpret_cast<T*>(scratch + 64);

@@ -1,14 +1,14 @@
-// X of few columns: X' r, and margins, loss and gradient in one read, from the row slices of X itself.
+// X of few columns: X w, X' r, and margins, loss and gradient in one read, from the row slices of X itself.
 //
-// Every thread owns one accumulator a column, `columns x 32` of them a warp in shared memory: thread t's lie
-// in bank t, so that adding to any column costs neither a conflict nor an atomic.  A row is one thread's, and
-// its columns differ, so four of its nonzeros can be in flight at once.  Blocks leave their sums in global
-// memory; the block that comes last adds them up in fixed order, within the same launch.
+// The weights lie in shared memory once for each bank, and thread t finds all of its own in bank t.  It owns
+// one accumulator a column in the same way, `columns x 32` of them a warp, so that adding to any column costs
+// neither a conflict nor an atomic.  A row is one thread's, and
+// its columns differ, so several of its nonzeros can be in flight at once.  Blocks leave their sums in global
+// memory, where a launch of its own adds them up in fixed order (parts.cuh).
 //
 // Bytes a nonzero: the value's + 1 (2 above 255 columns), once for both products.
 #pragma once
 #include "../sliced.h"
-#include "finish.cuh"
 #include "loss.cuh"
 #include "sliced.cuh"
 
@@ -19,135 +19,252 @@ struct NarrowView {
     uint32_t slice_count;
     int32_t columns;
     double* block_sums;  // blocks x (columns + 1): gradient, then risk
-    uint32_t* ticket;    // zero between launches; null where another kernel adds the blocks up
+};
+
+// Calls f(count) with the count as a constant, MOST where it is more: straight code for each, as all threads
+// of a warp have the same.
+template <int MOST, class F>
+__device__ __forceinline__ void with_count(uint32_t count, F&& f) {
+    static_assert(4 <= MOST && MOST <= 6, "a case for each count");
+    switch (count) {
+        case 0:
+            return;
+        case 1:
+            return f(std::integral_constant<int, 1>());
+        case 2:
+            return f(std::integral_constant<int, 2>());
+        case 3:
+            return f(std::integral_constant<int, 3>());
+        case 4:
+            if constexpr (MOST > 4) return f(std::integral_constant<int, 4>());
+            [[fallthrough]];
+        case 5:
+            if constexpr (MOST > 5) return f(std::integral_constant<int, 5>());
+            [[fallthrough]];
+        default:
+            return f(std::integral_constant<int, MOST>());
+    }
+}
+
+// A thread's row, as much of it as it holds: quads, and where those are all of them the rest.
+template <class E, int MOST>
+struct HeldRow {
+    Quad<typename E::IndexType> at[MOST];
+    typename E::Code::Four v[MOST];
+    typename E::IndexType odd_at[3];
+    typename E::Code::Stored odd_v[3];
+
+    static __device__ __forceinline__ uint32_t rest(uint32_t width) {
+        return width / 4 <= MOST ? width & 3 : 0;
+    }
+    __device__ __forceinline__ void fetch(const E& e, uint32_t width) {
+        const uint32_t lane = threadIdx.x % 32, quads = width / 4;
+        const E from = e.after(lane * 4);
+        with_count<MOST>(quads, [&](auto count) {
+            constexpr int HELD = decltype(count)::value;
+#pragma unroll
+            for (int k = 0; k < HELD; k++) {
+                at[k] = from.four_indices(k * 128);
+                v[k] = from.four_values(k * 128);
+            }
+        });
+        const E odd = e.after(quads * 128 + lane);
+#pragma unroll
+        for (uint32_t j = 0; j < 3; j++)
+            if (j < rest(width)) {
+                odd_at[j] = odd.one_index(j * 32);
+                odd_v[j] = odd.one_value(j * 32);
+            }
+    }
+};
+
+// A number for each column and each bank of shared memory, of which a thread has its own.
+template <class T>
+struct Bank {
+    const char* first;
+    uint32_t lane;  // bytes from the start of a column's numbers to this thread's
+    __device__ __forceinline__ T& operator[](uint32_t column) const {
+        return *reinterpret_cast<T*>(const_cast<char*>(first) + (column * uint32_t(32 * sizeof(T)) | lane));
+    }
 };
 
 template <class T, class E, int MOST>
-__device__ __forceinline__ T margin_of(const E& e, const Batch<E, MOST>& held, uint32_t width, const T* w) {
-    const uint32_t lane = threadIdx.x % 32, quads = width / 4;
+__device__ __forceinline__ T margin_of(const E& e, const HeldRow<E, MOST>& row, uint32_t width,
+                                       const Bank<const T>& w) {
+    const uint32_t lane = threadIdx.x % 32, quads = width / 4, rest = row.rest(width);
     T sum[4] = {T(0), T(0), T(0), T(0)};
+    with_count<MOST>(quads, [&](auto count) {
+        constexpr int HELD = decltype(count)::value;
 #pragma unroll
-    for (int k = 0; k < MOST; k++)
-        if (k < held.quads)
+        for (int k = 0; k < HELD; k++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[j] += e.value(held.v[k], j) * w[held.at[k][j] * 32];
+            for (int j = 0; j < 4; j++) sum[j] += e.value(row.v[k], j) * w[row.at[k][j]];
+    });
+#pragma unroll
+    for (uint32_t j = 0; j < 3; j++)
+        if (j < rest) sum[j] += e.value(row.odd_v[j]) * w[row.odd_at[j]];
     for (uint32_t k = MOST; k < quads; k++) {
         const auto at = e.four_indices(k * 128 + lane * 4);
         const auto v = e.four_values(k * 128 + lane * 4);
 #pragma unroll
-        for (int j = 0; j < 4; j++) sum[j] += e.value(v, j) * w[at[j] * 32];
+        for (int j = 0; j < 4; j++) sum[j] += e.value(v, j) * w[at[j]];
     }
-#pragma unroll
-    for (uint32_t j = 0; j < 3; j++)
-        if (j < held.rest) sum[j] += e.value(held.odd_v[j]) * w[uint32_t(held.odd_at[j]) * 32];
-    for (uint32_t j = held.rest; j < width % 4; j++) {
+    for (uint32_t j = rest; j < width % 4; j++) {
         const uint32_t i = quads * 128 + j * 32 + lane;
-        sum[0] += e.value(e.one_value(i)) * w[uint32_t(e.one_index(i)) * 32];
+        sum[0] += e.value(e.one_value(i)) * w[e.one_index(i)];
     }
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// acc[column] += value * r.  The columns of a row differ, so a batch is loaded whole before it is stored.
+constexpr int kAddedAtOnce = 2;  // quads, for the latency of shared memory
+
+// acc[column] += value * r.  The columns of a row differ, so quads are loaded whole before they are stored.
 template <class T, class E, int MOST>
-__device__ __forceinline__ void add_row(const E& e, const Batch<E, MOST>& held, uint32_t width, T r, T* acc) {
-    const uint32_t lane = threadIdx.x % 32, quads = width / 4;
-    T old[MOST * 4], old_odd[3];
-#pragma unroll
-    for (uint32_t k = 0; k < MOST; k++)
-        if (k < quads)
-#pragma unroll
-            for (int j = 0; j < 4; j++) old[k * 4 + j] = acc[held.at[k][j] * 32];
+__device__ __forceinline__ void add_row(const E& e, const HeldRow<E, MOST>& row, uint32_t width, T r,
+                                        const Bank<T>& acc) {
+    const uint32_t lane = threadIdx.x % 32, quads = width / 4, rest = row.rest(width);
+    T old_odd[3];
 #pragma unroll
     for (uint32_t j = 0; j < 3; j++)
-        if (j < held.rest) old_odd[j] = acc[uint32_t(held.odd_at[j]) * 32];
+        if (j < rest) old_odd[j] = acc[row.odd_at[j]];
+    with_count<MOST>(quads, [&](auto count) {
+        constexpr int HELD = decltype(count)::value;
 #pragma unroll
-    for (uint32_t k = 0; k < MOST; k++)
-        if (k < quads)
+        for (int first = 0; first < HELD; first += kAddedAtOnce) {
+            T old[kAddedAtOnce][4];
 #pragma unroll
-            for (int j = 0; j < 4; j++) acc[held.at[k][j] * 32] = old[k * 4 + j] + e.value(held.v[k], j) * r;
+            for (int k = first; k < HELD && k < first + kAddedAtOnce; k++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) old[k - first][j] = acc[row.at[k][j]];
+#pragma unroll
+            for (int k = first; k < HELD && k < first + kAddedAtOnce; k++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) acc[row.at[k][j]] = old[k - first][j] + e.value(row.v[k], j) * r;
+        }
+    });
 #pragma unroll
     for (uint32_t j = 0; j < 3; j++)
-        if (j < held.rest) acc[uint32_t(held.odd_at[j]) * 32] = old_odd[j] + e.value(held.odd_v[j]) * r;
+        if (j < rest) acc[row.odd_at[j]] = old_odd[j] + e.value(row.odd_v[j]) * r;
     for (uint32_t k = MOST; k < quads; k++) {
         const auto at = e.four_indices(k * 128 + lane * 4);
         const auto v = e.four_values(k * 128 + lane * 4);
+        T old[4];
 #pragma unroll
-        for (int j = 0; j < 4; j++) old[j] = acc[at[j] * 32];
+        for (int j = 0; j < 4; j++) old[j] = acc[at[j]];
 #pragma unroll
-        for (int j = 0; j < 4; j++) acc[at[j] * 32] = old[j] + e.value(v, j) * r;
+        for (int j = 0; j < 4; j++) acc[at[j]] = old[j] + e.value(v, j) * r;
     }
-    for (uint32_t j = held.rest; j < width % 4; j++) {
+    for (uint32_t j = rest; j < width % 4; j++) {
         const uint32_t i = quads * 128 + j * 32 + lane;
-        acc[uint32_t(e.one_index(i)) * 32] += e.value(e.one_value(i)) * r;
+        acc[e.one_index(i)] += e.value(e.one_value(i)) * r;
     }
 }
 
-constexpr int narrow_threads(int value_bytes) { return value_bytes == 4 ? 384 : 256; }
+// What a warp has to know of a slice.  A load of the whole item would have a fourth register that nothing
+// reads: it is used for something else while the load is under way, and that waits for every load of the
+// warp.
+struct SliceAt {
+    uint32_t offset = 0, width = 0, dest = 0;
+    SliceAt() = default;
+    __device__ __forceinline__ explicit SliceAt(const Item* item) {
+        const uint2 first = __ldg(reinterpret_cast<const uint2*>(item));
+        offset = first.x;
+        width = first.y;  // a chunk is one thread's here
+        dest = __ldg(&item->dest);
+    }
+};
+
+constexpr int kWeightsAtOnce = 12;
+
+// The sum over a block's threads, for its first; `scratch` has room for a number a warp.
+__device__ __forceinline__ double add_in_block(double sum, double* scratch) {
+    const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+    if (lane == 0) scratch[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = lane < warps ? scratch[lane] : 0;
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+    return sum;
+}
+
+enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED };
 
 // An item is a slice here.  Shared memory leaves room for few warps, so each looks ahead: of one slice it has
 // the description under way, of the next the rows, of the next the nonzeros and what belongs to their rows.
-template <class T, int CODING, class Local, bool FUSED>
-__global__ void __launch_bounds__(narrow_threads(sizeof(T)))
+template <class T, int CODING, class Local, NarrowPass PASS>
+__global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     narrow_product(const NarrowView view, const FusedInput fused, const T* __restrict__ in,
-                   T* __restrict__ margins, T* __restrict__ gradient, double* __restrict__ risk) {
+                   T* __restrict__ margins) {
+    constexpr bool WEIGHTS = PASS != NARROW_GRADIENT, SUMS = PASS != NARROW_MARGINS,
+                   FUSED = PASS == NARROW_FUSED;
     constexpr int MOST = sizeof(T) == 4 ? 6 : 4;
     using E = Elements<T, CODING, Local, ONCE>;
     extern __shared__ __align__(16) unsigned char raw[];
     const int columns = view.columns, warps = int(blockDim.x) / 32, warp = int(threadIdx.x) / 32;
     const uint32_t lane = threadIdx.x % 32;
     double* scratch = reinterpret_cast<double*>(raw);  // a double a thread
-    T* table = reinterpret_cast<T*>(scratch + blockDim.x);
+    T* table = reinterpret_cast<T*>(scratch + (SUMS ? blockDim.x : 0));
     T* w = table + (CODING == BB_DICTIONARY ? 256 : 0);
-    T* all = w + (FUSED ? (columns + 1) * 32 : 0);
-    T* acc = all + int64_t(warp) * (columns + 1) * 32 + lane;
+    T* all = w + (WEIGHTS ? (columns + 1) * 32 : 0);
+    T* own = all + warp * (columns + 1) * 32;
     if (CODING == BB_DICTIONARY)
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
             table[i] = static_cast<const T*>(view.slices.dictionary)[i];
-    // The weights once for each bank too: a thread finds all of its own, without a conflict.
-    if (FUSED)
-        for (int i = int(threadIdx.x); i < (columns + 1) * 32; i += int(blockDim.x))
-            w[i] = i / 32 < columns ? in[i / 32] : T(0);
-    w += lane;
-    for (int c = 0; c <= columns; c++) acc[c * 32] = T(0);
-    __syncthreads();
+    // Opaque, so that it is not derived anew for each of a row's nonzeros.
+    uint32_t place = lane * uint32_t(sizeof(T));
+    asm("" : "+r"(place));
+    const Bank<const T> weights = {reinterpret_cast<const char*>(w), place};
+    const Bank<T> acc = {reinterpret_cast<char*>(own), place};
 
     const Local* __restrict__ index = static_cast<const Local*>(view.slices.local);
     const uint32_t* __restrict__ dest = view.slices.dest;
     double loss_sum = 0;
-    const uint4* items = reinterpret_cast<const uint4*>(view.slices.items);
+    const Item* items = view.slices.items;
     const uint32_t stop = view.slice_count, step = gridDim.x * uint32_t(warps);
-    const auto item_at = [&](uint32_t i) { return i < stop ? __ldg(items + i) : uint4{}; };
-    const auto row_at = [&](uint32_t i, const uint4& item) {
-        return i < stop ? __ldg(dest + item.w + lane) : kNowhere;
+    const auto item_at = [&](uint32_t i) { return i < stop ? SliceAt(items + i) : SliceAt(); };
+    const auto row_at = [&](uint32_t i, const SliceAt& item) {
+        return i < stop ? __ldg(dest + item.dest + lane) : kNowhere;
     };
-    const auto elements = [&](const uint4& item) {
-        return E(index, view.slices.values, uint64_t(item.x) * 32, uint64_t(item.x) * 32, table);
+    const auto elements = [&](const SliceAt& item) {
+        return E(index, view.slices.values, uint64_t(item.offset) * 32, uint64_t(item.offset) * 32, table);
     };
     uint32_t at = blockIdx.x * uint32_t(warps) + uint32_t(warp);
-    uint4 item = item_at(at), item1 = item_at(at + step), item2 = item_at(at + 2 * step);
+    SliceAt item = item_at(at), item1 = item_at(at + step), item2 = item_at(at + 2 * step);
+    if (WEIGHTS)
+        for (int first = warp; first <= columns; first += warps * kWeightsAtOnce) {
+            T some[kWeightsAtOnce];
+#pragma unroll
+            for (int k = 0; k < kWeightsAtOnce; k++) {
+                const int c = first + k * warps;
+                some[k] = c < columns ? __ldg(in + c) : T(0);
+            }
+#pragma unroll
+            for (int k = 0; k < kWeightsAtOnce; k++)
+                if (first + k * warps <= columns) w[(first + k * warps) * 32 + lane] = some[k];
+        }
     uint32_t row = row_at(at, item), row1 = row_at(at + step, item1);
-    Batch<E, MOST> next;
+    HeldRow<E, MOST> next;
     T next_r = T(0);
     double next_label = 0, next_weight = 1;
     // What depends on loads of earlier rounds goes first: a warp waits for loads in the order it asked for
     // them.
     const auto fetch_row = [&] {
         const uint32_t safe = row == kNowhere ? 0 : row;
-        if (!FUSED) {
-            next_r = __ldg(in + safe);
-        } else {
+        if (PASS == NARROW_GRADIENT) next_r = __ldg(in + safe);
+        if (FUSED) {
             next_label = __ldg(fused.labels + safe);
             if (fused.weights) next_weight = __ldg(fused.weights + safe);
         }
     };
-    if (at < stop) {
-        fetch_row();
-        next.fetch(elements(item), item.y & 0xFFFF, 0);
-    }
+    if (at < stop) next.fetch(elements(item), item.width);
+    if (SUMS)
+        for (int c = 0; c <= columns; c++) own[c * 32 + lane] = T(0);
+    if (at < stop) fetch_row();
+    __syncthreads();
     while (at < stop) {
-        const Batch<E, MOST> held = next;
+        const HeldRow<E, MOST> held = next;
         const E e = elements(item);
-        const uint32_t width = item.y & 0xFFFF, to = row;
+        const uint32_t width = item.width, to = row;
         const double label = next_label, weight = next_weight;
         T r = next_r;
         item = item1;
@@ -157,19 +274,22 @@ __global__ void __launch_bounds__(narrow_threads(sizeof(T)))
         if (at < stop) fetch_row();
         row1 = row_at(at + step, item1);
         item2 = item_at(at + 2 * step);
-        if (at < stop) next.fetch(elements(item), item.y & 0xFFFF, 0);
+        if (at < stop) next.fetch(elements(item), item.width);
+        const T margin = WEIGHTS ? margin_of(e, held, width, weights) : T(0);
+        if (WEIGHTS && to != kNowhere) margins[to] = margin;
         if (FUSED) {
-            const T margin = margin_of(e, held, width, w);
             double value, slope;
-            loss_at(fused, double(margin), label, value, slope);
+            FusedInput loss = fused;
+            // Else what each loss divides by is worked out before the loop, whatever the loss.
+            asm volatile("" : "+d"(loss.parameter));
+            loss_at(loss, double(margin), label, value, slope);
             r = T(weight * fused.scale * slope);
-            if (to != kNowhere) {
-                loss_sum += weight * fused.scale * value;
-                margins[to] = margin;
-            }
+            if (to != kNowhere) loss_sum += weight * fused.scale * value;
         }
-        add_row(e, held, width, to == kNowhere ? T(0) : r, acc);
+        if (SUMS) add_row(e, held, width, to == kNowhere ? T(0) : r, acc);
     }
+    if (!SUMS) return;
+    let_next_start();
     __syncthreads();
     // A column's sums lie in all 32 banks for each warp: threads of neighbouring columns start at
     // neighbouring ones.
@@ -196,14 +316,8 @@ __global__ void __launch_bounds__(narrow_threads(sizeof(T)))
         }
         __syncthreads();
     }
-    for (int apart = 16; apart; apart /= 2) loss_sum += __shfl_xor_sync(0xFFFFFFFFu, loss_sum, apart);
-    if (lane == 0) scratch[warp] = loss_sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < warps; k++) loss_sum += scratch[k];
-        sums[columns] = loss_sum;
-    }
-    if (view.ticket) finish_columns(view.block_sums, columns, view.ticket, scratch, gradient, risk);
+    if constexpr (FUSED) loss_sum = add_in_block(loss_sum, scratch);
+    if (threadIdx.x == 0) sums[columns] = loss_sum;
 }
 
 }  // namespace bmrm

@@ -7,6 +7,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "chain.cuh"
+
 namespace bmrm {
 
 constexpr int kPartialThreads = 256;
@@ -20,6 +22,7 @@ __global__ void __launch_bounds__(kPartialThreads)
     if (blockIdx.x < long_count) {
         __shared__ double of_warp[kPartialThreads / 32];
         const uint32_t i = longest[blockIdx.x], begin = slot[i], end = slot[i + 1];
+        wait_for_previous();
         double sum = 0;
 #pragma unroll 4
         for (uint32_t k = begin + threadIdx.x; k < end; k += kPartialThreads) sum += double(partial[k]);
@@ -34,16 +37,13 @@ __global__ void __launch_bounds__(kPartialThreads)
     }
     const uint32_t lanes = 1u << log2_lanes;
     const int64_t i = (int64_t(blockIdx.x - long_count) * kPartialThreads + threadIdx.x) >> log2_lanes;
+    const uint32_t begin = i < rows ? slot[i] : 0, end = i < rows ? slot[i + 1] : 0;
+    const bool mine = i < rows && end - begin <= many;
+    wait_for_previous();
     double sum = 0;
-    bool mine = false;
-    if (i < rows) {
-        const uint32_t begin = slot[i], end = slot[i + 1];
-        mine = end - begin <= many;
-        if (mine) {
+    if (mine) {
 #pragma unroll 4
-            for (uint32_t k = begin + (threadIdx.x & (lanes - 1)); k < end; k += lanes)
-                sum += double(partial[k]);
-        }
+        for (uint32_t k = begin + (threadIdx.x & (lanes - 1)); k < end; k += lanes) sum += double(partial[k]);
     }
     for (uint32_t apart = lanes >> 1; apart; apart >>= 1) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
     if (mine && (threadIdx.x & (lanes - 1)) == 0) y[row[i]] = T(sum);

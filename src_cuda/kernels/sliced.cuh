@@ -12,6 +12,7 @@
 
 #include "../sliced.h"
 #include "../tuning.h"
+#include "chain.cuh"
 #include "values.cuh"
 
 namespace bmrm {
@@ -23,11 +24,10 @@ struct SlicedView {
     const uint32_t* far;  // indices of the gathered tile
     const void* values;
     const void* dictionary;
-    const uint32_t* tile_item;   // first item of each tile; tiles + 1
-    const uint32_t* block_item;  // first item of each block; blocks + 1
-    const uint16_t* block_tile;  // tile of that item
-    const uint32_t* tile_size;   // inputs of each tile where they differ, else null
-    uint64_t shared_elements;    // elements before the gathered tile
+    const uint32_t* tile_item;  // first item of each tile; tiles + 1
+    const BlockShare* shares;   // of each block
+    const uint32_t* tile_size;  // inputs of each tile where they differ, else null
+    uint64_t shared_elements;   // elements before the gathered tile
     int64_t cols, tile;
     int32_t shared;
 };
@@ -187,6 +187,8 @@ struct BatchCursor {
         : items(items), at(begin), end(end), step(step), item(), after(), slice(0), first(0) {
         if (at < end) item = __ldg(items + at);
         if (at + step < end) after = __ldg(items + at + step);
+    }
+    __device__ __forceinline__ void find_first() {
         while (valid() && width() < 4) next_item();
     }
     __device__ __forceinline__ bool valid() const { return at < end; }
@@ -240,7 +242,10 @@ struct Work {
           cursor(reinterpret_cast<const uint4*>(view.items), begin + threadIdx.x / 32, end, blockDim.x / 32),
           begin(begin),
           end(end),
-          next_to(kNowhere) {
+          next_to(kNowhere) {}
+    // Apart from the constructor, so that what a block has to do first goes on while items are loaded.
+    __device__ __forceinline__ void begin_fetching() {
+        cursor.find_first();
         if (cursor.valid()) fetch();
     }
     __device__ __forceinline__ E elements(uint64_t first) const {
@@ -300,6 +305,7 @@ __device__ __forceinline__ void start_fill(T* slice, const T* __restrict__ x, in
     int done = 0;
     if ((reinterpret_cast<uintptr_t>(x) & 15) == 0) {
         done = int(count / PACK) * PACK;
+#pragma unroll 4
         for (int i = int(threadIdx.x) * PACK; i < done; i += int(blockDim.x) * PACK)
             __pipeline_memcpy_async(slice + i, x + i, 16);
     }
@@ -315,32 +321,39 @@ __device__ __forceinline__ void end_fill() {
 }
 
 template <class T, int CODING, class Local, int PLACES>
-__global__ void __launch_bounds__(tuning::kBlockThreads)
+__global__ void __launch_bounds__(tuning::sliced_threads(CODING == BB_ONES))
     sliced_product(const SlicedView view, const T* __restrict__ x, const Output<T> out) {
     extern __shared__ __align__(16) unsigned char raw[];
     T* table = reinterpret_cast<T*>(raw);
     T* slice = table + (CODING == BB_DICTIONARY ? 256 : 0);
+    let_next_start();
     if (CODING == BB_DICTIONARY) {
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
             table[i] = static_cast<const T*>(view.dictionary)[i];
         __syncthreads();
     }
-    uint32_t begin = view.block_item[blockIdx.x];
-    const uint32_t end = view.block_item[blockIdx.x + 1];
-    for (int tile = view.block_tile[blockIdx.x]; begin < end; tile++) {
-        const uint32_t stop = min(end, view.tile_item[tile + 1]);
+    const uint4 share = __ldg(reinterpret_cast<const uint4*>(view.shares) + blockIdx.x);
+    uint32_t begin = share.x;
+    const uint32_t end = share.y, first_stop = share.z, first_tile = share.w;
+    for (uint32_t t = first_tile; begin < end; t++) {
+        const int tile = int(t);
+        const uint32_t stop = t == first_tile ? first_stop : min(end, view.tile_item[t + 1]);
         if (stop == begin) continue;
         if ((PLACES & SHARED_ONLY) && tile < view.shared) {
             const int64_t first = tile * view.tile;
+            Work<T, CODING, Local> work(view, static_cast<const Local*>(view.local), table, 0, begin, stop);
             __syncthreads();
+            wait_for_previous();
             start_fill(slice, x + first,
                        view.tile_size ? int64_t(view.tile_size[tile]) : min(view.tile, view.cols - first),
                        view.tile);
-            Work<T, CODING, Local> work(view, static_cast<const Local*>(view.local), table, 0, begin, stop);
+            work.begin_fetching();
             end_fill();
             work.run(SharedInput<T>{slice}, out);
         } else if (PLACES & GATHERED_ONLY) {
             Work<T, CODING, uint32_t> work(view, view.far, table, view.shared_elements, begin, stop);
+            work.begin_fetching();
+            wait_for_previous();
             work.run(GatheredInput<T>{x, uint32_t(view.cols)}, out);
         }
         begin = stop;
@@ -351,6 +364,7 @@ __global__ void __launch_bounds__(tuning::kBlockThreads)
 template <class T>
 __global__ void permute(const T* __restrict__ x, const uint32_t* __restrict__ order, int64_t count,
                         T* __restrict__ out) {
+    let_next_start();
     const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < count) out[i] = __ldg(x + order[i]);
 }

@@ -32,6 +32,17 @@ cdef extern from "sliced_reference.h" namespace "bmrm" nogil:
     vector[Entry] decode(const SlicedReference&) except +
 
 
+cdef extern from "shares.h" namespace "bmrm" nogil:
+    cdef struct ItemRun:
+        uint32_t items, tile
+        double cost
+
+    cdef struct BlockShare:
+        uint32_t begin, end, of_tile, tile
+
+    vector[BlockShare] c_share_out "bmrm::share_out"(const vector[ItemRun]&, int, double, int) except +
+
+
 cdef _host_arrays(indptr, indices, data, shape):
     """Compressed rows on the host, checked."""
     m, d = _shape(shape)
@@ -90,3 +101,13 @@ def reference_format(indptr, indices, data, shape, plan):
         "order": np.array(format.order, np.uint32),
         "entries": [(e.row, e.col, e.value) for e in entries],
     }
+
+
+def share_out(runs, tiles, fill, blocks):
+    """What each block takes of runs of items; see the stub."""
+    cdef vector[ItemRun] of_items
+    cdef ItemRun run
+    for items, tile, cost in runs:
+        run.items, run.tile, run.cost = items, tile, cost
+        of_items.push_back(run)
+    return [(s.begin, s.end, s.of_tile, s.tile) for s in c_share_out(of_items, tiles, fill, blocks)]
