@@ -2,9 +2,9 @@
 //
 // The weights lie in shared memory once for each bank, and thread t finds all of its own in bank t.  It owns
 // one accumulator a column in the same way, `columns x 32` of them a warp, so that adding to any column costs
-// neither a conflict nor an atomic.  A row is one thread's, and
-// its columns differ, so several of its nonzeros can be in flight at once.  Blocks leave their sums in global
-// memory, where a launch of its own adds them up in fixed order (parts.cuh).
+// neither a conflict nor an atomic.  A row is one thread's, and its columns differ, so several of its
+// nonzeros can be in flight at once.  Blocks leave their sums in global memory, where a launch of its own
+// adds them up in fixed order (parts.cuh).
 //
 // Bytes a nonzero: the value's + 1 (2 above 255 columns), once for both products.
 #pragma once
