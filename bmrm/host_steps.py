@@ -98,11 +98,16 @@ class HostSteps(OneProcess):
         self.seconds += time.perf_counter() - start
 
     def margins(self, w: Vector) -> Vector:
-        """``X w``."""
+        """``X w``; no product where most solves start, at zero."""
+        if self._is_zero(w):
+            return np.zeros(self.design.shape[0])
         z = np.empty(self.design.shape[0])
         with self._timed():
             self.design.matvec(w, z)
         return z
+
+    def _is_zero(self, w: Vector) -> bool:
+        return not w.any()
 
     def fresh(self, w: Vector) -> tuple[Vector, Vector]:
         """Return the point and its margins from a new product."""

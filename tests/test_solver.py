@@ -264,6 +264,20 @@ def test_a_newton_point_of_no_use_leaves_the_model(point, monkeypatch):
     assert result.objective == pytest.approx(optimum(BY_NAME["logistic"], X, y, 1e-3, None, False), rel=1e-6)
 
 
+def test_the_margins_of_zero_take_no_product():
+    class Product:
+        shape = 5, 2
+
+        def matvec(self, w, out):
+            out[:] = w.sum()
+
+    design = Product()
+    steps = host_steps.HostSteps(design, losses.get("hinge").risk(np.ones(5), None, 1.0, 1))
+    np.testing.assert_array_equal(steps.margins(np.array([0.0, 3.0])), np.full(5, 3.0))
+    design.matvec = None
+    np.testing.assert_array_equal(steps.margins(np.zeros(2)), np.zeros(5))
+
+
 def test_newton_steps_are_for_narrow_data():
     rng = np.random.default_rng(22)
     narrow, wide = rng.normal(size=(400, 10)), sp.random_array((400, 300), density=0.02, rng=rng).tocsr()

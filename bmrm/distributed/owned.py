@@ -67,6 +67,10 @@ class OwnedSteps(ShardedSteps):
     def _own(self, w: Vector) -> Vector:
         return w
 
+    def _is_zero(self, w: Vector) -> bool:
+        """Whether the rows here need no product: unknown, as they meet weights of other ranks too."""
+        return False
+
 
 class OwnedCuts(SplitCuts):
     """Cuts of which each rank has some columns, for weights of which it has the same."""
