@@ -6,8 +6,8 @@ namespace bmrm {
 
 struct Binned {
     int64_t cols = 0, tile = 0;
-    uint32_t quads = 0;
     Array<uint32_t> tile_quad, dest;
+    Array<BlockShare> shares;  // of the first half's blocks, in quads
     Array<uint16_t> local;
     Array<unsigned char> values, products;
     Array<uint32_t> region_size;  // products of each region, for the second half
@@ -20,6 +20,7 @@ struct Binned {
     template <class F>
     void each_array(F&& f) {
         f(tile_quad, false);
+        f(shares, false);
         f(dest, false);
         f(local, false);
         f(values, false);

@@ -9,6 +9,7 @@
 #include "device_sort.cuh"
 #include "kernels/binned.cuh"
 #include "select.h"
+#include "shares.h"
 #include "tuning.h"
 
 namespace bmrm {
@@ -92,6 +93,19 @@ __global__ void fill_bins(const BinLayout a, const uint32_t* col, const V* sourc
     }
 }
 
+// Quads of each tile that a block takes; one moves four values and indices, a place, and four products.
+std::vector<BlockShare> shares_of(const std::vector<uint32_t>& tile_quad, int64_t tile,
+                                  const ValueArray& coding, int blocks, int resident) {
+    const double cost = 4.0 * double(coding.value_bytes() + 2 + coding.vector_bytes()) + 4;
+    std::vector<ItemRun> runs;
+    for (size_t t = 0; t + 1 < tile_quad.size(); t++)
+        if (tile_quad[t] < tile_quad[t + 1])
+            runs.push_back({tile_quad[t + 1] - tile_quad[t], uint32_t(t), cost});
+    const double fill =
+        tuning::kFillCost * double(tile * coding.vector_bytes()) + tuning::kTileCost / resident;
+    return share_out(runs, int(tile_quad.size()) - 1, fill, blocks);
+}
+
 }  // namespace
 
 Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
@@ -140,9 +154,8 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
         start.data(), key.data(), first_quad.data(), count, tiles, out.tile_quad.data());
     BB_CHECK(cudaGetLastError());
 
-    out.quads = first_quad.at(count);
-    const int64_t elements = int64_t(out.quads) * 4;
-    out.dest = Array<uint32_t>(memory, out.quads);
+    const int64_t quad_count = first_quad.at(count), elements = quad_count * 4;
+    out.dest = Array<uint32_t>(memory, quad_count);
     out.local = Array<uint16_t>(memory, elements);
     out.values = Array<unsigned char>(memory, elements * coding.value_bytes());
     Csr second;
@@ -171,6 +184,8 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
         throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
     out.threads = tuning::kBinnedThreads / resident;
     out.blocks = device.multiprocessors * resident;
+    out.shares =
+        on_device(memory, shares_of(out.tile_quad.to_host(), plan.tile, coding, out.blocks, resident));
     out.products = Array<unsigned char>(memory, regions * stride * 4 * coding.vector_bytes());
     out.ones.type = coding.type;
     out.ones.coding = BB_ONES;

@@ -44,14 +44,15 @@ class Bridge {
 
   private:
     enum Side { UNKNOWN, HOST, DEVICE };
-    // Pieces that come down: at most so many, of at least so many numbers.
-    static constexpr int64_t kDownloads = 32, kLeastDownload = 1 << 15;
+    // Pieces that come down: at most so many, of at least so many numbers; few numbers are written instead.
+    static constexpr int64_t kDownloads = 32, kLeastDownload = 1 << 15, kWritten = 1 << 13;
     void reserve(Memory& memory, int64_t in, int64_t out);
     void reserve_device(Memory& memory, int64_t in, int64_t out);
     void to_float(Memory& memory, const double* from, int64_t in);
     void to_double(Memory& memory, int64_t out, double* to);
     void send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in);
     void receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out);
+    void write(Memory& memory, bb_type type, double* y, int64_t out);
     void measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out);
 
     Side side_ = UNKNOWN;

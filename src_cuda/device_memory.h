@@ -51,6 +51,9 @@ class Memory {
 
     const int device;
     cudaStream_t stream = nullptr;  // work is ordered by it; a caller may put its own here
+    // Whether launches of products may begin before what comes before them ends (kernels/chain.cuh): within a
+    // product, and its first one, whose matrix must be there already.
+    bool chains = false, overlaps = false;
 
   private:
     cudaMemPool_t pool_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include "graph_time.h"
 #include "kernels/blocks.cuh"
+#include "kernels/chain.cuh"
 #include "matrix.h"
 #include "weighted_gram.h"
 
@@ -48,6 +49,7 @@ bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_typ
       room_(room),
       uploader_(threads) {
     memory.set_limit(limit);
+    memory.chains = memory.overlaps = can_chain(device);
     squares = Array<double>(memory, cols);
     squares.fill_bytes(0);
 }
@@ -172,6 +174,7 @@ void bb_matrix::settle() {
     for (const auto& part : parts_)
         if (part->streams) streamed_.push_back(part.get());
     if (streamed_.empty()) return;
+    memory.overlaps = false;  // what a product reads of the matrix comes just before it
     staging_.reserve(memory, area_bytes());
     for (size_t i = 0; i < streamed_.size(); i++) {
         Part& part = *streamed_[i];

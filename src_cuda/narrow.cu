@@ -23,11 +23,11 @@ template <class T, int CODING>
 const void* narrow_kernel(NarrowPass pass) {
     switch (pass) {
         case NARROW_MARGINS:
-            return reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, NARROW_MARGINS>);
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_MARGINS>);
         case NARROW_GRADIENT:
-            return reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, NARROW_GRADIENT>);
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_GRADIENT>);
         default:
-            return reinterpret_cast<const void*>(&narrow_product<T, CODING, uint8_t, NARROW_FUSED>);
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_FUSED>);
     }
 }
 
@@ -39,7 +39,7 @@ bool Narrow::fits(int64_t columns, const ValueArray& coding, const bb_device& de
 }
 
 Narrow::Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, const bb_device& device)
-    : memory_(&memory), chains_(can_chain(device)) {
+    : memory_(&memory) {
     const int64_t slices = rows.items.size();
     const int64_t room = shared_beside_loads(device) - tuning::kReservedShared;
     for (const NarrowPass pass : {NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED}) {
@@ -56,7 +56,10 @@ Narrow::Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, con
         int warps = narrow_warps(device, slices, attributes.maxThreadsPerBlock / 32);
         while (warps > 1 && narrow_bytes(rows.cols, coding, pass, warps) > room) warps--;
         launch.threads = 32 * warps;
-        launch.shared_bytes = narrow_bytes(rows.cols, coding, pass, warps);
+        // Half of what there is: else blocks of the next product come to lie two on a multiprocessor, and
+        // none on another, as this one ends.
+        launch.shared_bytes =
+            std::max(narrow_bytes(rows.cols, coding, pass, warps), device.shared_per_multiprocessor / 2);
         launch.blocks = int(std::clamp<int64_t>((slices + warps - 1) / warps, 1, device.multiprocessors));
     }
     block_sums_ = Array<double>(memory, int64_t(device.multiprocessors) * (rows.cols + 1));
@@ -68,14 +71,15 @@ void Narrow::start(int pass, const Sliced& rows, const ValueArray& coding, Fused
                        block_sums_.data()};
     void* arguments[] = {&view, &input, &in, &margins};
     const Launch& launch = launches_[pass];
-    BB_CHECK(cudaLaunchKernel(launch.kernel, dim3(unsigned(launch.blocks)), dim3(unsigned(launch.threads)),
-                              arguments, size_t(launch.shared_bytes), memory_->stream));
+    const NextLaunch begin(unsigned(launch.blocks), launch.threads, launch.shared_bytes, memory_->stream,
+                           memory_->overlaps);
+    begin(launch.kernel, arguments);
 }
 
 void Narrow::finish(int pass, const Sliced& rows, const ValueArray& coding, void* gradient, double* risk) {
     by_type(coding.type, [&](auto t) {
         add_up(block_sums_.data(), launches_[pass].blocks, rows.cols + 1, rows.cols,
-               static_cast<decltype(t)*>(gradient), risk, memory_->stream, chains_);
+               static_cast<decltype(t)*>(gradient), risk, memory_->stream, memory_->chains);
     });
 }
 

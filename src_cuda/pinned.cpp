@@ -18,7 +18,7 @@ namespace bmrm {
 namespace {
 
 constexpr int64_t kLeastPiece = 1 << 12, kMostPiece = 1 << 15;  // numbers that a thread takes at a time
-constexpr int64_t kSent = 1 << 15;  // numbers of a copy, at least, but for the last
+constexpr int64_t kSent = 1 << 17;  // numbers of a copy, at least, but for the last
 constexpr int kMostThreads = 64;
 constexpr auto kAwake = std::chrono::microseconds(300);
 

@@ -31,8 +31,10 @@ struct Case {
         return constants.read * (bytes < kCacheShare * double(device.l2_bytes) ? kCacheSpeed : 1.0);
     }
     double vectors() const { return double(stats.rows + stats.cols) * stats.vector_bytes; }
-    double start(double launches) const {
-        return constants.launch + kBodyLatency + (launches - 1) * kNextLaunch;
+    // early: its first launch begins before the product before it ends, where the device can do that.
+    double start(double launches, bool early = true) const {
+        const double spared = early && device.major >= 9 ? kSparedByEarly : 0;
+        return constants.launch + kBodyLatency + (launches - 1) * kNextLaunch - spared;
     }
 };
 
@@ -107,7 +109,8 @@ Prediction predict_subwarp(const Case& c) {
         (c.stats.value_bytes ? kRowLatency : kOnesLatency) * (c.stats.vector_bytes == 8 ? kWideLatency : 1);
     const double longest = std::ceil(double(c.stats.longest) / (2 * lanes)) * step;
     const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
-    out.seconds = c.start(1) + together({stream, gathers, turns, longest});
+    const bool all_at_once = rows / a_block <= double(c.device.multiprocessors) * kPlainWarps / warps_a_block;
+    out.seconds = c.start(1, all_at_once) + together({stream, gathers, turns, longest});
     return out;
 }
 
@@ -235,8 +238,7 @@ Prediction predict_narrow(const Case& c) {
     out.chunks = double(rows);
     out.elements = (1 + kNarrowPadding) * double(stats.nnz);
     out.items = std::ceil(out.chunks / 32);
-    const double index = columns <= kByteTile ? 1 : 2;
-    out.bytes = 16 * out.items + 4 * out.chunks + out.elements * (index + stats.value_bytes);
+    out.bytes = 16 * out.items + 4 * out.chunks + out.elements * (1 + stats.value_bytes);
     out.partials = normal ? 0 : double(columns) * c.device.multiprocessors;
     const double moved = out.bytes + c.vectors() + out.partials * 2 * double(sizeof(double));
     const double stream = moved / (kNarrowShare * c.bandwidth(moved));
@@ -283,7 +285,7 @@ Prediction predict_dense(const Case& c) {
     out.elements = double(c.stats.rows) * double(c.stats.cols);
     out.bytes = out.elements * c.stats.value_bytes;
     const double moved = out.bytes + c.vectors();
-    out.seconds = c.start(1) + moved / c.bandwidth(moved);
+    out.seconds = c.start(1, false) + moved / c.bandwidth(moved);
     return out;
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/binned.cuh"
 #include "kernels/columns.cuh"
 #include "kernels/partial.cuh"
@@ -28,12 +30,12 @@ const void* sliced_kernel(const Cut& cut) {
 
 template <class T, int CODING>
 void run_subwarp(int lanes, const Csr& a, const ValueArray& coding, const void* x, void* y,
-                 cudaStream_t stream) {
+                 cudaStream_t stream, bool early) {
     const auto launch = [&](auto kernel) {
-        const int64_t rows = 256 / lanes;
-        kernel<<<blocks_for(a.rows, int(rows)), 256, 0, stream>>>(
-            a.ptr.data(), a.col.data(), a.values.data(), coding.dictionary.data(), a.rows,
-            static_cast<const T*>(x), static_cast<T*>(y));
+        const NextLaunch start(unsigned(blocks_for(a.rows, kSubwarpThreads / lanes)), kSubwarpThreads, 0,
+                               stream, early);
+        start(kernel, a.ptr.data(), a.col.data(), a.values.data(), coding.dictionary.data(), a.rows,
+              static_cast<const T*>(x), static_cast<T*>(y), early);
     };
     switch (lanes) {
         case 2:
@@ -63,10 +65,18 @@ SlicedView view_of(const Sliced& s, const ValueArray& coding) {
 
 Product::Product(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
                  const bb_device& device, const Array<uint32_t>* order)
-    : memory_(&memory), plan_(plan), chains_(can_chain(device)) {
-    if (plan.kernel == BB_SUBWARP) return;
+    : memory_(&memory), plan_(plan) {
+    const auto all_at_once = [&](int64_t blocks, int threads) {
+        return blocks <= device.multiprocessors * (tuning::kPlainWarps * 32 / threads);
+    };
+    if (plan.kernel == BB_SUBWARP) {
+        const int64_t blocks = blocks_for(a.rows, kSubwarpThreads / std::max(plan.lanes, 1));
+        all_at_once_ = all_at_once(blocks, kSubwarpThreads);
+        return;
+    }
     if (plan.kernel == BB_SPLIT) {
         const int64_t shares = (a.nnz + kSplitShare - 1) / kSplitShare;
+        all_at_once_ = all_at_once(shares, kSplitThreads);
         share_row_ = Array<int64_t>(memory, shares + 1);
         carried_ = Array<unsigned char>(memory, shares * coding.vector_bytes());
         split_rows<<<blocks_for(shares + 1), 256, 0, memory.stream>>>(a.ptr.data(), a.rows, a.nnz, shares,
@@ -123,35 +133,30 @@ void Product::apply_one(const void* x, void* y, const Csr& a, const ValueArray& 
         using T = typename decltype(kind)::T;
         constexpr int CODING = decltype(kind)::CODING;
 
+        const bool early = all_at_once_ && memory_->overlaps;
         if (plan_.kernel == BB_SUBWARP)
-            return run_subwarp<T, CODING>(plan_.lanes, a, coding, x, y, memory_->stream);
+            return run_subwarp<T, CODING>(plan_.lanes, a, coding, x, y, memory_->stream, early);
         const int64_t shares = share_row_.size() - 1;
-        split<T, CODING><<<unsigned(shares), kSplitThreads, 0, memory_->stream>>>(
-            a.ptr.data(), a.col.data(), a.values.data(), coding.dictionary.data(), a.rows, a.nnz,
-            share_row_.data(), static_cast<const T*>(x), static_cast<T*>(y),
-            reinterpret_cast<T*>(carried_.data()));
-        carry<<<blocks_for(shares), 256, 0, memory_->stream>>>(
-            share_row_.data(), shares, reinterpret_cast<const T*>(carried_.data()), static_cast<T*>(y));
+        T* carried = reinterpret_cast<T*>(carried_.data());
+        const NextLaunch first(unsigned(shares), kSplitThreads, 0, memory_->stream, early);
+        first(split<T, CODING>, a.ptr.data(), a.col.data(), a.values.data(), coding.dictionary.data(), a.rows,
+              a.nnz, share_row_.data(), static_cast<const T*>(x), static_cast<T*>(y), carried, early);
+        const NextLaunch second(unsigned(blocks_for(shares)), 256, 0, memory_->stream, memory_->chains);
+        second(carry<T>, share_row_.data(), shares, carried, static_cast<T*>(y));
     });
-    BB_CHECK(cudaGetLastError());
 }
 
 void Product::apply_binned(const void* x, void* y, const ValueArray& coding) {
-    BinnedView view = {binned_.tile_quad.data(),
-                       binned_.dest.data(),
-                       binned_.local.data(),
-                       binned_.values.data(),
-                       coding.dictionary.data(),
-                       binned_.cols,
-                       binned_.tile,
-                       binned_.quads,
-                       int32_t(binned_.tile_quad.size() - 1)};
+    BinnedView view = {
+        binned_.tile_quad.data(), binned_.shares.data(),    binned_.dest.data(), binned_.local.data(),
+        binned_.values.data(),    coding.dictionary.data(), binned_.cols,        binned_.tile};
     void* products = binned_.products.data();
     void* arguments[] = {&view, &x, &products};
-    BB_CHECK(cudaLaunchKernel(kernel_, dim3(unsigned(binned_.blocks)), dim3(unsigned(binned_.threads)),
-                              arguments, size_t(binned_.shared_bytes), memory_->stream));
+    const NextLaunch launch(unsigned(binned_.blocks), binned_.threads, binned_.shared_bytes, memory_->stream,
+                            memory_->overlaps);
+    launch(kernel_, arguments);
     launch_sliced(second_kernel_, binned_.rows, binned_.ones, binned_.region_size.data(), products, y,
-                  chains_);
+                  memory_->chains);
 }
 
 void Product::apply_sliced(const void* x, void* y, const ValueArray& coding) {
@@ -159,15 +164,16 @@ void Product::apply_sliced(const void* x, void* y, const ValueArray& coding) {
     if (s.cut.by_count) {
         by_type(coding.type, [&](auto t) {
             using T = decltype(t);
-            permute<<<blocks_for(s.cols), 256, 0, memory_->stream>>>(
-                static_cast<const T*>(x), s.order.data(), s.cols, reinterpret_cast<T*>(s.permuted_x.data()));
+            const NextLaunch launch(unsigned(blocks_for(s.cols)), 256, 0, memory_->stream, memory_->overlaps);
+            launch(permute<T>, static_cast<const T*>(x), s.order.data(), s.cols,
+                   reinterpret_cast<T*>(s.permuted_x.data()));
         });
         x = s.permuted_x.data();
     }
-    launch_sliced(kernel_, s, coding, nullptr, x, y, s.cut.by_count && chains_);
+    launch_sliced(kernel_, s, coding, nullptr, x, y, s.cut.by_count ? memory_->chains : memory_->overlaps);
 }
 
-// `tile_size`: inputs of each tile where they differ.  early: as of launch_next().
+// `tile_size`: inputs of each tile where they differ.  early: as of NextLaunch.
 void Product::launch_sliced(const void* kernel, const Sliced& s, const ValueArray& coding,
                             const uint32_t* tile_size, const void* x, void* y, bool early) {
     SlicedView view = view_of(s, coding);
@@ -176,18 +182,15 @@ void Product::launch_sliced(const void* kernel, const Sliced& s, const ValueArra
         using T = decltype(t);
         Output<T> out = {static_cast<T*>(y), reinterpret_cast<T*>(s.partial.data())};
         void* arguments[] = {&view, &x, &out};
-        launch_next(kernel, s.blocks, s.threads, arguments, s.shared_bytes, memory_->stream, early);
+        const NextLaunch launch(unsigned(s.blocks), s.threads, s.shared_bytes, memory_->stream, early);
+        launch(kernel, arguments);
         if (s.parted.size() == 0) return;
-        const T* partial = out.partial;
-        const uint32_t *row = s.parted.data(), *slot = s.slot.data(), *longest = s.longest.data();
-        int64_t rows = s.parted.size();
-        uint32_t long_count = uint32_t(s.longest.size()), many = many_slots(s.log2_lanes);
-        int log2_lanes = s.log2_lanes;
-        void* of_partial[] = {&partial,    &row,        &slot, &rows, &longest,
-                              &long_count, &log2_lanes, &many, &out.y};
-        launch_next(reinterpret_cast<const void*>(&add_partial<T>),
-                    long_count + blocks_for(rows << log2_lanes, kPartialThreads), kPartialThreads, of_partial,
-                    0, memory_->stream, chains_);
+        const int64_t rows = s.parted.size();
+        const auto long_count = uint32_t(s.longest.size());
+        const NextLaunch add(unsigned(long_count + blocks_for(rows << s.log2_lanes, kPartialThreads)),
+                             kPartialThreads, 0, memory_->stream, memory_->chains);
+        add(add_partial<T>, out.partial, s.parted.data(), s.slot.data(), rows, s.longest.data(), long_count,
+            s.log2_lanes, many_slots(s.log2_lanes), out.y);
     });
 }
 

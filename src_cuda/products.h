@@ -44,10 +44,10 @@ class Product {
 
     Memory* memory_ = nullptr;
     bb_plan plan_ = {};
-    bool chains_ = false;  // the launches of a product
     Sliced sliced_;
     Binned binned_;
     const void *kernel_ = nullptr, *second_kernel_ = nullptr;
+    bool all_at_once_ = false;  // the blocks of BB_SUBWARP and BB_SPLIT
     Array<int64_t> share_row_;
     Array<unsigned char> carried_;
 };
@@ -82,7 +82,6 @@ class Narrow {
     void finish(int pass, const Sliced& rows, const ValueArray& coding, void* gradient, double* risk);
 
     Memory* memory_ = nullptr;
-    bool chains_ = false;
     Launch launches_[3] = {};  // by NarrowPass
     Array<double> block_sums_;
 };

@@ -29,9 +29,11 @@ class Plans {
 };
 
 // The widest tile with which `blocks` blocks fit `shared` bytes of a multiprocessor; 0 where there is none.
+// Tiles begin with lines of the cache.
 int64_t widest_tile(const bb_device& device, const bb_stats& stats, int64_t shared, int blocks) {
     const int64_t room = std::min(device.shared_per_block, shared / blocks - kReservedShared);
-    return std::clamp<int64_t>((room - beside_tile(stats)) / stats.vector_bytes, 0, kShortTile) / 4 * 4;
+    return std::clamp<int64_t>((room - beside_tile(stats)) / stats.vector_bytes, 0, kShortTile) / kTileGrain *
+           kTileGrain;
 }
 
 int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -44,11 +46,14 @@ void add_tiled(const bb_device& device, const bb_stats& stats, Plans& plans) {
             if (widest >= 1) numbers.push_back(divided(stats.cols, widest));
         }
     std::sort(numbers.begin(), numbers.end());
+    // Small tiles are soon filled, and the few sums that they leave soon added up.
+    if (stats.nnz <= kFewNonzeros && !numbers.empty() && numbers.back() < kFewTiles)
+        numbers.push_back(kFewTiles);
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
     for (const int64_t tiles : numbers) {
         if (tiles > kMostTiles) continue;
-        // Slices that start on whole quads fill fast.
-        const int64_t tile = tiles > 1 ? divided(divided(stats.cols, tiles), 4) * 4 : stats.cols;
+        const int64_t tile =
+            tiles > 1 ? divided(divided(stats.cols, tiles), kTileGrain) * kTileGrain : stats.cols;
         if (tiles > 1) {
             int k = 0;
             while (k + 1 < BB_SPREADS && (int64_t(2) << (k + BB_SPREAD_FIRST)) <= tile) k++;
@@ -76,7 +81,8 @@ void add_hot(const bb_device& device, const bb_stats& stats, Plans& plans) {
 // Where tiles would leave fragments of one or two nonzeros.
 void add_binned(const bb_device& device, const bb_stats& stats, Plans& plans) {
     // The second half has two blocks a multiprocessor.
-    const int64_t tile = 2 * widest_tile(device, stats, shared_beside_loads(device, kBinnedSteps), 2);
+    const int64_t most = 2 * widest_tile(device, stats, shared_beside_loads(device, kBinnedSteps), 2);
+    const int64_t tile = most / kBinnedGrain * kBinnedGrain;
     if (tile < 1 || stats.cols <= tile) return;
     const int64_t tiles = divided(stats.cols, tile), region = tile / 2 - 3 * tiles;
     if (region < tile / 4 || stats.nnz / region >= kShortTile) return;
@@ -129,7 +135,7 @@ Cut cut_of(const bb_plan& plan, int64_t cols) {
         case BB_HOT:
             return {tile, plan.tiles, plan.tiles < divided(cols, tile), 1, index_bytes};
         case BB_NARROW:
-            return {cols, 1, 0, 0, cols <= kByteTile ? 1 : 2};
+            return {cols, 1, 0, 0, 1};
         default:
             return {cols, 0, 1, 0, 4};
     }
@@ -139,8 +145,8 @@ bool can_slice(const bb_plan& plan, int64_t cols) {
     const Cut cut = cut_of(plan, cols);
     const bool has_tile = plan.kernel == BB_TILED || plan.kernel == BB_HOT;
     return plan.cap >= 1 && plan.cap <= kMostCap && cut.shared >= 0 && cut.shared <= kMostTiles &&
-           cut.shared + cut.gathered >= 1 && (cut.shared == 0 || cut.tile <= kShortTile) &&
-           (!has_tile || plan.tile >= 1);
+           cut.shared + cut.gathered >= 1 && (!has_tile || plan.tile >= 1) &&
+           (cut.shared == 0 || cut.tile <= (cut.index_bytes == 1 ? kByteTile : kShortTile));
 }
 
 int item_target(const bb_plan& plan) { return plan.kernel == BB_NARROW ? kNarrowItem : plan.cap; }

@@ -20,7 +20,7 @@ constexpr int kMostCap = 0xFFF;            // what the key of a chunk has room f
 constexpr int kLanes[] = {2, 4, 8, 16, 32};
 constexpr int64_t kByteTile = 255;     // columns whose local index, and that of the padding, fit in one byte
 constexpr int64_t kShortTile = 65535;  // ... in two
-// Beyond it local indices take two bytes and few warps' sums fit beside one another: two products are faster.
+// Beyond it few warps' sums fit beside one another: two products are faster.
 constexpr int64_t kNarrowColumns = kByteTile;
 constexpr double kGatheredElement = 24;  // bytes that a gathered input and its index are as good as moving
 constexpr double kTileCost = 40e3;       // ... that beginning another tile on a multiprocessor is
@@ -38,6 +38,10 @@ constexpr int64_t kShiftedBytes = 32 << 20;
 // --- candidates
 constexpr int kHotTiles[] = {1, 2, 4};
 constexpr int kSharedCaps[] = {8, 16, 32, 64};
+constexpr int64_t kFewNonzeros = 1 << 20;  // of a matrix that is worth more tiles than shared memory asks for
+constexpr int64_t kFewTiles = 8;
+constexpr int64_t kTileGrain = 32;     // columns of a tile are a multiple of
+constexpr int64_t kBinnedGrain = 512;  // ... in BB_BINNED, of whose products half as many lie together
 constexpr int kBinnedCaps[] = {16};
 constexpr int kHotCaps[] = {8, 32};     // the prediction tells caps apart worse than it tells kernels apart
 constexpr double kMostFragments = 0.7;  // fragments a nonzero beyond which tiles are not worth a trial
@@ -60,49 +64,50 @@ constexpr double kBusBytes = 25e9;    // bytes a second of a copy from pinned me
 
 // --- prediction: memory
 constexpr double kCacheShare = 0.6;    // of L2 that a working set may fill and still be read from it
-constexpr double kCacheSpeed = 1.53;   // bandwidth of L2 over that of memory
+constexpr double kCacheSpeed = 1.30;   // bandwidth of L2 over that of memory
 constexpr double kSectorBytes = 32;    // least that a gather moves
 constexpr double kSectorSpeed = 1.60;  // bytes of sectors a second from L2 over the bandwidth of memory
 constexpr double kFirstLevelBytes = 128 << 10;  // L1 of a multiprocessor that is left for gathers
 constexpr double kTiledLevelBytes = 16 << 10;   // ... beside a shared tile
-constexpr double kWriteShare = 0.65;            // scattered writes a second over gathers from L2
-constexpr double kFillSpeed = 3.5;  // bytes a second of one asynchronous fill over those of many plain ones
-constexpr double kOverlap = 0.65;   // share of all but the greatest of costs that is not hidden
+constexpr double kWriteShare = 0.79;            // scattered writes a second over gathers from L2
+constexpr double kFillSpeed = 4.7;  // bytes a second of one asynchronous fill over those of many plain ones
+constexpr double kOverlap = 0.73;   // share of all but the greatest of costs that is not hidden
 
 // --- prediction: kernels
-constexpr double kBodyLatency = 1.3e-6;   // seconds from the start of a kernel to its end, with nothing to do
-constexpr double kNextLaunch = 1.3e-6;    // and of each launch that follows it, at hand when it ends
-constexpr int kPlainThreads = 256;        // of a block of BB_SUBWARP or BB_SPLIT
-constexpr int kPlainWarps = 64;           // warps a multiprocessor of the kernels without a shared tile
-constexpr double kSubwarpShare = 1.00;    // bandwidth of BB_SUBWARP over that of a plain read
-constexpr double kWarpLife = 0.62e-6;     // seconds a warp of it lives
-constexpr double kWarpStep = 0.16e-6;     // and for each two nonzeros of a thread, among many warps
-constexpr double kRowLatency = 0.18e-6;   // ... waiting for them alone, in a long row
-constexpr double kOnesLatency = 83e-9;    // ... with no values to load
-constexpr double kWideLatency = 1.61;     // times that for float64
-constexpr double kSplitShare = 0.64;      // bandwidth of BB_SPLIT, whose products pass through shared memory
-constexpr double kSplitNonzeros = 2048;   // nonzeros of a share of BB_SPLIT
-constexpr double kSplitBlocks = 8;        // shares a multiprocessor has at a time
-constexpr double kSplitStart = 1e-6;      // seconds of a share beside its rows
-constexpr double kAddLatency = 17e-9;     // seconds to add a product from shared memory to a sum
-constexpr double kPassLatency = 0.19e-6;  // seconds for a row of each thread
+constexpr double kBodyLatency = 1.3e-6;  // seconds from the start of a kernel to its end, with nothing to do
+constexpr double kNextLaunch = 1.34e-6;  // and of each launch that follows it, at hand when it ends
+constexpr double kSparedByEarly = 0.64e-6;  // of the first, where it begins before what comes before it ends
+constexpr int kPlainThreads = 256;          // of a block of BB_SUBWARP or BB_SPLIT
+constexpr int kPlainWarps = 64;             // warps a multiprocessor of the kernels without a shared tile
+constexpr double kSubwarpShare = 1.03;      // bandwidth of BB_SUBWARP over that of a plain read
+constexpr double kWarpLife = 0.62e-6;       // seconds a warp of it lives
+constexpr double kWarpStep = 0.19e-6;       // and for each two nonzeros of a thread, among many warps
+constexpr double kRowLatency = 0.31e-6;     // ... waiting for them alone, in a long row
+constexpr double kOnesLatency = 83e-9;      // ... with no values to load
+constexpr double kWideLatency = 1.61;       // times that for float64
+constexpr double kSplitShare = 0.64;       // bandwidth of BB_SPLIT, whose products pass through shared memory
+constexpr double kSplitNonzeros = 2048;    // nonzeros of a share of BB_SPLIT
+constexpr double kSplitBlocks = 8;         // shares a multiprocessor has at a time
+constexpr double kSplitStart = 1.44e-6;    // seconds of a share beside its rows
+constexpr double kAddLatency = 17e-9;      // seconds to add a product from shared memory to a sum
+constexpr double kPassLatency = 0.19e-6;   // seconds for a row of each thread
 constexpr double kCarryLatency = 0.13e-6;  // seconds to add one carry of a row that goes on for many shares
 constexpr double kStreamShare = 1.08;      // bandwidth of the sliced kernels over that of a plain read
 constexpr double kCrowdedShare = 0.90;     // ... beside more shared memory than shared_beside_loads()
-constexpr double kSlicedStart = 0.4e-6;    // seconds from the start of a sliced kernel to its first loads
+constexpr double kSlicedStart = 0.2e-6;    // seconds from the start of a sliced kernel to its first loads
 constexpr double kItemLatency = 0.85e-6;   // seconds an item takes a warp among others
-constexpr double kBatchLatency = 0.37e-6;  // seconds of a batch of quads of a warp's last item
-constexpr double kThinLatency = 0.56e-6;   // ... of some slices narrower than a quad
-constexpr double kEmptyLatency = 0.42e-6;  // ... of some slices of empty rows
+constexpr double kBatchLatency = 0.33e-6;  // seconds of a batch of quads of a warp's last item
+constexpr double kThinLatency = 0.52e-6;   // ... of some slices narrower than a quad
+constexpr double kEmptyLatency = 0.34e-6;  // ... of some slices of empty rows
 constexpr double kNextTile = 1.2e-6;       // seconds to change from one tile to the next
 constexpr double kBinnedShare = 0.92;      // bandwidth of BB_BINNED over that of a plain read
-constexpr double kBinnedStart = 4.5e-6;    // seconds of its two halves beside their bytes
+constexpr double kBinnedStart = 5.3e-6;    // seconds of its two halves beside their bytes
 constexpr double kNarrowShare = 1.10;      // bandwidth of BB_NARROW over that of a plain read
 constexpr double kNarrowPadding = 0.02;    // share of padding among its elements
-constexpr double kNarrowItemLatency = 0.6e-6;   // seconds of a slice
+constexpr double kNarrowItemLatency = 0.75e-6;  // seconds of a slice
 constexpr double kNarrowQuadLatency = 0.42e-6;  // and of a quad beyond those held in registers
 constexpr double kNarrowWeightLatency = 7e-9;   // to lay out the weight of a column
 constexpr double kNarrowSumLatency = 2e-9;      // to clear and add up a warp's sums of a column
-constexpr double kNarrowFinish = 2.0e-6;        // to add up the blocks
+constexpr double kNarrowFinish = 1.15e-6;       // to add up the blocks
 
 }  // namespace bmrm::tuning

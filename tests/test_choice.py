@@ -263,14 +263,37 @@ def test_tiles_leave_the_loads_under_way_their_room():
     X = csr(20_000, 300_000, np.full(20_000, 40), np.random.default_rng(4))
     plans = cuda.candidates(H200, statistics(X))
     tiles = {plan.tile for plan in plans if plan.kernel == "tiled"}
-    wide, narrow = 50_000, 42_860  # all of the 227 KiB that there are, and one step less
+    wide, narrow = 50_016, 42_880  # all of the 227 KiB that there are, and one step less
     assert {wide, narrow} <= tiles
+    assert all(4 * tile % 128 == 0 for tile in tiles)  # lines of the cache
     assert (wide + 1) * 4 > 196 * 1024 - 1024 >= (narrow + 1) * 4
     (binned,) = (plan for plan in plans if plan.kernel == "binned")
     assert 2 * ((binned.tile // 2 + 1) * 4 + 1024) <= 164 * 1024  # two regions, two steps less
+    assert binned.tile % 512 == 0
     assert cuda.predict(H200, CONSTANTS, statistics(X), Plan("tiled", cap=16, tile=wide)) > cuda.predict(
         H200, CONSTANTS, statistics(X), Plan("tiled", cap=16, tile=narrow)
     )
+
+
+def test_small_matrices_have_small_tiles_among_their_candidates():
+    rng = np.random.default_rng(6)
+    for nnz, small in ((600_000, True), (1_200_000, False)):
+        X = csr(300, 45_000, np.full(300, nnz // 300), rng)
+        plans = cuda.candidates(H200, statistics(X))
+        assert (5632 in {plan.tile for plan in plans if plan.kernel == "tiled"}) == small  # an eighth
+
+
+def test_a_prediction_knows_what_may_start_early():
+    few, many = (csr(rows, 50, np.full(rows, 4), np.random.default_rng(7)) for rows in (2000, 400_000))
+    old = H200 | {"major": 8}
+    for X, spared in ((few, True), (many, False)):
+        now, before = (
+            cuda.predict(d, CONSTANTS, statistics(X), Plan("subwarp", lanes=4)) for d in (H200, old)
+        )
+        assert (now < before) == spared
+    for plan in (Plan("tiled", cap=16, tile=50), Plan("sliced", cap=16)):
+        now, before = (cuda.predict(d, CONSTANTS, statistics(many), plan) for d in (H200, old))
+        assert now < before
 
 
 def test_narrow_is_for_narrow_matrices_without_repeated_entries():

@@ -17,12 +17,11 @@ namespace bmrm {
 // Nonzeros in quads: those of a quad belong to one tile and one region.
 struct BinnedView {
     const uint32_t* tile_quad;  // first quad of each tile; tiles + 1
+    const BlockShare* shares;   // of each block, in quads
     const uint32_t* dest;       // quad of products that a quad becomes
     const uint16_t* local;
     const void *values, *dictionary;
     int64_t cols, tile;
-    uint32_t quads;
-    int32_t tiles;
 };
 
 template <class T>
@@ -47,19 +46,16 @@ __global__ void __launch_bounds__(tuning::kBinnedThreads)
     let_next_start();
     using E = Elements<T, CODING, uint16_t, ONCE>;
     constexpr uint32_t FLIGHT = sizeof(T) == 4 ? 4 : 2;
-    uint32_t begin = uint32_t(uint64_t(view.quads) * blockIdx.x / gridDim.x);
-    const uint32_t end = uint32_t(uint64_t(view.quads) * (blockIdx.x + 1) / gridDim.x);
-    // Where the slice will be: a block may have all of its shared memory for that.
-    int& tile_of_first = *reinterpret_cast<int*>(slice);
-    for (int t = int(threadIdx.x); t < view.tiles; t += int(blockDim.x))
-        if (view.tile_quad[t] <= begin && begin < view.tile_quad[t + 1]) tile_of_first = t;
-    __syncthreads();
-    int tile = tile_of_first;
-    while (begin < end) {
-        while (view.tile_quad[tile + 1] <= begin) tile++;
-        const uint32_t stop = min(end, view.tile_quad[tile + 1]);
+    const uint4 share = __ldg(reinterpret_cast<const uint4*>(view.shares) + blockIdx.x);
+    uint32_t begin = share.x;
+    const uint32_t end = share.y, first_stop = share.z, first_tile = share.w;
+    if (begin >= end) wait_for_previous();
+    for (uint32_t tile = first_tile; begin < end; tile++) {
+        const uint32_t stop = tile == first_tile ? first_stop : min(end, view.tile_quad[tile + 1]);
+        if (stop == begin) continue;
         const int64_t first = int64_t(tile) * view.tile;
         __syncthreads();
+        wait_for_previous();
         start_fill(slice, x + first, min(view.tile, view.cols - first), view.tile);
         const E e(view.local, view.values, uint64_t(begin) * 4, uint64_t(begin) * 4, table);
         const uint32_t* to = view.dest + begin;

@@ -1,20 +1,24 @@
-// Launches that follow one another within a product.  The second may begin while the first still runs, on
-// devices that can (compute capability 9.0 and later; CUDA C++ Programming Guide, "Programmatic Dependent
-// Launch"): it is at hand, with what does not depend on the first loaded, when that ends.
+// Launches that follow one another.  On devices that can (compute capability 9.0 and later; CUDA C++
+// Programming Guide, "Programmatic Dependent Launch") one may begin before the one before it has ended: it is
+// at hand, with what does not depend on that loaded, when that ends.
+//
+// So a product reads of its matrix alone, which is constant, before it waits.  Everything that an earlier
+// launch may write, or still read, comes after: inputs, outputs, sums between two launches.  Every launch
+// that may begin early waits, so that what ends has seen the end of all that was queued before it.
 #pragma once
 #include "../blackbox.h"
 #include "../status.h"
 
 namespace bmrm {
 
-// In the first kernel: the next one may come as soon as there is room for it.
+// The next launch may come as soon as there is room for it.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 
-// In the second one: what the first has written is there from here on.
+// What earlier launches have written is there from here on.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
@@ -23,20 +27,33 @@ __device__ __forceinline__ void wait_for_previous() {
 
 inline bool can_chain(const bb_device& device) { return device.major >= 9; }
 
-// early: the kernel before lets this one start, which waits for it, on a device that can chain them.
-inline void launch_next(const void* kernel, int64_t blocks, int threads, void** arguments,
-                        int64_t shared_bytes, cudaStream_t stream, bool early) {
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3(unsigned(blocks));
-    launch.blockDim = dim3(unsigned(threads));
-    launch.dynamicSmemBytes = size_t(shared_bytes);
-    launch.stream = stream;
-    launch.attrs = &overlap;
-    launch.numAttrs = early ? 1 : 0;
-    BB_CHECK(cudaLaunchKernelExC(&launch, kernel, arguments));
-}
+// A launch and whether it may begin early: before what comes before it in the stream ends, or lets it.
+class NextLaunch {
+  public:
+    NextLaunch(dim3 blocks, int threads, int64_t shared_bytes, cudaStream_t stream, bool early) {
+        overlap_.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        overlap_.val.programmaticStreamSerializationAllowed = 1;
+        launch_.gridDim = blocks;
+        launch_.blockDim = dim3(unsigned(threads));
+        launch_.dynamicSmemBytes = size_t(shared_bytes);
+        launch_.stream = stream;
+        launch_.attrs = &overlap_;
+        launch_.numAttrs = early ? 1 : 0;
+    }
+    NextLaunch(const NextLaunch&) = delete;
+    NextLaunch& operator=(const NextLaunch&) = delete;
+
+    template <class... Parameters, class... Arguments>
+    void operator()(void (*kernel)(Parameters...), Arguments... arguments) const {
+        BB_CHECK(cudaLaunchKernelEx(&launch_, kernel, Parameters(arguments)...));
+    }
+    void operator()(const void* kernel, void** arguments) const {
+        BB_CHECK(cudaLaunchKernelExC(&launch_, kernel, arguments));
+    }
+
+  private:
+    cudaLaunchAttribute overlap_ = {};
+    cudaLaunchConfig_t launch_ = {};
+};
 
 }  // namespace bmrm

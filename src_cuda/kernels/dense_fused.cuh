@@ -5,6 +5,7 @@
 #pragma once
 #include <cuda_pipeline.h>
 
+#include "block_sum.cuh"
 #include "chain.cuh"
 #include "dense.cuh"
 #include "finish.cuh"
@@ -14,15 +15,9 @@ namespace bmrm {
 
 // The block's share of the risk, behind its sums of columns.
 __device__ __forceinline__ void leave_risk(double loss_sum, double* scratch, double* sums, int cols) {
-    for (int apart = 16; apart; apart /= 2) loss_sum += __shfl_xor_sync(0xFFFFFFFFu, loss_sum, apart);
+    double mine[1] = {loss_sum};
     __syncthreads();
-    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = loss_sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        double total = 0;
-        for (int k = 0; k < int(blockDim.x) / 32; k++) total += scratch[k];
-        sums[cols] = total;
-    }
+    sum_block(mine, scratch, sums + cols);
 }
 
 // Rows of up to 32 EACH entries, a warp's each, several of them at a time; the gradient stays in registers.

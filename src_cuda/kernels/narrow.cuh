@@ -6,9 +6,10 @@
 // nonzeros can be in flight at once.  Blocks leave their sums in global memory, where a launch of its own
 // adds them up in fixed order (parts.cuh).
 //
-// Bytes a nonzero: the value's + 1 (2 above 255 columns), once for both products.
+// Bytes a nonzero: the value's + 1, once for both products.
 #pragma once
 #include "../sliced.h"
+#include "block_sum.cuh"
 #include "loss.cuh"
 #include "sliced.cuh"
 
@@ -176,29 +177,18 @@ struct SliceAt {
 
 constexpr int kWeightsAtOnce = 12;
 
-// The sum over a block's threads, for its first; `scratch` has room for a number a warp.
-__device__ __forceinline__ double add_in_block(double sum, double* scratch) {
-    const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
-    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
-    if (lane == 0) scratch[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = lane < warps ? scratch[lane] : 0;
-    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
-    return sum;
-}
-
 enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED };
 
 // An item is a slice here.  Shared memory leaves room for few warps, so each looks ahead: of one slice it has
 // the description under way, of the next the rows, of the next the nonzeros and what belongs to their rows.
-template <class T, int CODING, class Local, NarrowPass PASS>
+template <class T, int CODING, NarrowPass PASS>
 __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     narrow_product(const NarrowView view, const FusedInput fused, const T* __restrict__ in,
                    T* __restrict__ margins) {
     constexpr bool WEIGHTS = PASS != NARROW_GRADIENT, SUMS = PASS != NARROW_MARGINS,
                    FUSED = PASS == NARROW_FUSED;
     constexpr int MOST = sizeof(T) == 4 ? 6 : 4;
-    using E = Elements<T, CODING, Local, ONCE>;
+    using E = Elements<T, CODING, uint8_t, ONCE>;
     extern __shared__ __align__(16) unsigned char raw[];
     const int columns = view.columns, warps = int(blockDim.x) / 32, warp = int(threadIdx.x) / 32;
     const uint32_t lane = threadIdx.x % 32;
@@ -216,7 +206,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     const Bank<const T> weights = {reinterpret_cast<const char*>(w), place};
     const Bank<T> acc = {reinterpret_cast<char*>(own), place};
 
-    const Local* __restrict__ index = static_cast<const Local*>(view.slices.local);
+    const uint8_t* __restrict__ index = static_cast<const uint8_t*>(view.slices.local);
     const uint32_t* __restrict__ dest = view.slices.dest;
     double loss_sum = 0;
     const Item* items = view.slices.items;
@@ -230,18 +220,6 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     };
     uint32_t at = blockIdx.x * uint32_t(warps) + uint32_t(warp);
     SliceAt item = item_at(at), item1 = item_at(at + step), item2 = item_at(at + 2 * step);
-    if (WEIGHTS)
-        for (int first = warp; first <= columns; first += warps * kWeightsAtOnce) {
-            T some[kWeightsAtOnce];
-#pragma unroll
-            for (int k = 0; k < kWeightsAtOnce; k++) {
-                const int c = first + k * warps;
-                some[k] = c < columns ? __ldg(in + c) : T(0);
-            }
-#pragma unroll
-            for (int k = 0; k < kWeightsAtOnce; k++)
-                if (first + k * warps <= columns) w[(first + k * warps) * 32 + lane] = some[k];
-        }
     uint32_t row = row_at(at, item), row1 = row_at(at + step, item1);
     HeldRow<E, MOST> next;
     T next_r = T(0);
@@ -259,6 +237,19 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     if (at < stop) next.fetch(elements(item), item.width);
     if (SUMS)
         for (int c = 0; c <= columns; c++) own[c * 32 + lane] = T(0);
+    wait_for_previous();
+    if (WEIGHTS)
+        for (int first = warp; first <= columns; first += warps * kWeightsAtOnce) {
+            T some[kWeightsAtOnce];
+#pragma unroll
+            for (int k = 0; k < kWeightsAtOnce; k++) {
+                const int c = first + k * warps;
+                some[k] = c < columns ? __ldg(in + c) : T(0);
+            }
+#pragma unroll
+            for (int k = 0; k < kWeightsAtOnce; k++)
+                if (first + k * warps <= columns) w[(first + k * warps) * 32 + lane] = some[k];
+        }
     if (at < stop) fetch_row();
     __syncthreads();
     while (at < stop) {
@@ -288,8 +279,8 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
         }
         if (SUMS) add_row(e, held, width, to == kNowhere ? T(0) : r, acc);
     }
-    if (!SUMS) return;
     let_next_start();
+    if (!SUMS) return;
     __syncthreads();
     // A column's sums lie in all 32 banks for each warp: threads of neighbouring columns start at
     // neighbouring ones.
@@ -316,8 +307,8 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
         }
         __syncthreads();
     }
-    if constexpr (FUSED) loss_sum = add_in_block(loss_sum, scratch);
-    if (threadIdx.x == 0) sums[columns] = loss_sum;
+    double risk[1] = {loss_sum};
+    sum_block(risk, scratch, sums + columns);
 }
 
 }  // namespace bmrm

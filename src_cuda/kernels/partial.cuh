@@ -19,6 +19,7 @@ __global__ void __launch_bounds__(kPartialThreads)
     add_partial(const T* __restrict__ partial, const uint32_t* __restrict__ row,
                 const uint32_t* __restrict__ slot, int64_t rows, const uint32_t* __restrict__ longest,
                 uint32_t long_count, int log2_lanes, uint32_t many, T* __restrict__ y) {
+    let_next_start();
     if (blockIdx.x < long_count) {
         __shared__ double of_warp[kPartialThreads / 32];
         const uint32_t i = longest[blockIdx.x], begin = slot[i], end = slot[i + 1];

@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(kPartThreads)
     __shared__ double of_thread[kPartThreads];
     const int across = kPartThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
     const int64_t col = int64_t(blockIdx.x) * across + tx;
+    let_next_start();
     wait_for_previous();
     double sum = 0;
     if (col < stride) {
@@ -39,15 +40,15 @@ __global__ void __launch_bounds__(kPartThreads)
     }
 }
 
-// early: as of launch_next().
+// early: as of NextLaunch.
 template <class S, class T>
 void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, double* risk,
             cudaStream_t stream, bool early) {
     int groups = 1;
     while (groups < 64 && 4 * groups < parts) groups *= 2;
-    void* arguments[] = {&sums, &parts, &stride, &count, &groups, &y, &risk};
-    launch_next(reinterpret_cast<const void*>(&add_parts<S, T>), blocks_for(stride, kPartThreads / groups),
-                kPartThreads, arguments, 0, stream, early);
+    const NextLaunch launch(unsigned(blocks_for(stride, kPartThreads / groups)), kPartThreads, 0, stream,
+                            early);
+    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, risk);
 }
 
 }  // namespace bmrm

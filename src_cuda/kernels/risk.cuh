@@ -10,6 +10,7 @@
 #include "../line_bracket.h"
 #include "../mailbox.h"
 #include "../training.h"
+#include "block_sum.cuh"
 
 namespace bmrm {
 
@@ -67,24 +68,6 @@ struct RiskRows {
     double scale;
     LossParameter parameter;
 };
-
-// Sums over a block, to `out`; `scratch` holds K doubles a warp.
-template <int K>
-__device__ __forceinline__ void sum_block(double (&mine)[K], double* scratch, double* out) {
-    const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
-#pragma unroll
-    for (int k = 0; k < K; k++) {
-        for (int apart = 16; apart; apart /= 2) mine[k] += __shfl_xor_sync(0xFFFFFFFFu, mine[k], apart);
-        if (lane == 0) scratch[warp * K + k] = mine[k];
-    }
-    __syncthreads();
-    if (threadIdx.x < K) {
-        double total = 0;
-        for (int w = 0; w < warps; w++) total += scratch[w * K + threadIdx.x];
-        out[threadIdx.x] = total;
-    }
-    __syncthreads();
-}
 
 // Sums what all blocks left at `partial` (blocks x K), in every thread of this block alike.
 template <int K>

@@ -9,22 +9,32 @@
 //
 // Bytes a nonzero: the value's + 4, + 8 a row.
 #pragma once
+#include "chain.cuh"
 #include "values.cuh"
 
 namespace bmrm {
 
+constexpr int kSubwarpThreads = 256;
+
+// early: whether the kernel may begin early.  Each block would wait, and where they are more than run at a
+// time, most for nothing.
 template <class T, int CODING, int LANES>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(kSubwarpThreads)
     subwarp(const int64_t* __restrict__ ptr, const uint32_t* __restrict__ col, const void* __restrict__ data,
-            const void* __restrict__ dictionary, int64_t rows, const T* __restrict__ x, T* __restrict__ y) {
+            const void* __restrict__ dictionary, int64_t rows, const T* __restrict__ x, T* __restrict__ y,
+            bool early) {
     const int64_t row = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / LANES;
     const int lane = int(threadIdx.x) % LANES;
     T sum[2] = {T(0), T(0)};
+    const int64_t begin = row < rows ? ptr[row] : 0, end = row < rows ? ptr[row + 1] : 0;
+    if (early) {
+        let_next_start();
+        wait_for_previous();
+    }
     if (row < rows) {
-        const int64_t begin = ptr[row];
         const Elements<T, CODING, uint32_t, ONCE> e(col, data, uint64_t(begin), uint64_t(begin),
                                                     static_cast<const T*>(dictionary));
-        const uint32_t length = uint32_t(ptr[row + 1] - begin);
+        const uint32_t length = uint32_t(end - begin);
         uint32_t i = uint32_t(lane);
         for (; i + LANES < length; i += 2 * LANES) {
             const uint32_t a = e.one_index(i), b = e.one_index(i + LANES);
@@ -64,13 +74,17 @@ __global__ void __launch_bounds__(kSplitThreads)
     split(const int64_t* __restrict__ ptr, const uint32_t* __restrict__ col, const void* __restrict__ data,
           const void* __restrict__ dictionary, int64_t rows, int64_t nnz,
           const int64_t* __restrict__ share_row, const T* __restrict__ x, T* __restrict__ y,
-          T* __restrict__ carried) {
+          T* __restrict__ carried, bool early) {
     __shared__ T products[kSplitShare];
     const int64_t begin = int64_t(blockIdx.x) * kSplitShare;
     const Elements<T, CODING, uint32_t, ONCE> e(col, data, uint64_t(begin), uint64_t(begin),
                                                 static_cast<const T*>(dictionary));
     const int64_t end = begin + kSplitShare < nnz ? begin + kSplitShare : nnz;
     const uint32_t count = uint32_t(end - begin);
+    if (early) {
+        let_next_start();
+        wait_for_previous();
+    }
 #pragma unroll
     for (uint32_t k = 0; k < kSplitEach; k++) {
         const uint32_t i = k * kSplitThreads + threadIdx.x;
@@ -120,6 +134,8 @@ template <class T>
 __global__ void carry(const int64_t* __restrict__ share_row, int64_t shares, const T* __restrict__ carried,
                       T* __restrict__ y) {
     const int64_t share = int64_t(blockIdx.x) * blockDim.x + threadIdx.x + 1;
+    let_next_start();
+    wait_for_previous();
     if (share >= shares) return;
     const int64_t row = share_row[share];
     // The row at the start of this share ends here, unless it is also the one carried to the next.

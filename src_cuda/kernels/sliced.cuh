@@ -335,6 +335,7 @@ __global__ void __launch_bounds__(tuning::sliced_threads(CODING == BB_ONES))
     const uint4 share = __ldg(reinterpret_cast<const uint4*>(view.shares) + blockIdx.x);
     uint32_t begin = share.x;
     const uint32_t end = share.y, first_stop = share.z, first_tile = share.w;
+    if (begin >= end) wait_for_previous();
     for (uint32_t t = first_tile; begin < end; t++) {
         const int tile = int(t);
         const uint32_t stop = t == first_tile ? first_stop : min(end, view.tile_item[t + 1]);
@@ -366,7 +367,9 @@ __global__ void permute(const T* __restrict__ x, const uint32_t* __restrict__ or
                         T* __restrict__ out) {
     let_next_start();
     const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i < count) out[i] = __ldg(x + order[i]);
+    const uint32_t from = i < count ? order[i] : 0;
+    wait_for_previous();
+    if (i < count) out[i] = __ldg(x + from);
 }
 
 }  // namespace bmrm
