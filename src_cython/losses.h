@@ -19,6 +19,8 @@
 
 #ifdef __CUDACC__
 #define BMRM_HD __host__ __device__ inline
+#elif defined(__GNUC__)
+#define BMRM_HD inline __attribute__((always_inline))  // a call is what no loop vectorises
 #else
 #define BMRM_HD inline
 #endif
@@ -47,9 +49,8 @@ BMRM_HD double exp_branchless(const double x_in) {
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    const int64_t n = int64_t(int32_t(k));
-    const int64_t half = n >> 1;
-    const int64_t low_bits = (half + 1023) << 52, high_bits = (n - half + 1023) << 52;
+    const int32_t n = int32_t(k), half = n >> 1;  // AVX2 has no such shift of 64 bits
+    const int64_t low_bits = int64_t(half + 1023) << 52, high_bits = int64_t(n - half + 1023) << 52;
     double low, high;
     memcpy(&low, &low_bits, 8);
     memcpy(&high, &high_bits, 8);
