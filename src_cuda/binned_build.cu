@@ -101,8 +101,7 @@ std::vector<BlockShare> shares_of(const std::vector<uint32_t>& tile_quad, int64_
     for (size_t t = 0; t + 1 < tile_quad.size(); t++)
         if (tile_quad[t] < tile_quad[t + 1])
             runs.push_back({tile_quad[t + 1] - tile_quad[t], uint32_t(t), cost});
-    const double fill =
-        tuning::kFillCost * double(tile * coding.vector_bytes()) + tuning::kTileCost / resident;
+    const double fill = fill_cost(tile * coding.vector_bytes(), resident);
     return share_out(runs, int(tile_quad.size()) - 1, fill, blocks);
 }
 

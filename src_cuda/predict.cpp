@@ -109,8 +109,8 @@ Prediction predict_subwarp(const Case& c) {
         (c.stats.value_bytes ? kRowLatency : kOnesLatency) * (c.stats.vector_bytes == 8 ? kWideLatency : 1);
     const double longest = std::ceil(double(c.stats.longest) / (2 * lanes)) * step;
     const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
-    const bool all_at_once = rows / a_block <= double(c.device.multiprocessors) * kPlainWarps / warps_a_block;
-    out.seconds = c.start(1, all_at_once) + together({stream, gathers, turns, longest});
+    const bool early = all_at_once(rows / a_block, c.device.multiprocessors);
+    out.seconds = c.start(1, early) + together({stream, gathers, turns, longest});
     return out;
 }
 
@@ -130,12 +130,14 @@ Prediction predict_split(const Case& c) {
     // The more rows a share has, the fewer threads add up each, also the long one among them.
     const double threads =
         std::clamp(kPlainThreads / std::exp2(std::ceil(std::log2(std::max(1.0, most)))), 1.0, 32.0);
-    const double adding = std::min(longest, kSplitNonzeros) / threads * kAddLatency;
+    const double adding = std::min(longest, double(kSplitNonzeros)) / threads * kAddLatency;
     const double passing = (turns * a_share + most) / kPlainThreads * kPassLatency;
     // The second kernel adds up what the shares of a row have carried, one after another.
     const double carries = longest / kSplitNonzeros * kCarryLatency;
     const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
-    out.seconds = 2 * c.start(1) + kSplitStart + together({stream, gathers, adding + passing}) + carries;
+    const bool early = all_at_once(shares, c.device.multiprocessors);
+    out.seconds = c.start(1, early) + c.start(1) + kSplitStart +
+                  together({stream, gathers, adding + passing}) + carries;
     return out;
 }
 

@@ -32,8 +32,8 @@ template <class T, int CODING>
 void run_subwarp(int lanes, const Csr& a, const ValueArray& coding, const void* x, void* y,
                  cudaStream_t stream, bool early) {
     const auto launch = [&](auto kernel) {
-        const NextLaunch start(unsigned(blocks_for(a.rows, kSubwarpThreads / lanes)), kSubwarpThreads, 0,
-                               stream, early);
+        const NextLaunch start(unsigned(blocks_for(a.rows, tuning::kPlainThreads / lanes)),
+                               tuning::kPlainThreads, 0, stream, early);
         start(kernel, a.ptr.data(), a.col.data(), a.values.data(), coding.dictionary.data(), a.rows,
               static_cast<const T*>(x), static_cast<T*>(y), early);
     };
@@ -66,17 +66,14 @@ SlicedView view_of(const Sliced& s, const ValueArray& coding) {
 Product::Product(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
                  const bb_device& device, const Array<uint32_t>* order)
     : memory_(&memory), plan_(plan) {
-    const auto all_at_once = [&](int64_t blocks, int threads) {
-        return blocks <= device.multiprocessors * (tuning::kPlainWarps * 32 / threads);
-    };
     if (plan.kernel == BB_SUBWARP) {
-        const int64_t blocks = blocks_for(a.rows, kSubwarpThreads / std::max(plan.lanes, 1));
-        all_at_once_ = all_at_once(blocks, kSubwarpThreads);
+        const int64_t blocks = blocks_for(a.rows, tuning::kPlainThreads / std::max(plan.lanes, 1));
+        all_at_once_ = tuning::all_at_once(double(blocks), device.multiprocessors);
         return;
     }
     if (plan.kernel == BB_SPLIT) {
-        const int64_t shares = (a.nnz + kSplitShare - 1) / kSplitShare;
-        all_at_once_ = all_at_once(shares, kSplitThreads);
+        const int64_t shares = (a.nnz + tuning::kSplitNonzeros - 1) / tuning::kSplitNonzeros;
+        all_at_once_ = tuning::all_at_once(double(shares), device.multiprocessors);
         share_row_ = Array<int64_t>(memory, shares + 1);
         carried_ = Array<unsigned char>(memory, shares * coding.vector_bytes());
         split_rows<<<blocks_for(shares + 1), 256, 0, memory.stream>>>(a.ptr.data(), a.rows, a.nnz, shares,
@@ -138,7 +135,7 @@ void Product::apply_one(const void* x, void* y, const Csr& a, const ValueArray& 
             return run_subwarp<T, CODING>(plan_.lanes, a, coding, x, y, memory_->stream, early);
         const int64_t shares = share_row_.size() - 1;
         T* carried = reinterpret_cast<T*>(carried_.data());
-        const NextLaunch first(unsigned(shares), kSplitThreads, 0, memory_->stream, early);
+        const NextLaunch first(unsigned(shares), tuning::kPlainThreads, 0, memory_->stream, early);
         first(split<T, CODING>, a.ptr.data(), a.col.data(), a.values.data(), coding.dictionary.data(), a.rows,
               a.nnz, share_row_.data(), static_cast<const T*>(x), static_cast<T*>(y), carried, early);
         const NextLaunch second(unsigned(blocks_for(shares)), 256, 0, memory_->stream, memory_->chains);

@@ -1,6 +1,9 @@
 #include "shares.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "tuning.h"
 
 namespace bmrm {
 namespace {
@@ -42,6 +45,10 @@ bool deal(const std::vector<ItemRun>& runs, int tiles, double fill, double room,
 
 }  // namespace
 
+double fill_cost(int64_t tile_bytes, int resident) {
+    return tuning::kFillCost * double(tile_bytes) + tuning::kTileCost / resident;
+}
+
 std::vector<BlockShare> share_out(const std::vector<ItemRun>& runs, int tiles, double fill, int blocks) {
     uint32_t items = 0;
     double total = 0, largest = 0;
@@ -54,13 +61,18 @@ std::vector<BlockShare> share_out(const std::vector<ItemRun>& runs, int tiles, d
     // Too little room, and enough: a block leaves less than a fill and an item of it unused, and beside the
     // fill that it begins with there is one for each other tile.
     double less = total / blocks, enough = less + fill * (2 + double(tiles) / blocks) + 2 * largest;
+    std::vector<BlockShare> shares = none;
+    deal(runs, tiles, fill, enough, shares);
     for (int step = 0; step < kHalvings; step++) {
         const double middle = (less + enough) / 2;
         std::vector<BlockShare> trial = none;
-        (deal(runs, tiles, fill, middle, trial) ? enough : less) = middle;
+        if (deal(runs, tiles, fill, middle, trial)) {
+            enough = middle;
+            shares = std::move(trial);
+        } else {
+            less = middle;
+        }
     }
-    std::vector<BlockShare> shares = none;
-    deal(runs, tiles, fill, enough, shares);
     return shares;
 }
 

@@ -16,8 +16,12 @@ struct ItemRun {
     double cost;
 };
 
+// What it costs a block to begin a tile of so many bytes, of `resident` blocks on a multiprocessor, as bytes
+// that it moves.
+double fill_cost(int64_t tile_bytes, int resident);
+
 // Shares that are each a stretch of items, in order; blocks for which nothing is left have none of them.
-// `fill`: what it costs a block to begin one of the first `tiles` tiles; the gathered one costs nothing.
+// `fill`: the cost of beginning one of the first `tiles` tiles; the gathered one costs nothing.
 std::vector<BlockShare> share_out(const std::vector<ItemRun>& runs, int tiles, double fill, int blocks);
 
 }  // namespace bmrm

@@ -355,9 +355,7 @@ std::vector<BlockShare> shares_of(const std::vector<Run>& runs, const Layout& la
         of_items.push_back({stop - runs[r].first_item, key_tile(runs[r].key),
                             item_cost(runs[r], cut, coding.value_bytes())});
     }
-    const double fill =
-        tuning::kFillCost * double(cut.tile * coding.vector_bytes()) + tuning::kTileCost / resident;
-    return share_out(of_items, cut.shared, fill, blocks);
+    return share_out(of_items, cut.shared, fill_cost(cut.tile * coding.vector_bytes(), resident), blocks);
 }
 
 // Where each chunk's sum goes; slots for those of rows that are not one chunk.

@@ -14,6 +14,14 @@ constexpr int sliced_threads(bool ones) { return ones ? 1024 : 512; }
 constexpr int kBinnedThreads = 1024;  // the same for the first half of BB_BINNED, whose threads hold less
 constexpr int kBinnedSteps = 2;       // what it leaves to L1: products are under way beside what is loaded
 constexpr int kBlocksResident = 2;
+// BB_SUBWARP and BB_SPLIT, which have no shared tile.
+constexpr int kPlainThreads = 256;    // of a block
+constexpr int kPlainWarps = 64;       // on a multiprocessor
+constexpr int kSplitNonzeros = 2048;  // nonzeros of a share of BB_SPLIT
+// Whether so many of their blocks run at once, and none waits for another's place.
+constexpr bool all_at_once(double blocks, int multiprocessors) {
+    return blocks <= double(multiprocessors) * (kPlainWarps * 32 / kPlainThreads);
+}
 constexpr int64_t kReservedShared = 1024;  // bytes of shared memory that the driver takes for each block
 constexpr int kCaps[] = {8, 16, 32, 64};   // nonzeros a thread takes of a fragment
 constexpr int kMostCap = 0xFFF;            // what the key of a chunk has room for
@@ -77,8 +85,6 @@ constexpr double kOverlap = 0.73;   // share of all but the greatest of costs th
 constexpr double kBodyLatency = 1.3e-6;  // seconds from the start of a kernel to its end, with nothing to do
 constexpr double kNextLaunch = 1.34e-6;  // and of each launch that follows it, at hand when it ends
 constexpr double kSparedByEarly = 0.64e-6;  // of the first, where it begins before what comes before it ends
-constexpr int kPlainThreads = 256;          // of a block of BB_SUBWARP or BB_SPLIT
-constexpr int kPlainWarps = 64;             // warps a multiprocessor of the kernels without a shared tile
 constexpr double kSubwarpShare = 1.03;      // bandwidth of BB_SUBWARP over that of a plain read
 constexpr double kWarpLife = 0.62e-6;       // seconds a warp of it lives
 constexpr double kWarpStep = 0.19e-6;       // and for each two nonzeros of a thread, among many warps
@@ -86,7 +92,6 @@ constexpr double kRowLatency = 0.31e-6;     // ... waiting for them alone, in a 
 constexpr double kOnesLatency = 83e-9;      // ... with no values to load
 constexpr double kWideLatency = 1.61;       // times that for float64
 constexpr double kSplitShare = 0.64;       // bandwidth of BB_SPLIT, whose products pass through shared memory
-constexpr double kSplitNonzeros = 2048;    // nonzeros of a share of BB_SPLIT
 constexpr double kSplitBlocks = 8;         // shares a multiprocessor has at a time
 constexpr double kSplitStart = 1.44e-6;    // seconds of a share beside its rows
 constexpr double kAddLatency = 17e-9;      // seconds to add a product from shared memory to a sum

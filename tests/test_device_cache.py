@@ -28,7 +28,7 @@ def keep_many(rank, start):
 
 
 def test_what_processes_keep_at_the_same_time_is_all_there():
-    context, ranks = multiprocessing.get_context("fork"), 4
+    context, ranks = multiprocessing.get_context("spawn"), 4
     start = context.Barrier(ranks)
     processes = [context.Process(target=keep_many, args=(rank, start)) for rank in range(ranks)]
     for process in processes:

@@ -5,6 +5,9 @@
 // So a product reads of its matrix alone, which is constant, before it waits.  Everything that an earlier
 // launch may write, or still read, comes after: inputs, outputs, sums between two launches.  Every launch
 // that may begin early waits, so that what ends has seen the end of all that was queued before it.
+//
+// Inputs are read by `load_input`.  A load that says that nothing writes there while the kernel runs (__ldg,
+// or any by a pointer that is const and __restrict__) may be moved up before the wait, and some are.
 #pragma once
 #include "../blackbox.h"
 #include "../status.h"
@@ -23,6 +26,18 @@ __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
 #endif
+}
+
+// What an earlier launch may have written; after the wait.  Volatile, as the wait is: these stay in order.
+__device__ __forceinline__ float load_input(const float* p) {
+    float v;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ double load_input(const double* p) {
+    double v;
+    asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p));
+    return v;
 }
 
 inline bool can_chain(const bb_device& device) { return device.major >= 9; }

@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     // them.
     const auto fetch_row = [&] {
         const uint32_t safe = row == kNowhere ? 0 : row;
-        if (PASS == NARROW_GRADIENT) next_r = __ldg(in + safe);
+        if (PASS == NARROW_GRADIENT) next_r = load_input(in + safe);
         if (FUSED) {
             next_label = __ldg(fused.labels + safe);
             if (fused.weights) next_weight = __ldg(fused.weights + safe);
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
 #pragma unroll
             for (int k = 0; k < kWeightsAtOnce; k++) {
                 const int c = first + k * warps;
-                some[k] = c < columns ? __ldg(in + c) : T(0);
+                some[k] = c < columns ? load_input(in + c) : T(0);
             }
 #pragma unroll
             for (int k = 0; k < kWeightsAtOnce; k++)

@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(kPartialThreads)
         wait_for_previous();
         double sum = 0;
 #pragma unroll 4
-        for (uint32_t k = begin + threadIdx.x; k < end; k += kPartialThreads) sum += double(partial[k]);
+        for (uint32_t k = begin + threadIdx.x; k < end; k += kPartialThreads)
+            sum += double(load_input(partial + k));
         for (int apart = 16; apart; apart >>= 1) sum += __shfl_down_sync(0xFFFFFFFFu, sum, apart);
         if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
         __syncthreads();
@@ -44,7 +45,8 @@ __global__ void __launch_bounds__(kPartialThreads)
     double sum = 0;
     if (mine) {
 #pragma unroll 4
-        for (uint32_t k = begin + (threadIdx.x & (lanes - 1)); k < end; k += lanes) sum += double(partial[k]);
+        for (uint32_t k = begin + (threadIdx.x & (lanes - 1)); k < end; k += lanes)
+            sum += double(load_input(partial + k));
     }
     for (uint32_t apart = lanes >> 1; apart; apart >>= 1) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
     if (mine && (threadIdx.x & (lanes - 1)) == 0) y[row[i]] = T(sum);

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kPartThreads)
     double sum = 0;
     if (col < stride) {
 #pragma unroll 8
-        for (int64_t p = ty; p < parts; p += groups) sum += double(sums[p * stride + col]);
+        for (int64_t p = ty; p < parts; p += groups) sum += double(load_input(sums + p * stride + col));
     }
     // Pairs of threads, then pairs of pairs: one thread would wait for each of its `groups` adds.
     for (int half = groups / 2; half; half /= 2) {

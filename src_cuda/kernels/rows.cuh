@@ -9,17 +9,16 @@
 //
 // Bytes a nonzero: the value's + 4, + 8 a row.
 #pragma once
+#include "../tuning.h"
 #include "chain.cuh"
 #include "values.cuh"
 
 namespace bmrm {
 
-constexpr int kSubwarpThreads = 256;
-
 // early: whether the kernel may begin early.  Each block would wait, and where they are more than run at a
 // time, most for nothing.
 template <class T, int CODING, int LANES>
-__global__ void __launch_bounds__(kSubwarpThreads)
+__global__ void __launch_bounds__(tuning::kPlainThreads)
     subwarp(const int64_t* __restrict__ ptr, const uint32_t* __restrict__ col, const void* __restrict__ data,
             const void* __restrict__ dictionary, int64_t rows, const T* __restrict__ x, T* __restrict__ y,
             bool early) {
@@ -39,10 +38,10 @@ __global__ void __launch_bounds__(kSubwarpThreads)
         for (; i + LANES < length; i += 2 * LANES) {
             const uint32_t a = e.one_index(i), b = e.one_index(i + LANES);
             const auto u = e.one_value(i), v = e.one_value(i + LANES);
-            sum[0] += e.value(u) * __ldg(x + a);
-            sum[1] += e.value(v) * __ldg(x + b);
+            sum[0] += e.value(u) * load_input(x + a);
+            sum[1] += e.value(v) * load_input(x + b);
         }
-        if (i < length) sum[0] += e.value(e.one_value(i)) * __ldg(x + e.one_index(i));
+        if (i < length) sum[0] += e.value(e.one_value(i)) * load_input(x + e.one_index(i));
     }
     T total = sum[0] + sum[1];
 #pragma unroll
@@ -50,14 +49,14 @@ __global__ void __launch_bounds__(kSubwarpThreads)
     if (row < rows && lane == 0) y[row] = total;
 }
 
-constexpr int kSplitThreads = 256, kSplitEach = 8, kSplitShare = kSplitThreads * kSplitEach;
+constexpr int kSplitEach = tuning::kSplitNonzeros / tuning::kPlainThreads;  // nonzeros of a thread
 
 // First row that a share touches: the row of its first nonzero.
 static __global__ void split_rows(const int64_t* __restrict__ ptr, int64_t rows, int64_t nnz, int64_t shares,
                                   int64_t* __restrict__ share_row) {
     const int64_t share = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (share > shares) return;
-    const int64_t target = share * kSplitShare < nnz ? share * kSplitShare : nnz;
+    const int64_t target = share * tuning::kSplitNonzeros < nnz ? share * tuning::kSplitNonzeros : nnz;
     int64_t low = 0, high = rows;  // the last row that begins at or before the target
     while (low < high) {
         const int64_t middle = (low + high + 1) / 2;
@@ -70,16 +69,16 @@ static __global__ void split_rows(const int64_t* __restrict__ ptr, int64_t rows,
 }
 
 template <class T, int CODING>
-__global__ void __launch_bounds__(kSplitThreads)
+__global__ void __launch_bounds__(tuning::kPlainThreads)
     split(const int64_t* __restrict__ ptr, const uint32_t* __restrict__ col, const void* __restrict__ data,
           const void* __restrict__ dictionary, int64_t rows, int64_t nnz,
           const int64_t* __restrict__ share_row, const T* __restrict__ x, T* __restrict__ y,
           T* __restrict__ carried, bool early) {
-    __shared__ T products[kSplitShare];
-    const int64_t begin = int64_t(blockIdx.x) * kSplitShare;
+    __shared__ T products[tuning::kSplitNonzeros];
+    const int64_t begin = int64_t(blockIdx.x) * tuning::kSplitNonzeros;
     const Elements<T, CODING, uint32_t, ONCE> e(col, data, uint64_t(begin), uint64_t(begin),
                                                 static_cast<const T*>(dictionary));
-    const int64_t end = begin + kSplitShare < nnz ? begin + kSplitShare : nnz;
+    const int64_t end = begin + tuning::kSplitNonzeros < nnz ? begin + tuning::kSplitNonzeros : nnz;
     const uint32_t count = uint32_t(end - begin);
     if (early) {
         let_next_start();
@@ -87,8 +86,8 @@ __global__ void __launch_bounds__(kSplitThreads)
     }
 #pragma unroll
     for (uint32_t k = 0; k < kSplitEach; k++) {
-        const uint32_t i = k * kSplitThreads + threadIdx.x;
-        if (i < count) products[i] = e.value(e.one_value(i)) * __ldg(x + e.one_index(i));
+        const uint32_t i = k * tuning::kPlainThreads + threadIdx.x;
+        if (i < count) products[i] = e.value(e.one_value(i)) * load_input(x + e.one_index(i));
     }
     __syncthreads();
     // Rows first .. last begin before this share ends.  All but the last end in it; the last one is carried
@@ -99,9 +98,9 @@ __global__ void __launch_bounds__(kSplitThreads)
     const int64_t many = stop - first;
     // As many threads a row as keep all busy, a power of two up to a warp.
     int lanes = 1;
-    while (lanes < 32 && int64_t(lanes) * 2 * many <= kSplitThreads) lanes *= 2;
+    while (lanes < 32 && int64_t(lanes) * 2 * many <= tuning::kPlainThreads) lanes *= 2;
     const int group = int(threadIdx.x) / lanes, lane = int(threadIdx.x) % lanes,
-              groups = kSplitThreads / lanes;
+              groups = tuning::kPlainThreads / lanes;
     for (int64_t r = first + group; r - group < stop; r += groups) {
         T sum = T(0);
         if (r < stop) {
@@ -118,13 +117,13 @@ __global__ void __launch_bounds__(kSplitThreads)
     __syncthreads();
     T sum = T(0);
     const int64_t from = ptr[last] > begin ? ptr[last] : begin;
-    for (int64_t i = from + threadIdx.x; i < end; i += kSplitThreads) sum += products[i - begin];
-    __shared__ T of_warp[kSplitThreads / 32];
+    for (int64_t i = from + threadIdx.x; i < end; i += tuning::kPlainThreads) sum += products[i - begin];
+    __shared__ T of_warp[tuning::kPlainThreads / 32];
     for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int w = 1; w < kSplitThreads / 32; w++) sum += of_warp[w];
+        for (int w = 1; w < tuning::kPlainThreads / 32; w++) sum += of_warp[w];
         carried[blockIdx.x] = sum;
     }
 }
@@ -142,7 +141,7 @@ __global__ void carry(const int64_t* __restrict__ share_row, int64_t shares, con
     if (share + 1 < shares && share_row[share + 1] == row) return;
     double sum = 0;
     for (int64_t s = share - 1; s >= 0; s--) {
-        sum += double(carried[s]);
+        sum += double(load_input(carried + s));
         if (share_row[s] < row) break;
     }
     y[row] = T(double(y[row]) + sum);

@@ -44,7 +44,7 @@ template <class T>
 struct GatheredInput {
     const T* x;
     uint32_t size;
-    __device__ __forceinline__ T operator[](uint32_t i) const { return i < size ? __ldg(x + i) : T(0); }
+    __device__ __forceinline__ T operator[](uint32_t i) const { return i < size ? load_input(x + i) : T(0); }
 };
 
 // Where sums of chunks go: a row that is one chunk to its place, the chunks of others to partial sums.
@@ -369,7 +369,7 @@ __global__ void permute(const T* __restrict__ x, const uint32_t* __restrict__ or
     const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint32_t from = i < count ? order[i] : 0;
     wait_for_previous();
-    if (i < count) out[i] = __ldg(x + from);
+    if (i < count) out[i] = load_input(x + from);
 }
 
 }  // namespace bmrm
