@@ -18,6 +18,15 @@ __global__ void convert(const From* from, int64_t n, To* to) {
     BB_FOR (i, n) to[i] = To(from[i]);
 }
 
+// One block, which alone can tell when all of it is written.
+template <class From>
+__global__ void write_letter(const From* from, int64_t n, Letter letter) {
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) letter.values[i] = double(from[i]);
+    __threadfence_system();
+    __syncthreads();
+    if (threadIdx.x == 0) close_letter(letter);
+}
+
 }  // namespace
 
 Bridge::~Bridge() {
@@ -54,13 +63,15 @@ void Bridge::reserve_device(Memory& memory, int64_t in, int64_t out) {
     if (y_.size() < out) y_ = Array<double>(memory, out);
 }
 
+void Bridge::note(Memory& memory, Moment moment) { BB_CHECK(cudaEventRecord(event_[moment], memory.stream)); }
+
 void Bridge::send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in) {
     const auto start = std::chrono::steady_clock::now();
     const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
     const int64_t each = narrow ? 4 : 8;
     char *from = static_cast<char*>(pinned_),
          *to = reinterpret_cast<char*>(converts ? wide_.data() : x_.data());
-    BB_CHECK(cudaEventRecord(event_[0], memory.stream));
+    note(memory, BEGUN);
     fill_and_send(
         in, threads_,
         [&](int64_t first, int64_t count) { to_pinned(x + first, count, narrow, from + first * each); },
@@ -69,26 +80,31 @@ void Bridge::send(Memory& memory, bb_type type, bool on_host, const double* x, i
                                      cudaMemcpyHostToDevice, memory.stream));
         });
     host_in_ = milliseconds_since(start);
-    BB_CHECK(cudaEventRecord(event_[1], memory.stream));
-    if (converts) to_float(memory, wide_.data(), in);
+    note(memory, ready_ = UPLOADED);
+    if (!converts) return;
+    to_float(memory, wide_.data(), in);
+    note(memory, ready_ = CONVERTED);
 }
 
 void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out) {
+    leaves_ = MULTIPLIED;
     if (out <= kWritten) return write(memory, type, y, out);
     const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
     const int64_t each = narrow ? 4 : 8;
-    if (converts) to_double(memory, out, wide_.data());
+    if (converts) {
+        to_double(memory, out, wide_.data());
+        note(memory, leaves_ = CONVERTED_BACK);
+    }
     const char* from = reinterpret_cast<const char*>(converts ? wide_.data() : y_.data());
     char* to = static_cast<char*>(pinned_);
     const int64_t piece = std::max(kLeastDownload, (out + kDownloads - 1) / kDownloads);
-    BB_CHECK(cudaEventRecord(event_[4], memory.stream));
     for (int64_t first = 0, k = 0; first < out; first += piece, k++) {
         const int64_t count = std::min(piece, out - first);
         BB_CHECK(cudaMemcpyAsync(to + first * each, from + first * each, size_t(count * each),
                                  cudaMemcpyDeviceToHost, memory.stream));
         if (first + piece < out) BB_CHECK(cudaEventRecord(come_[k], memory.stream));
     }
-    BB_CHECK(cudaEventRecord(event_[5], memory.stream));
+    note(memory, DOWNLOADED);
     auto last = std::chrono::steady_clock::now();
     wait_and_drain(
         out, piece, threads_,
@@ -101,19 +117,18 @@ void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int6
     host_out_ = milliseconds_since(last);
 }
 
-// A kernel writes the numbers to the host, which begins sooner than a copy.
+// A kernel writes the numbers to the host and tells it so: sooner than a copy begins, or the driver says.
 void Bridge::write(Memory& memory, bb_type type, double* y, int64_t out) {
-    double* to = static_cast<double*>(pinned_);
-    BB_CHECK(cudaEventRecord(event_[4], memory.stream));
+    written_.reserve(out, memory.stream);
     by_type(type, [&](auto t) {
-        convert<<<blocks_for(out), 256, 0, memory.stream>>>(reinterpret_cast<const decltype(t)*>(y_.data()),
-                                                            out, to);
+        write_letter<<<1, 1024, 0, memory.stream>>>(reinterpret_cast<const decltype(t)*>(y_.data()), out,
+                                                    written_.next());
     });
     BB_CHECK(cudaGetLastError());
-    BB_CHECK(cudaEventRecord(event_[5], memory.stream));
-    BB_CHECK(cudaStreamSynchronize(memory.stream));
+    note(memory, DOWNLOADED);
+    const double* from = written_.wait(memory.stream);
     const auto here = std::chrono::steady_clock::now();
-    from_pinned(to, out, false, y);
+    from_pinned(from, out, false, y);
     host_out_ = milliseconds_since(here);
 }
 
@@ -141,12 +156,20 @@ void Bridge::measure(Memory& memory, const double* x, int64_t in, double* y, int
     side_ = seconds[0] <= seconds[1] ? HOST : DEVICE;
 }
 
+double Bridge::between(Moment from, Moment to) const {
+    float milliseconds = 0;
+    if (from != to) BB_CHECK(cudaEventElapsedTime(&milliseconds, event_[from], event_[to]));
+    return milliseconds;
+}
+
 bb_times Bridge::times() const {
-    if (!event_[0]) return {};
-    float part[5] = {};
-    for (int i = 0; i < 5; i++) BB_CHECK(cudaEventElapsedTime(&part[i], event_[i], event_[i + 1]));
+    if (!event_[BEGUN]) return {};
+    // What was written is here before the device's clock has been noted.
+    BB_CHECK(cudaEventSynchronize(event_[DOWNLOADED]));
     // The first pieces are on the bus while the last ones are converted.
-    return {host_in_ + part[1], std::max(0.0, part[0] - host_in_), part[2], part[4], part[3] + host_out_};
+    return {host_in_ + between(UPLOADED, ready_), std::max(0.0, between(BEGUN, UPLOADED) - host_in_),
+            between(ready_, MULTIPLIED), between(leaves_, DOWNLOADED),
+            between(MULTIPLIED, leaves_) + host_out_};
 }
 
 }  // namespace bmrm

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include "device_memory.h"
+#include "mailbox.h"
 
 namespace bmrm {
 
@@ -25,9 +26,8 @@ class Bridge {
         if (type == BB_FLOAT32 && side_ == UNKNOWN && in + out >= 65536) measure(memory, x, in, y, out);
         const bool on_host = type == BB_FLOAT64 || side_ != DEVICE;
         send(memory, type, on_host, x, in);
-        BB_CHECK(cudaEventRecord(event_[2], memory.stream));
         run(static_cast<const void*>(x_.data()), static_cast<void*>(y_.data()));
-        BB_CHECK(cudaEventRecord(event_[3], memory.stream));
+        note(memory, MULTIPLIED);
         receive(memory, type, on_host, y, out);
     }
     // Of the last `apply`; asked for afterwards, since to read the clocks of events takes a while.
@@ -46,6 +46,8 @@ class Bridge {
     enum Side { UNKNOWN, HOST, DEVICE };
     // Pieces that come down: at most so many, of at least so many numbers; few numbers are written instead.
     static constexpr int64_t kDownloads = 32, kLeastDownload = 1 << 15, kWritten = 1 << 13;
+    // Moments by the device's clock; CONVERTED and CONVERTED_BACK only where the device converts.
+    enum Moment { BEGUN, UPLOADED, CONVERTED, MULTIPLIED, CONVERTED_BACK, DOWNLOADED, MOMENTS };
     void reserve(Memory& memory, int64_t in, int64_t out);
     void reserve_device(Memory& memory, int64_t in, int64_t out);
     void to_float(Memory& memory, const double* from, int64_t in);
@@ -53,6 +55,8 @@ class Bridge {
     void send(Memory& memory, bb_type type, bool on_host, const double* x, int64_t in);
     void receive(Memory& memory, bb_type type, bool on_host, double* y, int64_t out);
     void write(Memory& memory, bb_type type, double* y, int64_t out);
+    void note(Memory& memory, Moment moment);
+    double between(Moment from, Moment to) const;
     void measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out);
 
     Side side_ = UNKNOWN;
@@ -60,9 +64,11 @@ class Bridge {
     void* pinned_ = nullptr;
     int64_t pinned_count_ = 0;
     Array<double> wide_, x_, y_;
-    cudaEvent_t event_[6] = {};          // upload, converted, product, its end, converted, downloaded
-    cudaEvent_t come_[kDownloads] = {};  // a piece is here
-    double host_in_ = 0, host_out_ = 0;  // milliseconds
+    Mailbox written_;
+    cudaEvent_t event_[MOMENTS] = {};
+    Moment ready_ = UPLOADED, leaves_ = MULTIPLIED;  // the last before the product, and before the way back
+    cudaEvent_t come_[kDownloads] = {};              // a piece is here
+    double host_in_ = 0, host_out_ = 0;              // milliseconds
 };
 
 }  // namespace bmrm
