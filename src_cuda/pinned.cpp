@@ -13,11 +13,16 @@
 #include <mutex>
 #include <thread>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace bmrm {
 
 namespace {
 
 constexpr int64_t kLeastPiece = 1 << 12, kMostPiece = 1 << 15;  // numbers that a thread takes at a time
+constexpr int64_t kLine = 64;       // bytes of a line of the cache; no two threads share one
 constexpr int64_t kSent = 1 << 17;  // numbers of a copy, at least, but for the last
 constexpr int kMostThreads = 64;
 constexpr auto kAwake = std::chrono::microseconds(300);
@@ -114,13 +119,34 @@ class Guard {
 
 }  // namespace
 
+void copy_to_pinned(const void* from, size_t bytes, void* to) {
+    const auto* source = static_cast<const unsigned char*>(from);
+    auto* target = static_cast<unsigned char*>(to);
+    size_t done = 0;
+#ifdef __SSE2__
+    done = std::min(bytes, size_t(-reinterpret_cast<intptr_t>(target) & 15));
+    std::memcpy(target, source, done);
+    for (; done + 64 <= bytes; done += 64)
+        for (size_t k = done; k < done + 64; k += 16)
+            _mm_stream_si128(reinterpret_cast<__m128i*>(target + k),
+                             _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + k)));
+    _mm_sfence();
+#endif
+    std::memcpy(target + done, source + done, bytes - done);
+}
+
 void to_pinned(const double* from, int64_t n, bool narrow, void* to) {
-    if (!narrow) {
-        std::memcpy(to, from, size_t(n) * 8);
-        return;
-    }
+    if (!narrow) return copy_to_pinned(from, size_t(n) * 8, to);
     float* out = static_cast<float*>(to);
-    for (int64_t i = 0; i < n; i++) out[i] = float(from[i]);
+    int64_t i = 0;
+#ifdef __SSE2__
+    for (; i < n && (reinterpret_cast<uintptr_t>(out + i) & 15); i++) out[i] = float(from[i]);
+    for (; i + 4 <= n; i += 4)
+        _mm_stream_ps(out + i, _mm_movelh_ps(_mm_cvtpd_ps(_mm_loadu_pd(from + i)),
+                                             _mm_cvtpd_ps(_mm_loadu_pd(from + i + 2))));
+    _mm_sfence();
+#endif
+    for (; i < n; i++) out[i] = float(from[i]);
 }
 
 void from_pinned(const void* from, int64_t n, bool narrow, double* to) {
@@ -133,7 +159,8 @@ void from_pinned(const void* from, int64_t n, bool narrow, double* to) {
 }
 
 void fill_and_send(int64_t n, int threads, const Range& fill, const Range& send) {
-    const int64_t piece = std::clamp(n / (4 * std::max(threads, 1)), kLeastPiece, kMostPiece);
+    const int64_t share = std::clamp(n / (4 * std::max(threads, 1)), kLeastPiece, kMostPiece);
+    const int64_t piece = (share + kLine - 1) / kLine * kLine;  // whole lines, whatever a number takes
     const int64_t pieces = (n + piece - 1) / piece;
     const std::unique_ptr<std::atomic<bool>[]> filled(new std::atomic<bool>[size_t(pieces)]());
     std::atomic<int64_t> next{0};

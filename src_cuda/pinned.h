@@ -1,5 +1,9 @@
 // Doubles of the caller's into pinned memory and back, by several threads, while pieces are on the bus.
+//
+// What is on its way to a device is stored past the caches: the bus reads memory faster than lines that a
+// core still holds (a million doubles as floats onto an H200: 206 us, and 125 past the caches).
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -7,6 +11,7 @@ namespace bmrm {
 
 // to[i] = float(from[i]) or double(from[i]); or a plain copy.
 void to_pinned(const double* from, int64_t n, bool narrow, void* to);
+void copy_to_pinned(const void* from, size_t bytes, void* to);
 void from_pinned(const void* from, int64_t n, bool narrow, double* to);
 
 using Range = std::function<void(int64_t first, int64_t count)>;

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
+#include "pinned.h"
 #include "upload.h"
 
 namespace bmrm {
@@ -79,7 +79,7 @@ void Uploader::copy_share(Memory& memory, int worker, unsigned char* to, const u
         Piece& piece = pieces_[size_t(2 * worker + turn)];
         const size_t count = size_t(std::min(kPiece, bytes - at));
         BB_CHECK(cudaEventSynchronize(piece.sent));
-        memcpy(piece.memory, from + at, count);
+        copy_to_pinned(from + at, count, piece.memory);
         BB_CHECK(cudaMemcpyAsync(to + at, piece.memory, count, cudaMemcpyHostToDevice, memory.stream));
         BB_CHECK(cudaEventRecord(piece.sent, memory.stream));
     }
