@@ -4,12 +4,12 @@
 
 Data are random, of the rows, columns and nonzeros of each set (shapes.py), texts with rows of length 1,
 labels of a planted model with noise; the two of Reuters differ in the share of positive rows. Each is
-trained with the hinge at lam = 1e-5 to an absolute gap of 1e-4, from a matrix that is resident; second runs
-count. For each way table 5.2's passes, seconds and certified gap, and whether the certificates agree (no
-objective below another's bound) and whether `device="auto"` picks the faster way of a fresh process; the
-parts of the time (figure 5.1); one product each of vectors on the host, in conversion, transfer and product
-(figure 5.2). Needs CuPy; plot_thesis.py draws the
-pictures.
+trained with the hinge at lam = 1e-5 to an absolute gap of 1e-4, from a matrix that is resident: the run of
+median time, of nine behind a first one, or of three where that took over 0.1 s. For each way table 5.2's
+passes, seconds and certified gap, and whether the certificates agree (no objective below another's bound) and
+whether `device="auto"` picks the faster way of a fresh process; the parts of the time (figure 5.1); one
+product each of vectors on the host, in conversion, transfer and product (figure 5.2). Needs CuPy;
+plot_thesis.py draws the pictures.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ SETS = (
 )
 MOST_DENSE = 6e9  # bytes of a dense copy on the host
 WAYS = ("cpu", "gpu sparse", "gpu dense")
+SHORT = 0.1  # seconds up to which a solve is run more often
 SLOW = 30.0  # seconds after which the CPU need not go on
 THESIS = {  # table 5.2, on a 2.4 GHz Core 2 Quad and a GeForce 8800 GTX: passes and seconds, by way
     "adult9": ((2057, 215.99), (2112, 184.07), (2086, 216.83)),
@@ -74,14 +75,18 @@ def problem(name: str, scale: float) -> tuple[Csr, np.ndarray]:
 
 
 def trained(X: Any, y: np.ndarray, device: str) -> dict[str, Any]:
-    """Train twice on one resident matrix; what the second run says."""
+    """Train on one resident matrix, some times; what the run of median time says."""
     start = time.perf_counter()
     data = bmrm.Dataset(X, y, device=device, tol=1e-4)
     resident = time.perf_counter() - start
     options: dict[str, Any] = {"lam": LAM, "tol": GAP, "tol_kind": "abs", "max_time": SLOW}
     result = bmrm.solve(data, **options)
     if result.timings["total"] < SLOW / 4:
-        result = bmrm.solve(data, **options)
+        count = 9 if result.timings["total"] < SHORT else 3
+        runs = sorted(
+            (bmrm.solve(data, **options) for _ in range(count)), key=lambda run: run.timings["total"]
+        )
+        result = runs[count // 2]
     out = {
         "passes": result.n_iter,
         "seconds": result.timings["total"],
@@ -93,6 +98,8 @@ def trained(X: Any, y: np.ndarray, device: str) -> dict[str, Any]:
         "parts": {part: spent for part, spent in result.timings.items() if part != "total"},
     }
     if device == "cuda":
+        # An iteration is a product with X and one with X'; a pass has several where it takes a Newton point.
+        out["iterations"] = result.bundle.store.problem.products / 2
         out["bridge"] = bridge(data)
         out["products"] = {op: data.matrix.time(op) for op in ("normal", "transposed")}
     return out
@@ -156,8 +163,8 @@ def figures(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for name in ("adult9", "web8"):
         if name in found:
             solve = found[name]["gpu sparse"]
-            beside = solve["seconds"] / solve["passes"] - sum(solve["products"].values())
-            judge(f"{name}: microseconds a pass beside products", 1e6 * beside, 40.0, below=True)
+            beside = (solve["seconds"] - solve["parts"]["products"]) / solve["iterations"]
+            judge(f"{name}: microseconds an iteration beside products", 1e6 * beside, 40.0, below=True)
     large = [row["times_faster"] for row in rows if row["nnz"] > 2_000_000]
     if large:
         judge("CPU / GPU where nnz > 2 M, least", min(large), 1.0)

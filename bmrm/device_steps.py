@@ -55,11 +55,16 @@ class DeviceSteps(OneProcess):
     def __init__(self, cuts: DeviceCuts, ahead: bool, rows: Callable[[], RowRisk] | None = None) -> None:
         self.cuts, self.problem, self.ahead = cuts, cuts.problem, ahead
         self._rows = rows
+        self._mean_squares: Vector | None = None
 
     @property
     def seconds(self) -> float:
         """Time of products so far, by the device's clock."""
         return self.problem.product_seconds
+
+    def origin(self) -> Resident:
+        """Weights that are 0, of which nothing crosses the bus."""
+        return self.problem.origin()
 
     def weights(self, w: Vector) -> Resident:
         """Take weights in."""
@@ -189,15 +194,17 @@ class DeviceSteps(OneProcess):
         self,
         at: Iterate,
         gradients: range,
-        mean_squares: Vector,
+        design: Design,
         lam: float,
         profile: bool,
         steps: int,
         forcing: float,
     ) -> Resident | None:
         """Minimise the quadratic model of J at a point by conjugate gradients; see `bmrm.newton`."""
+        if self._mean_squares is None:
+            self._mean_squares = design.mean_squares
         return self.problem.newton_point(
-            at.w, at.margins, at.intercept, gradients, mean_squares, lam, profile, steps, forcing
+            at.w, at.margins, at.intercept, gradients, self._mean_squares, lam, profile, steps, forcing
         )
 
 

@@ -133,6 +133,31 @@ def is_wide(
     return fits and wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
 
 
+class Halving:
+    """Tells whether an ascent goes on: as long as its last steps have halved the gap.
+
+    Parameters
+    ----------
+    tried : int
+        How many steps; so many are taken in any case.
+
+    Examples
+    --------
+    >>> halving = Halving(2)
+    >>> [halving.goes_on(gap) for gap in (1.0, 0.9, 0.5, 0.4, 0.4)]
+    [True, True, True, True, False]
+    """
+
+    def __init__(self, tried: int) -> None:
+        self._tried = tried
+        self._gaps: list[float] = []
+
+    def goes_on(self, gap: float) -> bool:
+        """Whether to go on, where the last step has left this gap."""
+        self._gaps = [*self._gaps[-self._tried :], gap]
+        return len(self._gaps) <= self._tried or gap <= 0.5 * self._gaps[0]
+
+
 class DualAscent:
     """A point of the dual on its way up, and the weights that belong to it.
 
@@ -160,7 +185,7 @@ class DualAscent:
         rows, self._width = objective.design.shape
         self._r, self._w = np.zeros(rows), np.zeros(self._width + objective.profile)
         self._intercepts = self._w[-columns:]
-        self._gaps: list[float] = []
+        self._halving = Halving(TRIED)
         self._point = at.w
         if at.w.any() or at.intercept:
             self._begin_at(at)
@@ -185,8 +210,7 @@ class DualAscent:
 
     def pays(self, gap: float) -> bool:
         """Whether to go on, where the last step has left this gap."""
-        self._gaps = [*self._gaps[-TRIED:], gap]
-        return len(self._gaps) <= TRIED or gap <= 0.5 * self._gaps[0]
+        return self._halving.goes_on(gap)
 
     def step(self) -> Cut:
         """Sweep over the rows; return the cutting plane that r makes."""

@@ -22,6 +22,9 @@ CUT_SHARE = 3
 GROWTH = 1.5
 """Cuts grow by copying: for a moment there are half as many old ones beside the new ones."""
 
+CLIMBED_ROWS = 8
+"""Rows a column up to which the dual may be climbed (``src_cuda/tuning.h``)."""
+
 STAGED = 0.1
 """Share of what X may take that is as good as gone to staging areas where it streams."""
 
@@ -98,14 +101,16 @@ def memory_size(size: int | str | None) -> int | None:
 def vector_bytes(shape: tuple[int, ...], item: int) -> int:
     """Bytes of the vectors of a solve; ``item`` is the size of a value.
 
-    Of rows: labels and weights, two derivatives, and what `point_bytes` counts.
+    Of rows: labels and weights, two derivatives, what ascent in the dual keeps, and those of `point_bytes`.
 
     Examples
     --------
     >>> vector_bytes((1000, 10), 4)
     37040
     """
-    return shape[0] * (2 * 4 + 2 * item) + point_bytes(shape, item)
+    rows, columns = shape
+    climbing = 6 * 8 + item if rows <= CLIMBED_ROWS * columns else 0
+    return rows * (2 * 4 + 2 * item + climbing) + point_bytes(shape, item)
 
 
 def point_bytes(shape: tuple[int, ...], item: int) -> int:

@@ -83,6 +83,10 @@ class HostSteps(OneProcess):
         self._derivatives = np.empty(m), np.empty(m)
         self._everything = np.array([0, m], np.int64)
 
+    def origin(self) -> Vector:
+        """Weights that are 0."""
+        return self.weights(np.zeros(self.design.shape[1]))
+
     def weights(self, w: Vector) -> Vector:
         """Take weights in."""
         return w

@@ -68,10 +68,10 @@ def products_pay(design: Design, rows: int, loss: Loss) -> bool:
     Hessian, they take less time than these.
     """
     d = design.shape[1]
-    full = rows * d <= FULL * design.nnz
+    full, on_gpu = rows * d <= FULL * design.nnz, bool(np.isinf(design.weighted_gram_work))
     if loss.kinked:
-        return full and rows >= KINKED_ROWS * d
-    return rows >= ROWS * d and bool(full or d <= NARROW or np.isinf(design.weighted_gram_work))
+        return rows >= KINKED_ROWS * d and (full or (on_gpu and d <= NARROW))
+    return rows >= ROWS * d and (full or d <= NARROW or on_gpu)
 
 
 def newton_pays(design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
@@ -102,7 +102,7 @@ def newton_point(objective: Objective, at: Iterate, gradients: Gradients) -> Wei
     if isinstance(gradients, range):
         steps = objective.steps
         assert isinstance(steps, DeviceSteps)
-        given = objective.design.mean_squares, objective.reg.lam, objective.profile
+        given = objective.design, objective.reg.lam, objective.profile
         return steps.newton_point(at, gradients, *given, CG_STEPS, FORCING)
     gradient = objective.gradient(gradients)
     formed = hessian_pays(objective.design)

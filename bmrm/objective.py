@@ -156,6 +156,9 @@ class Steps(Protocol):
     def seconds(self) -> float:
         """Time of all products so far."""
 
+    def origin(self) -> Weights:
+        """Weights that are 0."""
+
     def weights(self, w: Vector) -> Weights:
         """Take weights in."""
 

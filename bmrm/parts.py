@@ -13,6 +13,7 @@ from bmrm.bundle import Bundle
 from bmrm.cut_blocks import block_starts, group_borders, runs
 from bmrm.cut_store import Store
 from bmrm.dataset import Dataset
+from bmrm.device_ascent import device_ascent_pays
 from bmrm.device_call import DeviceCallSteps
 from bmrm.device_steps import DeviceSteps, device_cuts
 from bmrm.dual_ascent import ascent_pays
@@ -117,8 +118,8 @@ class Parts(Protocol):
     def newton_pays(self, design: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
 
-    def ascent_pays(self, design: Any, loss: Loss, reg: Regularizer, *, newton: bool) -> bool:
-        """Whether to begin with ascent in the dual; see `bmrm.dual_ascent.ascent_pays`."""
+    def ascent_pays(self, design: Any, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool) -> bool:
+        """Whether to begin with ascent in the dual; see `bmrm.dual_ascent` and `bmrm.device_ascent`."""
 
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows of all processes that a block with a cut of its own may begin with; None: any."""
@@ -173,8 +174,12 @@ class LocalParts:
         """Whether to take Newton steps; see `bmrm.newton.newton_pays`."""
         return newton_pays(design, rows, loss, reg)
 
-    def ascent_pays(self, design: Design, loss: Loss, reg: Regularizer, *, newton: bool) -> bool:
-        """Whether to begin with ascent in the dual; see `bmrm.dual_ascent.ascent_pays`."""
+    def ascent_pays(
+        self, design: Design, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
+    ) -> bool:
+        """Whether to begin with ascent in the dual; see `bmrm.dual_ascent` and `bmrm.device_ascent`."""
+        if on_device(self.data, loss, reg):
+            return not newton and device_ascent_pays(design, loss, profile=profile)
         return ascent_pays(design, loss, reg, self.data.threads, newton=newton)
 
     def borders(self, loss: Loss) -> Indices | None:

@@ -12,8 +12,8 @@ Where the loss is smooth and X narrow, the line goes to Newton's point instead (
 taken at the new best point itself: its gradient is what the next such step needs, and near the optimum that
 one cut closes the gap.  A loss with kinks is taken with its kinks rounded meanwhile (``kinks.py``): the lines
 then begin where Newton's steps have led, which may be a little above the best point.  Where planes will take
-long to end such a run, interior-point steps do it (``interior.py``).  Where X is wide, as of text, coordinate
-ascent in the dual goes first (``dual_ascent.py``).
+long to end such a run, interior-point steps do it (``interior.py``).  Where X is wide, as of text, ascent in
+the dual goes first (``ascent.py``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.ascent import begin_ascent
 from bmrm.bundle import Bundle
-from bmrm.dual_ascent import DualAscent
 from bmrm.errors import BmrmError, DataError
 from bmrm.interior import InteriorPoint, go_inside
 from bmrm.kinks import Kinks
@@ -87,14 +87,14 @@ UNKNOWN = np.empty((0, 0))
 
 
 class BundleMethod:
-    """One run of the outer loop: the best iterate, the bound, and their history."""
+    """One run of the outer loop: the best iterate, the bound, and their history; from ``w``, None for 0."""
 
     def __init__(
         self,
         objective: Objective,
         bundle: Bundle,
         settings: Settings,
-        w: Vector,
+        w: Vector | None,
         *,
         newton: bool = False,
         ascent: bool = False,
@@ -111,8 +111,9 @@ class BundleMethod:
         self._last_bound, self._last_fall, self._slow = -np.inf, 0.0, 0
         self.rounding = self._largest_risk = 0.0
         self._minimiser: Weights | None = None
-        self.best = self._evaluate(objective.steps.weights(w))
-        if warm and not self.best.objective <= FAR:
+        start = objective.steps.origin() if w is None else objective.steps.weights(w)
+        self.best = self._evaluate(start)
+        if warm and w is not None and not self.best.objective <= FAR:
             zero = self._evaluate(objective.steps.weights(objective.reg.project(np.zeros_like(w))))
             if not self.best.objective <= zero.objective:
                 self.best = zero
@@ -125,7 +126,7 @@ class BundleMethod:
         self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
         self.outlook = Outlook(objective) if settings.solver == "ocas" and can_step(objective) else None
         self.inside: InteriorPoint | None = None
-        self.ascent = DualAscent(objective, self.best) if ascent else None
+        self.ascent = begin_ascent(objective, self.best) if ascent else None
         self.slopes: Gradients = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""

@@ -218,7 +218,9 @@ def solve(
         raise ParameterError(
             f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
         )
-    w = first_point(warm_start, design, data.shape[1] * each + constants, regularizer, shape)
+    w = None
+    if warm_start is not None or not regularizer.plain:
+        w = first_point(warm_start, design, data.shape[1] * each + constants, regularizer, shape)
     design = parts.spread(design)
     newton = solver == "ocas" and parts.newton_pays(design, data.shape[0], chosen, regularizer)
     resumed = warm_start if isinstance(warm_start, Checkpoint) else None
@@ -227,7 +229,7 @@ def solve(
         solver == "ocas"
         and cuts_per_pass == "auto"
         and (resumed is None or resumed.problem.blocks == 1)
-        and parts.ascent_pays(design, chosen, regularizer, newton=newton)
+        and parts.ascent_pays(design, chosen, regularizer, newton=newton, profile=profile)
     )
     if cuts_per_pass == "auto" and (ascent or resumed is not None):
         cuts_per_pass = 1 if resumed is None else resumed.problem.blocks

@@ -40,22 +40,25 @@ Bridge::~Bridge() {
 void Bridge::reserve(Memory& memory, int64_t in, int64_t out) {
     for (cudaEvent_t& event : event_)
         if (!event) BB_CHECK(cudaEventCreate(&event));
-    for (cudaEvent_t& event : come_)
-        if (!event) BB_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     const int64_t most = in > out ? in : out;
-    if (pinned_count_ < most) {
-        if (pinned_) BB_CHECK(cudaFreeHost(pinned_));
-        pinned_ = nullptr;
-        pinned_count_ = 0;
-        if (cudaMallocHost(&pinned_, size_t(most) * 8) != cudaSuccess) {
-            cudaGetLastError();
-            throw Failure(BB_MEMORY,
-                          "no " + size_text(double(most) * 8) + " of pinned host memory for the vectors");
-        }
-        pinned_count_ = most;
-    }
+    reserve_pinned(most);
     if (wide_.size() < most) wide_ = Array<double>(memory, most);
     reserve_device(memory, in, out);
+}
+
+void Bridge::reserve_pinned(int64_t count) {
+    for (cudaEvent_t& event : come_)
+        if (!event) BB_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    if (pinned_count_ >= count) return;
+    if (pinned_) BB_CHECK(cudaFreeHost(pinned_));
+    pinned_ = nullptr;
+    pinned_count_ = 0;
+    if (cudaMallocHost(&pinned_, size_t(count) * 8) != cudaSuccess) {
+        cudaGetLastError();
+        throw Failure(BB_MEMORY,
+                      "no " + size_text(double(count) * 8) + " of pinned host memory for the vectors");
+    }
+    pinned_count_ = count;
 }
 
 void Bridge::reserve_device(Memory& memory, int64_t in, int64_t out) {
@@ -90,31 +93,42 @@ void Bridge::receive(Memory& memory, bb_type type, bool on_host, double* y, int6
     leaves_ = MULTIPLIED;
     if (out <= kWritten) return write(memory, type, y, out);
     const bool narrow = type == BB_FLOAT32 && on_host, converts = type == BB_FLOAT32 && !on_host;
-    const int64_t each = narrow ? 4 : 8;
     if (converts) {
         to_double(memory, out, wide_.data());
         note(memory, leaves_ = CONVERTED_BACK);
     }
-    const char* from = reinterpret_cast<const char*>(converts ? wide_.data() : y_.data());
+    const double* from = converts ? wide_.data() : y_.data();
+    host_out_ = milliseconds_since(download(memory, from, out, narrow, y));
+}
+
+std::chrono::steady_clock::time_point Bridge::download(Memory& memory, const void* source, int64_t count,
+                                                       bool narrow, double* target) {
+    const int64_t each = narrow ? 4 : 8;
+    const char* from = static_cast<const char*>(source);
     char* to = static_cast<char*>(pinned_);
-    const int64_t piece = std::max(kLeastDownload, (out + kDownloads - 1) / kDownloads);
-    for (int64_t first = 0, k = 0; first < out; first += piece, k++) {
-        const int64_t count = std::min(piece, out - first);
-        BB_CHECK(cudaMemcpyAsync(to + first * each, from + first * each, size_t(count * each),
+    const int64_t piece = std::max(kLeastDownload, (count + kDownloads - 1) / kDownloads);
+    for (int64_t first = 0, k = 0; first < count; first += piece, k++) {
+        const int64_t some = std::min(piece, count - first);
+        BB_CHECK(cudaMemcpyAsync(to + first * each, from + first * each, size_t(some * each),
                                  cudaMemcpyDeviceToHost, memory.stream));
-        if (first + piece < out) BB_CHECK(cudaEventRecord(come_[k], memory.stream));
+        if (first + piece < count) BB_CHECK(cudaEventRecord(come_[k], memory.stream));
     }
-    note(memory, DOWNLOADED);
+    if (event_[DOWNLOADED]) note(memory, DOWNLOADED);
     auto last = std::chrono::steady_clock::now();
     wait_and_drain(
-        out, piece, threads_,
+        count, piece, threads_,
         [&](int64_t first, int64_t) {
-            BB_CHECK(first + piece < out ? cudaEventSynchronize(come_[first / piece])
-                                         : cudaStreamSynchronize(memory.stream));
+            BB_CHECK(first + piece < count ? cudaEventSynchronize(come_[first / piece])
+                                           : cudaStreamSynchronize(memory.stream));
             last = std::chrono::steady_clock::now();
         },
-        [&](int64_t first, int64_t count) { from_pinned(to + first * each, count, narrow, y + first); });
-    host_out_ = milliseconds_since(last);
+        [&](int64_t first, int64_t some) { from_pinned(to + first * each, some, narrow, target + first); });
+    return last;
+}
+
+void Bridge::fetch(Memory& memory, bb_type type, const void* from, int64_t count, double* to) {
+    reserve_pinned(count);
+    download(memory, from, count, type == BB_FLOAT32, to);
 }
 
 // A kernel writes the numbers to the host and tells it so: sooner than a copy begins, or the driver says.

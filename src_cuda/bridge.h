@@ -7,6 +7,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <chrono>
+
 #include "device_memory.h"
 #include "mailbox.h"
 
@@ -30,6 +32,8 @@ class Bridge {
         note(memory, MULTIPLIED);
         receive(memory, type, on_host, y, out);
     }
+    // Numbers on the device, of that type, to the host.
+    void fetch(Memory& memory, bb_type type, const void* from, int64_t count, double* to);
     // Of the last `apply`; asked for afterwards, since to read the clocks of events takes a while.
     bb_times times() const;
 
@@ -49,6 +53,10 @@ class Bridge {
     // Moments by the device's clock; CONVERTED and CONVERTED_BACK only where the device converts.
     enum Moment { BEGUN, UPLOADED, CONVERTED, MULTIPLIED, CONVERTED_BACK, DOWNLOADED, MOMENTS };
     void reserve(Memory& memory, int64_t in, int64_t out);
+    void reserve_pinned(int64_t count);
+    // By the bus and out of pinned memory; when what is left of it is the host's.
+    std::chrono::steady_clock::time_point download(Memory& memory, const void* from, int64_t count,
+                                                   bool narrow, double* to);
     void reserve_device(Memory& memory, int64_t in, int64_t out);
     void to_float(Memory& memory, const double* from, int64_t in);
     void to_double(Memory& memory, int64_t out, double* to);

@@ -1,6 +1,7 @@
 // The time of queued work without what the host spends on queueing it.
 #pragma once
 #include "event.h"
+#include "graph.h"
 
 namespace bmrm {
 
@@ -8,36 +9,19 @@ namespace bmrm {
 template <class Launch>
 double graph_seconds(cudaStream_t stream, int repeats, Launch&& launch) {
     launch();
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
+    Graph graph;
+    graph.capture(stream, [&] {
+        for (int i = 0; i < repeats; i++) launch();
+    });
     double best = 0;
-    const auto release = [&] {
-        if (executable) cudaGraphExecDestroy(executable);
-        if (graph) cudaGraphDestroy(graph);
-    };
-    try {
-        BB_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        try {
-            for (int i = 0; i < repeats; i++) launch();
-        } catch (...) {
-            cudaStreamEndCapture(stream, &graph);
-            throw;
-        }
-        BB_CHECK(cudaStreamEndCapture(stream, &graph));
-        BB_CHECK(cudaGraphInstantiate(&executable, graph, 0));
-        EventPair times;
-        for (int round = 0; round < 2; round++) {
-            times.begin(stream);
-            BB_CHECK(cudaGraphLaunch(executable, stream));
-            times.end(stream);
-            times.wait();
-            if (round == 0 || times.seconds() < best) best = times.seconds();
-        }
-    } catch (...) {
-        release();
-        throw;
+    EventPair times;
+    for (int round = 0; round < 2; round++) {
+        times.begin(stream);
+        graph.launch(stream);
+        times.end(stream);
+        times.wait();
+        if (round == 0 || times.seconds() < best) best = times.seconds();
     }
-    release();
     return best / repeats;
 }
 

@@ -24,6 +24,8 @@ class Mailbox {
     // Room for so many numbers in the next letter; may wait for the last one.
     void reserve(int64_t count, cudaStream_t stream);
     Letter next();
+    // Number of the last letter.
+    unsigned long long sent() const { return sent_; }
     // Waits for the last letter; returns its numbers.  Throws where the stream has failed.
     const double* wait(cudaStream_t stream);
 

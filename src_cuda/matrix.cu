@@ -5,6 +5,7 @@
 #include "kernels/blocks.cuh"
 #include "kernels/chain.cuh"
 #include "matrix.h"
+#include "tuning.h"
 #include "weighted_gram.h"
 
 using namespace bmrm;
@@ -54,6 +55,16 @@ bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_typ
     squares.fill_bytes(0);
 }
 
+// Where the rows of the last block have theirs.
+double* bb_matrix::last_row_squares() {
+    if (!options.transpose || rows_ > tuning::kClimbedRows * cols_) return nullptr;
+    if (!row_squares.size()) {
+        row_squares = Array<double>(memory, rows_);
+        row_squares.fill_bytes(0);
+    }
+    return row_squares.data() + parts_.back()->first;
+}
+
 // --- building
 
 void bb_matrix::expect_rows(int64_t rows) const {
@@ -93,12 +104,12 @@ void bb_matrix::close() {
     if (!open_) return;
     const Stopwatch watch(prepare_seconds);
     if (parts_.size() == 1) {
-        parts_.back()->block.finish(options, nullptr, squares.data());
+        parts_.back()->block.finish(options, nullptr, squares.data(), last_row_squares());
     } else {  // by the first block's plans; where they do not suit, by what is predicted
         bb_options later = options;
         later.forced = 0;
         if (later.tuning != BB_TUNE_BUS) later.tuning = BB_TUNE_PREDICT;
-        parts_.back()->block.finish(later, &parts_.front()->block, squares.data());
+        parts_.back()->block.finish(later, &parts_.front()->block, squares.data(), last_row_squares());
     }
     open_ = false;
 }

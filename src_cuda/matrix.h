@@ -29,6 +29,8 @@ struct bb_matrix {
     bool finished = false;
     double prepare_seconds = 0;
     bmrm::Array<double> squares;  // of each column, summed; 0 without a transpose
+    // Of each row, where it is sparse, has a transpose, and few rows for its columns; else empty.
+    bmrm::Array<double> row_squares;
 
     int64_t rows() const { return rows_; }
     int64_t cols() const { return cols_; }
@@ -73,6 +75,7 @@ struct bb_matrix {
     };
 
     void close();
+    double* last_row_squares();
     void expect_rows(int64_t rows) const;
     void make_room(int64_t bytes);
     bool pack_last();

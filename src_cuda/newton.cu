@@ -9,10 +9,12 @@
 
 using namespace bmrm;
 
-template <class T>
-void bb_problem::image_of(const double* direction, const T* narrow, T* image, double curvature) {
+template <class T, class Run>
+void bb_problem::image_of_direction(double curvature, Run&& run) {
     T *s = reinterpret_cast<T*>(derivatives[1].data()), *z = reinterpret_cast<T*>(derivatives[0].data());
-    product(narrow, direction + cols, z);
+    T* image = reinterpret_cast<T*>(newton.image.data());
+    run([&] { matrix->apply(BB_NORMAL, rounded.data(), z, 1); });
+    add_constant_to(newton.direction.data() + cols, z);
     double mean = 0;
     if (curvature > 0) {
         sum_along<<<unsigned(blocks), kRowThreads, 0, stream()>>>(s, z, rows, partial.data(), ticket.data(),
@@ -23,57 +25,79 @@ void bb_problem::image_of(const double* direction, const T* narrow, T* image, do
     }
     weigh<<<unsigned(blocks), kRowThreads, 0, stream()>>>(s, z, rows, mean, partial.data(), ticket.data(),
                                                           sums.data() + 1);
-    timed([&] { matrix->apply(BB_TRANSPOSED, z, image, 1); });
+    run([&] { matrix->apply(BB_TRANSPOSED, z, image, 1); });
     if (constant != 0) constant_gradient<<<1, 1, 0, stream()>>>(constant, sums.data(), 0, image, cols);
     ranks.add_up(memory, type, image, width);
+}
+
+template <class T, class Run>
+void bb_problem::queue_descent(int32_t number, double curvature, Run&& run) {
+    double *residual = newton.residual.data(), *direction = newton.direction.data(), *share = partial.data();
+    const double* mean_squares = newton.mean_squares.data();
+    T *narrow = reinterpret_cast<T*>(rounded.data()), *image = reinterpret_cast<T*>(newton.image.data());
+    Descent* const descent = newton.descent.data();
+    uint32_t* turns = ticket.data();
+    const unsigned across = blocks_across(width, kDescentThreads);
+    const int parity = int(number % 2);
+    if (number > 0)
+        turn<<<across, kDescentThreads, 0, stream()>>>(residual, mean_squares, width, 1 - parity, descent,
+                                                       direction, narrow);
+    image_of_direction<T>(curvature, run);
+    measure_bend<<<across, kDescentThreads, 0, stream()>>>(direction, image, width, share, turns, descent);
+    descend<<<across, kDescentThreads, 0, stream()>>>(direction, image, mean_squares, width, parity, residual,
+                                                      newton.step.data(), share, turns, descent,
+                                                      newton.mailbox.next());
+    BB_CHECK(cudaGetLastError());
 }
 
 template <class T>
 int32_t bb_problem::newton_point(const double* w, const T* z, const bb_newton_request& request, double* to,
                                  void* to_margins, double sums[3]) {
-    const double lam = request.lam;
-    double *residual = newton.residual.data(), *direction = newton.direction.data(),
-           *step = newton.step.data(), *share = partial.data(), b = request.intercept;
-    T *narrow = reinterpret_cast<T*>(rounded.data()), *image = reinterpret_cast<T*>(newton.image.data());
-    Descent* const descent = newton.descent.data();
+    double *share = partial.data(), b = request.intercept;
+    T* narrow = reinterpret_cast<T*>(rounded.data());
     uint32_t* turns = ticket.data();
-    const unsigned across =
-        unsigned(std::min<int64_t>(blocks_for(width, kDescentThreads), partial.size() / 4));
+    const unsigned across = blocks_across(width, kDescentThreads);
 
+    // A step that asks the host for nothing is queued by one call.
+    const bool replayed = ranks.alone() && !request.profile;
     void* second = derivatives[1].data();
+    double *total = this->sums.data() + 2, curvature = 0;
     Letter letter = mailbox.next();
-    void* arguments[] = {&risk, &z, &b, &second, &share, &turns, &letter};
+    void* arguments[] = {&risk, &z, &b, &second, &share, &turns, &total, &letter};
     launch(kernels.curvature, blocks, arguments);
-    double curvature = 0;
-    numbers(&curvature, 1);
+    if (!replayed) numbers(&curvature, 1);
     newton.mean_squares.from_host(request.mean_squares, width);
-    const Diagonal diagonal = {lam, curvature, newton.mean_squares.data()};
+    const Descent first = {{}, 0, 0, request.lam, curvature, newton.mailbox.sent()};
 
     rounded_of = nullptr;
     begin_descent<<<across, kDescentThreads, 0, stream()>>>(
-        w, diagonal, cut<T>(request.cut), stride, int(request.cuts), width, residual, direction, step, narrow,
-        share, turns, descent, mailbox.next());
+        w, first, replayed ? total : nullptr, newton.mean_squares.data(), cut<T>(request.cut), stride,
+        int(request.cuts), width, newton.residual.data(), newton.direction.data(), newton.step.data(), narrow,
+        share, turns, newton.descent.data());
     BB_CHECK(cudaGetLastError());
-    double size = *answer();
-    const double wanted = request.forcing * request.forcing * size;
+    double each = 0;  // what the products of the first step took, and the others take
     int32_t steps = 0;
-    while (size > wanted && steps < request.steps) {
-        const int parity = int(steps % 2);
-        image_of(direction, narrow, image, request.profile ? curvature : 0.0);
-        measure_bend<<<across, kDescentThreads, 0, stream()>>>(direction, image, lam, width, share, turns,
-                                                               descent);
-        descend<<<across, kDescentThreads, 0, stream()>>>(direction, image, diagonal, width, parity, residual,
-                                                          step, share, turns, descent, mailbox.next());
-        BB_CHECK(cudaGetLastError());
-        const double* found = answer();
+    for (bool steep = true; steep && steps < request.steps;) {
+        if (replayed && steps > 0) {
+            Graph& replay = newton.replays[steps % 2];
+            if (replay)
+                newton.mailbox.next();
+            else
+                replay.capture(stream(), [&] { queue_descent<T>(steps, 0.0, [](auto&& run) { run(); }); });
+            replay.launch(stream());
+            product_seconds += each;
+            products += 2;
+        } else {
+            queue_descent<T>(steps, request.profile ? curvature : 0.0, [&](auto&& run) { timed(run); });
+        }
+        const double* found = answer(newton.mailbox);
         if (!(found[1] > 0 && std::isfinite(found[1]))) break;
-        size = found[0];
+        if (steps == 0) each = last_products();
+        steep = found[0] > request.forcing * request.forcing * found[2];
         steps++;
-        turn<<<across, kDescentThreads, 0, stream()>>>(residual, diagonal, width, parity, descent, direction,
-                                                       narrow);
     }
-    end_descent<<<across, kDescentThreads, 0, stream()>>>(w, step, width, to, narrow, share, turns,
-                                                          mailbox.next());
+    end_descent<<<across, kDescentThreads, 0, stream()>>>(w, newton.step.data(), width, to, narrow, share,
+                                                          turns, mailbox.next());
     BB_CHECK(cudaGetLastError());
     std::copy_n(answer(), 3, sums);
     rounded_of = to;

@@ -1,6 +1,4 @@
 // Points: weights taken in and given out, moved, and their margins; in the space of columns or of rows.
-#include <algorithm>
-
 #include "problem.h"
 
 using namespace bmrm;
@@ -31,13 +29,20 @@ __global__ void add_constant(T* z, int64_t n, double factor, const W* weight) {
 template <class T, class W>
 void bb_problem::product(const T* weights, const W* constant_weight, T* z) {
     timed([&] { matrix->apply(BB_NORMAL, weights, z, 1); });
+    add_constant_to(constant_weight, z);
+}
+
+template <class T, class W>
+void bb_problem::add_constant_to(const W* constant_weight, T* z) {
     if (constant != 0)
         add_constant<<<blocks_for(rows), 256, 0, stream()>>>(z, rows, constant, constant_weight);
 }
 
-// cuts.cu has products of gradients in the space of rows.
+// cuts.cu has products of gradients in the space of rows, newton.cu of directions.
 template void bb_problem::product(const float*, const float*, float*);
 template void bb_problem::product(const double*, const double*, double*);
+template void bb_problem::add_constant_to(const double*, float*);
+template void bb_problem::add_constant_to(const double*, double*);
 
 void bb_problem::margins(const double* w, void* z) {
     by_type(type, [&](auto t) {
@@ -67,7 +72,7 @@ template <class T>
 void bb_problem::begin(const double* source, double* point) {
     BB_CHECK(cudaMemsetAsync(point, 0, size_t(length) * 8, stream()));
     start = {};
-    if (std::all_of(source, source + width, [](double x) { return x == 0; })) return;
+    if (!source) return;
     start = Array<double>(memory, width);
     start.from_host(source, width);
     start_margins = Array<unsigned char>(memory, rows * bytes());
@@ -99,6 +104,10 @@ bb_status bb_weights_set(bb_problem* problem, void* w, const double* source) {
             return;
         }
         if (p.rounded_of == w) p.rounded_of = nullptr;
+        if (!source) {
+            BB_CHECK(cudaMemsetAsync(w, 0, size_t(p.width) * 8, p.stream()));
+            return;
+        }
         BB_CHECK(cudaMemcpyAsync(w, source, size_t(p.width) * 8, cudaMemcpyDefault, p.stream()));
         BB_CHECK(cudaStreamSynchronize(p.stream()));
     });
@@ -106,17 +115,12 @@ bb_status bb_weights_set(bb_problem* problem, void* w, const double* source) {
 
 bb_status bb_weights_get(bb_problem* problem, const void* w, double* target) {
     return on(problem, [&](bb_problem& p) {
-        Array<double> wide;
+        bb_type type = BB_FLOAT64;
         if (p.in_rows()) {
-            wide = Array<double>(p.memory, p.width);
-            by_type(p.type, [&](auto t) {
-                widen<<<blocks_for(p.width), 256, 0, p.stream()>>>(
-                    p.assemble<decltype(t)>(static_cast<const double*>(w)), p.width, wide.data());
-            });
-            w = wide.data();
+            by_type(p.type, [&](auto t) { w = p.assemble<decltype(t)>(static_cast<const double*>(w)); });
+            type = p.type;
         }
-        BB_CHECK(cudaMemcpyAsync(target, w, size_t(p.width) * 8, cudaMemcpyDefault, p.stream()));
-        BB_CHECK(cudaStreamSynchronize(p.stream()));
+        p.matrix->bridge.fetch(p.memory, type, w, p.width, target);
     });
 }
 

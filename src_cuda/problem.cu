@@ -20,13 +20,19 @@ const void* curvature_kernel() {
 // Kernels that search and cut `Sloped`, and tell the risk of `Loss`.
 template <class T, class Loss, class Sloped>
 RiskKernels kernels_with() {
-    return {reinterpret_cast<const void*>(&slope_of_line<T, Sloped>),
-            reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>),
-            reinterpret_cast<const void*>(&risk_of_line<T, Sloped, true>),
-            reinterpret_cast<const void*>(&search_line<T, Loss, Sloped>),
-            reinterpret_cast<const void*>(&slopes_at_points<T, Sloped>),
-            reinterpret_cast<const void*>(&end_search<T, Loss, Sloped>),
-            curvature_kernel<T, Sloped>()};
+    RiskKernels found = {reinterpret_cast<const void*>(&slope_of_line<T, Sloped>),
+                         reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>),
+                         reinterpret_cast<const void*>(&risk_of_line<T, Sloped, true>),
+                         reinterpret_cast<const void*>(&search_line<T, Loss, Sloped>),
+                         reinterpret_cast<const void*>(&slopes_at_points<T, Sloped>),
+                         reinterpret_cast<const void*>(&end_search<T, Loss, Sloped>),
+                         curvature_kernel<T, Sloped>()};
+    if constexpr (Dual<Loss>::known) {
+        found.begin_ascent = reinterpret_cast<const void*>(&begin_ascent<T, Loss>);
+        found.step_up = reinterpret_cast<const void*>(&step_up<T, Loss>);
+        found.end_ascent = reinterpret_cast<const void*>(&end_ascent<T, Loss>);
+    }
+    return found;
 }
 
 template <class T, class Loss>
@@ -91,6 +97,7 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
     partial = Array<double>(memory, std::max(blocks * (2 * kPoints + kTotals), int(4 * columns_at_once)));
     mix_blocks = int(std::clamp<int64_t>((space.span + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
     sums = Array<double>(memory, 2 * kMostBlocks);
+    sums.fill_bytes(0);  // they go out with a cut also where nobody has made them
     ahead_sums = Array<double>(memory, 3);
     ticket = Array<uint32_t>(memory, 1);
     ticket.fill_bytes(0);
@@ -173,11 +180,14 @@ void NewtonVectors::reserve(Memory& memory, int64_t width, int64_t bytes) {
         *vector = Array<double>(memory, width);
     image = Array<unsigned char>(memory, width * bytes);
     descent = Array<Descent>(memory, 1);
+    mailbox.reserve(1, memory.stream);
 }
 
 void bb_problem::collect() {
-    while (!queued_.empty() && queued_.front().over()) {
-        product_seconds += queued_.front().seconds();
+    while (!queued_.empty() && queued_.front().events.over()) {
+        last_[0] = last_[1];
+        last_[1] = queued_.front().events.seconds();
+        product_seconds += double(queued_.front().times) * last_[1];
         idle_events_.splice(idle_events_.end(), queued_, queued_.begin());
     }
 }
@@ -228,6 +238,8 @@ bb_status bb_round_kinks(bb_problem* problem, double width) {
 }
 
 double bb_problem_product_seconds(bb_problem* problem) { return problem->product_seconds; }
+
+int64_t bb_problem_products(bb_problem* problem) { return problem->products; }
 
 bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out) {
     return on(problem, [&](bb_problem& p) { *out = p.take(kind); });

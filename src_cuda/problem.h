@@ -7,7 +7,9 @@
 
 #include "collective.h"
 #include "event.h"
+#include "graph.h"
 #include "handle.h"
+#include "kernels/ascent.cuh"
 #include "kernels/cuts.cuh"
 #include "kernels/newton.cuh"
 #include "problem_parts.h"
@@ -20,7 +22,8 @@ constexpr int64_t kMostBlocks = 1024;  // of rows
 // The kernels of a loss.
 struct RiskKernels {
     const void *slope, *value, *derivatives, *search, *points, *end;
-    const void* curvature;  // null where kinks are as they are
+    const void* curvature;                            // null where kinks are as they are
+    const void *begin_ascent, *step_up, *end_ascent;  // null where the conjugate is not known
 };
 
 // Where one cut is taken, and its number.
@@ -34,12 +37,30 @@ struct CutPlace {
     }
 };
 
+// The time of queued products, and how many times it counts.
+struct TimedProducts {
+    EventPair events;
+    int64_t times = 1;
+};
+
 // The vectors of Newton's points (newton.cu), where the loss is smooth or its kinks have been rounded.
 struct NewtonVectors {
     Array<double> residual, direction, step, mean_squares;
     Array<unsigned char> image;  // of the direction, in the matrix's type
     Array<Descent> descent;
+    Mailbox mailbox;   // of the steps
+    Graph replays[2];  // of a step but the first, by its parity
     void reserve(Memory& memory, int64_t width, int64_t bytes);
+};
+
+// The vectors of ascent in the dual (ascent.cu).
+struct AscentVectors {
+    Array<double> r, base, base_margins, ahead, ahead_margins;
+    Array<unsigned char> image;  // X X' r, in the matrix's type
+    Array<AscentState> state;
+    Graph replay;  // of some steps, for a lam
+    double lam = 0;
+    void reserve(Memory& memory, int64_t rows, int64_t bytes);
 };
 
 }  // namespace bmrm
@@ -67,6 +88,10 @@ struct bb_problem {
     // Blocks that a search, which meets between passes, may be launched by.
     int64_t most_blocks() const;
     void launch(const void* kernel, int count, void** arguments, bool together = false);
+    // Blocks with few numbers a thread, as many as four sums over blocks have room for.
+    unsigned blocks_across(int64_t count, int threads) const {
+        return unsigned(std::min<int64_t>(bmrm::blocks_for(count, threads), partial.size() / 4));
+    }
 
     void* take(bb_vector kind);
     void give(bb_vector kind, void* vector);
@@ -76,6 +101,8 @@ struct bb_problem {
     // z = [X, constant] weights
     template <class T, class W>
     void product(const T* weights, const W* constant_weight, T* z);
+    template <class T, class W>
+    void add_constant_to(const W* constant_weight, T* z);
     void margins(const double* w, void* z);
 
     // Makes the weights of a point in the space of rows, in the matrix's type, and leaves them in `rounded`.
@@ -113,25 +140,44 @@ struct bb_problem {
     // --- Newton's point (newton.cu)
 
     // image = X' S X direction; less what an intercept takes of it that is minimised out, where `curvature`,
-    // the sum of S, is not 0.  `narrow`: the direction in the matrix's type.
-    template <class T>
-    void image_of(const double* direction, const T* narrow, T* image, double curvature);
+    // the sum of S, is not 0.  `run` is to queue each product.
+    template <class T, class Run>
+    void image_of_direction(double curvature, Run&& run);
+    // Queues a step of conjugate gradients, which sends a letter.
+    template <class T, class Run>
+    void queue_descent(int32_t number, double curvature, Run&& run);
     // Returns the steps of conjugate gradients that it took; 0 where nothing bends.
     template <class T>
     int32_t newton_point(const double* w, const T* z, const bb_newton_request& request, double* to,
                          void* to_margins, double sums[3]);
 
+    // --- ascent in the dual (ascent.cu)
+
+    // From the first derivatives, or from 0.
+    void begin_ascent(bool from_derivatives);
+    // Leaves the first derivatives where the steps led; returns the sum of their conjugates.
+    double climb(double lam, int steps);
+    // Queues a step; what is between its kernels are its products, which `run` is to queue.
+    template <class Run>
+    void queue_step_up(double lam, Run&& run);
+    void ascent_products();
+    void launch_ascent(const void* kernel, void** arguments);
+    bmrm::AscentRows ascent_rows();
+
     // --- times and answers
 
-    // Queues a product between two events.
+    // Queues products between two events; what they take counts `times`, for as many more that follow
+    // untimed.
     template <class Launch>
-    void timed(Launch&& launch) {
+    void timed(Launch&& launch, int64_t count = 1, int64_t times = 1) {
         collect();
         if (idle_events_.empty()) idle_events_.emplace_back();
         queued_.splice(queued_.end(), idle_events_, idle_events_.begin());
-        queued_.back().begin(stream());
+        queued_.back().times = times;
+        queued_.back().events.begin(stream());
         launch();
-        queued_.back().end(stream());
+        queued_.back().events.end(stream());
+        products += count * times;
     }
 
     // The numbers of the last letter.  Products that were queued before it are over by then.
@@ -165,9 +211,14 @@ struct bb_problem {
     bmrm::Array<unsigned char> start_margins;
     bmrm::Array<uint32_t> ticket;
     bmrm::NewtonVectors newton;
+    bmrm::AscentVectors ascent;
     const void* rounded_of = nullptr;  // the weights that `rounded` holds
     int64_t capacity = 0;
+    // Of the last two products that were timed, if they are over.
+    double last_products() const { return last_[0] + last_[1]; }
+
     double product_seconds = 0;
+    int64_t products = 0;  // queued so far
     bmrm::Mailbox mailbox, ahead_mailbox;
     bmrm::CutPlace ahead = {};  // of the cut that a search has made ahead; none where size is negative
     bmrm::Collective ranks;
@@ -175,7 +226,8 @@ struct bb_problem {
   private:
     void collect();
 
-    std::list<bmrm::EventPair> queued_, idle_events_;  // of products that no answer has shown to be complete
+    std::list<bmrm::TimedProducts> queued_, idle_events_;  // that no answer has shown to be complete
+    double last_[2] = {};
     std::vector<bmrm::Array<unsigned char>> owned_;
     std::vector<void*> idle_[2];
 };

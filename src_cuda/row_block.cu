@@ -81,7 +81,7 @@ void RowBlock::append(Uploader& uploader, int64_t rows, const int64_t* indptr, c
     filled_ += count;
 }
 
-void RowBlock::finish(const bb_options& options, const RowBlock* like, double* squares) {
+void RowBlock::finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares) {
     if (filled_rows_ != csr_[0].rows || filled_ != csr_[0].nnz)
         throw Failure(BB_INVALID, "rows: found " + std::to_string(filled_rows_) + " with " +
                                       std::to_string(filled_) + " nonzeros, expected " +
@@ -90,6 +90,7 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
     validate(memory_, csr_[0], given);
     if (given && options.finite) expect_finite(memory_, coding_.type, csr_[0].values.data(), csr_[0].nnz);
     if (options.coding) encode(memory_, csr_[0], coding_);
+    if (row_squares) add_squares(memory_, csr_[0], coding_, row_squares);
     columns_[0] = popularity_of(memory_, csr_[0]);
     operators_[0].stats = statistics(memory_, csr_[0], coding_, columns_[0]);
     if (options.transpose) {

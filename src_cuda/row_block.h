@@ -37,8 +37,9 @@ class RowBlock {
     void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);
     // Prepares what was appended; `like`: a block of the same matrix, whose plans this one takes where they
-    // suit.  Where there is to be a transpose, the squares of each column are added to those at `squares`.
-    void finish(const bb_options& options, const RowBlock* like, double* squares);
+    // suit.  Where there is to be a transpose, the squares of each column are added to those at `squares`,
+    // and those of each row to what is at `row_squares`, unless that is null.
+    void finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares);
     void add_dense_squares(double* squares) { dense_.add_squares(squares); }
 
     void scale_rows_to(const double* s, int64_t first, int64_t count, double* to) {

@@ -1,5 +1,6 @@
 // The squares of each column, summed where X is prepared: what the steps of conjugate gradients are scaled by
-// (newton.cu).  Later the formats of the products have the values in orders of their own.
+// (newton.cu); and of each row, as ascent in the dual wants them (ascent.cu).  Later the formats of the
+// products have the values in orders of their own.
 //
 // Sums are float64, over fixed shares, added in their order.
 #include "dense.h"

@@ -58,12 +58,13 @@ BB_API bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb
 BB_API bb_status bb_round_kinks(bb_problem* problem, double width);
 // Seconds of the products so far that an answer has shown to be complete.
 BB_API double bb_problem_product_seconds(bb_problem* problem);
+BB_API int64_t bb_problem_products(bb_problem* problem);  // products so far, with X or with X'
 
 // --- vectors, which are kept for the next who asks when they are given back
 BB_API bb_status bb_vector_take(bb_problem* problem, bb_vector kind, void** out);
 BB_API void bb_vector_give(bb_problem* problem, bb_vector kind, void* vector);
-// Takes weights of all columns in and gives them out.  In the space of rows they are taken in where a solve
-// starts: points are combinations of rows and of these.
+// Takes weights of all columns in, 0 where source is NULL, and gives them out.  In the space of rows they are
+// taken in where a solve starts: points are combinations of rows and of these.
 BB_API bb_status bb_weights_set(bb_problem* problem, void* w, const double* source);
 BB_API bb_status bb_weights_get(bb_problem* problem, const void* w, double* target);
 BB_API bb_status bb_margins_get(bb_problem* problem, const void* z, double* target);
@@ -117,6 +118,12 @@ BB_API bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const doubl
 BB_API bb_status bb_newton_point(bb_problem* problem, const void* w, const void* z,
                                  const bb_newton_request* request, void* to, void* to_margins, double sums[3],
                                  int32_t* steps);
+// Ascent in the dual, for a loss with a simple conjugate, no constant and all rows here: begins at the first
+// derivatives, or at 0.
+BB_API bb_status bb_ascent_begin(bb_problem* problem, int32_t from_derivatives);
+// Goes up by so many steps of a product with X' and one with X, and leaves the first derivatives there, for a
+// cut.  conjugate: the sum over the rows of the conjugates of their losses at these.
+BB_API bb_status bb_ascent_climb(bb_problem* problem, double lam, int32_t steps, double* conjugate);
 BB_API bb_status bb_cuts_move(bb_problem* problem, int64_t to, int64_t from);
 // cut[i] = share cut[i] + (1 - share) cut[j]
 BB_API bb_status bb_cuts_merge(bb_problem* problem, int64_t i, int64_t j, double share);

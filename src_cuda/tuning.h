@@ -33,7 +33,9 @@ constexpr int64_t kNarrowColumns = kByteTile;
 constexpr double kGatheredElement = 24;  // bytes that a gathered input and its index are as good as moving
 constexpr double kTileCost = 40e3;       // ... that beginning another tile on a multiprocessor is
 constexpr double kFillCost = 0.5;        // ... and each byte of it
-constexpr int kNarrowItem = 1;           // an item of BB_NARROW is one slice
+constexpr int64_t kClimbedRows =
+    8;                          // rows a column up to which the dual may be climbed (bmrm/device_ascent.py)
+constexpr int kNarrowItem = 1;  // an item of BB_NARROW is one slice
 // Warps of a block of BB_NARROW: where X is small, the sums of fewer are cleared and added up sooner.
 constexpr int kLeastNarrowWarps = 4, kMostNarrowWarps = 16;  // float64: half as many
 constexpr double kNarrowWarpsASlice = 0.75;                  // of a multiprocessor

@@ -1,4 +1,5 @@
-// The convex conjugates of the losses that have simple ones: what a row is in the dual (cpu/ascent.h).
+// The convex conjugates of the losses that have simple ones: what a row is in the dual, on the CPU
+// (cpu/ascent.h) and on a GPU (src_cuda/ascent.cu).
 //
 //     f(r) = sup_u r u - loss(u) = place r + width |r| + bend r^2 / 2 + entropy h(|r| / entropy),
 //     h(a) = a log a + (1 - a) log(1 - a),                                low <= r <= high,
@@ -19,10 +20,65 @@ struct Conjugate {
     double place, width, bend, low, high, entropy;
 
     // Of the derivative r, a feasible one.
-    double operator()(double r) const {
-        const auto plogp = [](double p) { return p > 0 ? p * std::log(p) : 0.0; };
-        if (entropy > 0) return entropy * (plogp(std::abs(r) / entropy) + plogp(1.0 - std::abs(r) / entropy));
-        return r * place + width * std::abs(r) + 0.5 * bend * r * r;
+    BMRM_HD double operator()(double r) const {
+        const double size = magnitude(r);
+        if (entropy > 0) return entropy * (plogp(size / entropy) + plogp(1.0 - size / entropy));
+        return r * place + width * size + 0.5 * bend * r * r;
+    }
+
+    // The same of a row of weight s; the one r of a row without weight is 0.
+    BMRM_HD Conjugate weighted(double s) const {
+        const bool counts = s > 0.0;
+        Conjugate row = *this;
+        row.bend = counts ? bend / s : 0.0;
+        row.low = counts ? low * s : 0.0;
+        row.high = counts ? high * s : 0.0;
+        row.entropy = entropy * s;
+        return row;
+    }
+
+    BMRM_HD double feasible(double r) const { return r < low ? low : high < r ? high : r; }
+
+    static BMRM_HD double plogp(double p) { return p > 0 ? p * std::log(p) : 0.0; }
+};
+
+// Steps to a row's logistic maximum, and how far its margin may be off.
+constexpr int kLogisticSteps = 50;
+constexpr double kLogisticExact = 1e-12;
+
+// The conjugate of the loss of a margin, and r.
+struct Coordinate : Conjugate {
+    double r;
+
+    BMRM_HD double conjugate() const { return (*this)(r); }
+
+    // Where the dual is largest, for a margin u and a dual that bends by `square`.
+    BMRM_HD double best(double u, double square) const {
+        if (entropy > 0) return best_logistic(u, square);
+        const double slope = square * r + u - place, past = magnitude(slope) - width;
+        const double bends = square + bend;
+        double to = past > 0 ? std::copysign(past, slope) : 0.0;
+        to = bends > 0 ? to / bends : to > 0 ? high : to < 0 ? low : r;
+        return feasible(to);
+    }
+    bool inside() const { return low < r && r < high; }
+
+    // Where r is the derivative of the logistic loss at the margin that it makes. With v for y times that
+    // margin, v = c + reach / (1 + exp(v)), bent one way above 0 and the other way below: from 0 on, and
+    // from any place after one step, Newton's steps go straight to the root.
+    BMRM_HD double best_logistic(double u, double square) const {
+        const double y = low < 0 ? 1.0 : -1.0, c = y * (u + square * r), reach = square * entropy;
+        const bool above = c + 0.5 * reach > 0;
+        const auto side = [above](double v) { return above == (v > 0) ? v : 0.0; };
+        double v = side(y * u), share = 0;
+        for (int k = 0; k < kLogisticSteps; ++k) {
+            const double e = exp_branchless(-magnitude(v));
+            share = (v > 0 ? e : 1.0) / (1.0 + e);
+            const double over = v - c - reach * share;
+            if (magnitude(over) <= kLogisticExact * (1.0 + magnitude(v))) break;
+            v = side(v - over / (1.0 + reach * share * (1.0 - share)));
+        }
+        return -y * entropy * share;
     }
 };
 
@@ -35,29 +91,31 @@ struct KnownDual {
     static constexpr bool known = true;
     static constexpr double unbounded = std::numeric_limits<double>::infinity();
     // Of a loss that falls along y u, down to 0: r y is from -most to 0.
-    static Conjugate falling(double y, double place, double bend, double most) {
+    static BMRM_HD Conjugate falling(double y, double place, double bend, double most) {
         return {y * place, 0.0, bend, y > 0 ? -most : 0.0, y > 0 ? 0.0 : most, 0.0};
     }
 };
 
 template <>
 struct Dual<Hinge> : KnownDual {
-    static Conjugate of(double y, LossParameter) { return falling(y, 1.0, 0.0, 1.0); }
+    static BMRM_HD Conjugate of(double y, LossParameter) { return falling(y, 1.0, 0.0, 1.0); }
 };
 
 template <>
 struct Dual<SquaredHinge> : KnownDual {
-    static Conjugate of(double y, LossParameter) { return falling(y, 1.0, 0.5, unbounded); }
+    static BMRM_HD Conjugate of(double y, LossParameter) { return falling(y, 1.0, 0.5, unbounded); }
 };
 
 template <>
 struct Dual<HuberHinge> : KnownDual {
-    static Conjugate of(double y, LossParameter h) { return falling(y, 1.0 + h.value, 2.0 * h.value, 1.0); }
+    static BMRM_HD Conjugate of(double y, LossParameter h) {
+        return falling(y, 1.0 + h.value, 2.0 * h.value, 1.0);
+    }
 };
 
 template <>
 struct Dual<Logistic> : KnownDual {
-    static Conjugate of(double y, LossParameter) {
+    static BMRM_HD Conjugate of(double y, LossParameter) {
         Conjugate f = falling(y, 0.0, 0.0, 1.0);
         f.entropy = 1.0;
         return f;
@@ -66,36 +124,38 @@ struct Dual<Logistic> : KnownDual {
 
 template <>
 struct Dual<Squared> : KnownDual {
-    static Conjugate of(double y, LossParameter) { return {y, 0.0, 1.0, -unbounded, unbounded, 0.0}; }
+    static BMRM_HD Conjugate of(double y, LossParameter) { return {y, 0.0, 1.0, -unbounded, unbounded, 0.0}; }
 };
 
 template <>
 struct Dual<Absolute> : KnownDual {
-    static Conjugate of(double y, LossParameter) { return {y, 0.0, 0.0, -1.0, 1.0, 0.0}; }
+    static BMRM_HD Conjugate of(double y, LossParameter) { return {y, 0.0, 0.0, -1.0, 1.0, 0.0}; }
 };
 
 template <>
 struct Dual<Quantile> : KnownDual {
-    static Conjugate of(double y, LossParameter tau) {
+    static BMRM_HD Conjugate of(double y, LossParameter tau) {
         return {y, 0.0, 0.0, -tau.value, 1.0 - tau.value, 0.0};
     }
 };
 
 template <>
 struct Dual<EpsilonInsensitive> : KnownDual {
-    static Conjugate of(double y, LossParameter epsilon) { return {y, epsilon.value, 0.0, -1.0, 1.0, 0.0}; }
+    static BMRM_HD Conjugate of(double y, LossParameter epsilon) {
+        return {y, epsilon.value, 0.0, -1.0, 1.0, 0.0};
+    }
 };
 
 template <>
 struct Dual<SquaredEpsilonInsensitive> : KnownDual {
-    static Conjugate of(double y, LossParameter epsilon) {
+    static BMRM_HD Conjugate of(double y, LossParameter epsilon) {
         return {y, epsilon.value, 0.5, -unbounded, unbounded, 0.0};
     }
 };
 
 template <>
 struct Dual<Huber> : KnownDual {
-    static Conjugate of(double y, LossParameter delta) {
+    static BMRM_HD Conjugate of(double y, LossParameter delta) {
         return {y, 0.0, 1.0, -delta.value, delta.value, 0.0};
     }
 };

@@ -165,12 +165,7 @@ bool conjugates_of(const Rows& rows, const int64_t m, Conjugate* out) {
     if constexpr (Dual<Loss>::known) {
         for (int64_t i = 0; i < m; ++i) {
             const double s = rows.s ? rows.s[i] * rows.scale : rows.scale;
-            out[i] = Dual<Loss>::of(rows.y[i], rows.parameter);
-            const bool counts = s > 0.0;
-            out[i].bend = counts ? out[i].bend / s : 0.0;
-            out[i].low = counts ? out[i].low * s : 0.0;
-            out[i].high = counts ? out[i].high * s : 0.0;
-            out[i].entropy *= s;
+            out[i] = Dual<Loss>::of(rows.y[i], rows.parameter).weighted(s);
         }
     }
     return Dual<Loss>::known;

@@ -31,6 +31,7 @@ cdef extern from "training.h" nogil:
                                 int32_t in_rows, bb_problem **out)
     void bb_problem_destroy(bb_problem *problem)
     double bb_problem_product_seconds(bb_problem *problem)
+    int64_t bb_problem_products(bb_problem *problem)
 
     bb_status bb_vector_take(bb_problem *problem, bb_vector kind, void **out)
     void bb_vector_give(bb_problem *problem, bb_vector kind, void *vector)
@@ -63,6 +64,8 @@ cdef extern from "training.h" nogil:
     bb_status bb_newton_point(bb_problem *problem, const void *w, const void *z,
                               const bb_newton_request *request, void *to, void *to_margins, double *sums,
                               int32_t *steps)
+    bb_status bb_ascent_begin(bb_problem *problem, int32_t from_derivatives)
+    bb_status bb_ascent_climb(bb_problem *problem, double lam, int32_t steps, double *conjugate)
     bb_status bb_cuts_move(bb_problem *problem, int64_t to, int64_t from_)
     bb_status bb_cuts_merge(bb_problem *problem, int64_t i, int64_t j, double share)
     bb_status bb_cuts_get(bb_problem *problem, int64_t first, int64_t count, double *target)

@@ -546,7 +546,7 @@ def test_the_benchmark_counts_as_the_tuner_does(choice_gpu):
 
 
 def test_the_results_become_a_section_of_the_page(choice_gpu, tmp_path, monkeypatch, capsys):
-    tabulate = importlib.import_module("tabulate")
+    tabulate = importlib.import_module("tabulate_all")
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     summary = choice_gpu.summarise(rows, verbose=False)
     monkeypatch.setattr(choice_gpu.report, "RESULTS", tmp_path)

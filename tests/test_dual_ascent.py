@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_problems import BEND, DUAL, ENTROPY, HIGH, LOW, conjugate, data
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import xlogy
 from test_losses import CASES, formula, labels_for
 from test_solver import optimum
 
@@ -21,29 +21,8 @@ from bmrm.io.model import Model
 from bmrm.lockstep import Seat
 from bmrm.regularizers import L2
 
-DUAL = [loss for loss in CASES if loss.has_dual]
 WITHOUT = [loss for loss in CASES if not loss.has_dual]
-PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
 LAM = 0.05
-
-
-def data(loss, m=60, d=90, seed=0, fill=0.2):
-    """Rows that are sparse and have more features than there are rows."""
-    rng = np.random.default_rng(seed)
-    X = sp.random(m, d, fill, "csr", rng=rng, dtype=np.float64)
-    X.data = rng.standard_normal(X.nnz)
-    u = X @ rng.normal(size=d)
-    if loss.task == "binary":
-        return X, np.where(u + rng.normal(size=m) > 0.3, 1.0, -1.0)
-    return X, u + labels_for(loss, rng, m)
-
-
-def conjugate(f, r):
-    found = f[:, PLACE] * r + f[:, WIDTH] * np.abs(r) + 0.5 * f[:, BEND] * r**2
-    some = f[:, ENTROPY] > 0.0
-    s = f[some, ENTROPY]
-    found[some] = s * (xlogy(a := np.abs(r[some]) / s, a) + xlogy(1.0 - a, 1.0 - a))
-    return found
 
 
 def test_which_losses_tell_their_conjugates():

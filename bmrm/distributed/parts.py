@@ -113,7 +113,9 @@ class ShardedParts:
             return reg
         return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
 
-    def ascent_pays(self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, newton: bool) -> bool:
+    def ascent_pays(
+        self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
+    ) -> bool:
         """Never: a row would wait for those of other ranks."""
         return False
 

@@ -8,17 +8,21 @@ namespace bmrm {
 
 constexpr int kDescentThreads = 256;
 
-// What the steps leave for one another on the device.
+// What the steps leave for one another on the device: a step that is replayed as a graph (../graph.h) takes
+// all that changes from here.
 struct Descent {
-    double size[2];  // scaled squares of the residual, by the parity of the step
-    double bend;     // the direction's product with its image
+    double size[2];             // scaled squares of the residual, by the parity of the step
+    double first;               // of the residual where the step is 0
+    double bend;                // the direction's product with its image
+    double lam, curvature;      // of the point: the penalty's, and the sum of the rows'
+    unsigned long long letter;  // number of the last one
 };
 
-// The rows' second derivatives, each times its weight.  The letter: their sum.
+// The rows' second derivatives, each times its weight.  At `total` and in the letter: their sum.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     curvature_of_rows(const RiskRows rows, const T* z, double b, T* out, double* partial, uint32_t* ticket,
-                      Letter letter) {
+                      double* total, Letter letter) {
     __shared__ double scratch[kRowThreads];
     double mine[1] = {};
     T* const outs[1] = {out};
@@ -30,7 +34,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
                          found[0] = T(c);
                      });
     if (sum_grid(mine, scratch, partial, ticket)) {
-        letter.values[0] = mine[0];
+        *total = letter.values[0] = mine[0];
         send(letter);
     }
 }
@@ -66,25 +70,26 @@ __global__ void __launch_bounds__(kRowThreads)
 
 // What is known of the Hessian's diagonal, by which the method scales the features: as if all rows bent
 // alike.
-struct Diagonal {
-    double lam, curvature;
-    const double* mean_squares;
-    __device__ double at(int64_t i) const { return lam + curvature * mean_squares[i]; }
-};
+__device__ __forceinline__ double diagonal_at(const Descent& descent, const double* mean_squares, int64_t i) {
+    return descent.lam + descent.curvature * mean_squares[i];
+}
 
 // The residual where the step is 0, minus the gradient of J, and the first direction.  `gradients`: of the
-// risk, as many parts as it has cuts.  The letter: the residual's square, scaled.
+// risk, as many parts as it has cuts.  `total`: where the sum of second derivatives is, or null where it is
+// in `first`.
 template <class T>
 __global__ void __launch_bounds__(kDescentThreads)
-    begin_descent(const double* __restrict__ w, const Diagonal diagonal, const T* __restrict__ gradients,
-                  int64_t stride, int count, int64_t n, double* residual, double* direction, double* step,
-                  T* narrow, double* partial, uint32_t* ticket, Descent* descent, Letter letter) {
+    begin_descent(const double* __restrict__ w, Descent first, const double* total,
+                  const double* __restrict__ mean_squares, const T* __restrict__ gradients, int64_t stride,
+                  int count, int64_t n, double* residual, double* direction, double* step, T* narrow,
+                  double* partial, uint32_t* ticket, Descent* descent) {
     __shared__ double scratch[kDescentThreads];
+    if (total) first.curvature = *total;
     double mine[1] = {};
     BB_FOR (i, n) {
-        double slope = diagonal.lam * w[i];
+        double slope = first.lam * w[i];
         for (int k = 0; k < count; k++) slope += double(gradients[k * stride + i]);
-        const double scaled = -slope / diagonal.at(i);
+        const double scaled = -slope / diagonal_at(first, mean_squares, i);
         residual[i] = -slope;
         direction[i] = scaled;
         step[i] = 0.0;
@@ -92,53 +97,58 @@ __global__ void __launch_bounds__(kDescentThreads)
         mine[0] -= slope * scaled;
     }
     if (sum_grid(mine, scratch, partial, ticket)) {
-        descent->size[0] = letter.values[0] = mine[0];
-        send(letter);
+        first.size[0] = first.first = mine[0];
+        *descent = first;
     }
 }
 
 // The direction's product with its image, the image being lam times it and `image`.
 template <class T>
 __global__ void __launch_bounds__(kDescentThreads)
-    measure_bend(const double* __restrict__ direction, const T* __restrict__ image, double lam, int64_t n,
+    measure_bend(const double* __restrict__ direction, const T* __restrict__ image, int64_t n,
                  double* partial, uint32_t* ticket, Descent* descent) {
     __shared__ double scratch[kDescentThreads];
+    const double lam = descent->lam;
     double mine[1] = {};
     BB_FOR (i, n) mine[0] += direction[i] * (lam * direction[i] + double(image[i]));
     if (sum_grid(mine, scratch, partial, ticket)) descent->bend = mine[0];
 }
 
-// Goes down the direction, to its lowest point; not at all where nothing bends.  The letter: the scaled
-// square of what is left of the residual, and how much it bends.
+// Goes down the direction, to its lowest point; not at all where nothing bends.  The letter, the next after
+// the last: the scaled square of what is left of the residual, how much it bends, and the square at first.
 template <class T>
 __global__ void __launch_bounds__(kDescentThreads)
-    descend(const double* __restrict__ direction, const T* __restrict__ image, const Diagonal diagonal,
-            int64_t n, int parity, double* residual, double* step, double* partial, uint32_t* ticket,
-            Descent* descent, Letter letter) {
+    descend(const double* __restrict__ direction, const T* __restrict__ image,
+            const double* __restrict__ mean_squares, int64_t n, int parity, double* residual, double* step,
+            double* partial, uint32_t* ticket, Descent* descent, Letter letter) {
     __shared__ double scratch[kDescentThreads];
-    const double bend = descent->bend;
-    const double length = bend > 0 && isfinite(bend) ? descent->size[parity] / bend : 0.0;
+    const Descent now = *descent;
+    const double bend = now.bend;
+    const double length = bend > 0 && isfinite(bend) ? now.size[parity] / bend : 0.0;
     double mine[1] = {};
     BB_FOR (i, n) {
         step[i] += length * direction[i];
-        const double left = residual[i] - length * (diagonal.lam * direction[i] + double(image[i]));
+        const double left = residual[i] - length * (now.lam * direction[i] + double(image[i]));
         residual[i] = left;
-        mine[0] += left * left / diagonal.at(i);
+        mine[0] += left * left / diagonal_at(now, mean_squares, i);
     }
     if (sum_grid(mine, scratch, partial, ticket)) {
         descent->size[1 - parity] = letter.values[0] = mine[0];
         letter.values[1] = bend;
+        letter.values[2] = now.first;
+        letter.number = ++descent->letter;
         send(letter);
     }
 }
 
 // The next direction, conjugate to those before.
 template <class T>
-__global__ void turn(const double* __restrict__ residual, const Diagonal diagonal, int64_t n, int parity,
-                     const Descent* descent, double* direction, T* narrow) {
-    const double share = descent->size[1 - parity] / descent->size[parity];
+__global__ void turn(const double* __restrict__ residual, const double* __restrict__ mean_squares, int64_t n,
+                     int parity, const Descent* descent, double* direction, T* narrow) {
+    const Descent now = *descent;
+    const double share = now.size[1 - parity] / now.size[parity];
     BB_FOR (i, n) {
-        const double next = residual[i] / diagonal.at(i) + share * direction[i];
+        const double next = residual[i] / diagonal_at(now, mean_squares, i) + share * direction[i];
         direction[i] = next;
         narrow[i] = T(next);
     }

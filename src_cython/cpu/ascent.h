@@ -34,10 +34,6 @@ constexpr i64 kSoon = 2, kLater = 6;
 constexpr int kRounds = 20;
 constexpr double kEven = 1e-12;
 
-/// Steps to a row's logistic maximum, and how far its margin may be off.
-constexpr int kLogisticSteps = 50;
-constexpr double kLogisticExact = 1e-12;
-
 /// How firmly a constant's weight is held: `kFirm` of how much all rows bend D along it where each bends it
 /// as much as along its own features; at most `kFirmest` of the constant's square.
 constexpr double kFirm = 0.1, kFirmest = 0.01;
@@ -139,48 +135,12 @@ class Ascent {
     std::uint64_t state_ = 0;
 };
 
-/// The conjugate of the loss of a margin (conjugates.h), and r.
-struct Coordinate : Conjugate {
-    double r;
-
-    double conjugate() const { return (*this)(r); }
-
-    /// Where D is largest, for a margin u and a D that bends by `square`.
-    double best(double u, double square) const {
-        if (entropy > 0) return best_logistic(u, square);
-        const double slope = square * r + u - place, past = std::abs(slope) - width;
-        const double bends = square + bend;
-        double to = past > 0 ? std::copysign(past, slope) : 0.0;
-        to = bends > 0 ? to / bends : to > 0 ? high : to < 0 ? low : r;
-        return std::clamp(to, low, high);
-    }
-    bool inside() const { return low < r && r < high; }
-
-    /// Where r is the derivative of the logistic loss at the margin that it makes. With v for y times that
-    /// margin, v = c + reach / (1 + exp(v)), bent one way above 0 and the other way below: from 0 on, and
-    /// from any place after one step, Newton's steps go straight to the root.
-    double best_logistic(double u, double square) const {
-        const double y = low < 0 ? 1.0 : -1.0, c = y * (u + square * r), reach = square * entropy;
-        const bool above = c + 0.5 * reach > 0;
-        double v = above ? std::max(y * u, 0.0) : std::min(y * u, 0.0), share = 0;
-        for (int k = 0; k < kLogisticSteps; ++k) {
-            const double e = exp_branchless(-std::abs(v));
-            share = (v > 0 ? e : 1.0) / (1.0 + e);
-            const double over = v - c - reach * share;
-            if (std::abs(over) <= kLogisticExact * (1.0 + std::abs(v))) break;
-            v -= over / (1.0 + reach * share * (1.0 - share));
-            v = above ? std::max(v, 0.0) : std::min(v, 0.0);
-        }
-        return -y * entropy * share;
-    }
-};
-
 /// Margins with a loss each; how many a row has is the base's.
 template <class Base>
 class OfCoordinates : public Base {
   public:
     void set(double* r) override {
-        for (Coordinate& row : rows_) *r = row.r = std::clamp(*r, row.low, row.high), ++r;
+        for (Coordinate& row : rows_) *r = row.r = row.feasible(*r), ++r;
     }
     void get(double* r) const override {
         for (const Coordinate& row : rows_) *r++ = row.r;
@@ -206,7 +166,7 @@ class OfCoordinates : public Base {
     template <class... Arguments>
     OfCoordinates(const Conjugate* rows, i64 count, const Arguments&... arguments)
         : Base(arguments...), rows_(count) {
-        for (i64 k = 0; k < count; ++k) rows_[k] = {rows[k], std::clamp(0.0, rows[k].low, rows[k].high)};
+        for (i64 k = 0; k < count; ++k) rows_[k] = {rows[k], rows[k].feasible(0.0)};
         const i64 K = this->order_.empty() ? 1 : count / static_cast<i64>(this->order_.size());
         this->leave_out([&](i64 i) {
             return std::all_of(&rows_[i * K], &rows_[i * K] + K,
@@ -230,8 +190,7 @@ class OfCoordinates : public Base {
         if (count == 0 || std::abs(sum) <= kEven * size) return false;
         const double share = sum / static_cast<double>(count);
         for (std::size_t i = c; i < rows_.size(); i += K)
-            if (Coordinate& row = rows_[i]; row.inside())
-                row.r = std::clamp(row.r + share, row.low, row.high);
+            if (Coordinate& row = rows_[i]; row.inside()) row.r = row.feasible(row.r + share);
         return true;
     }
 

@@ -130,9 +130,18 @@ cdef class Problem:
             raise ParameterError("vector: it belongs elsewhere")
         return vector.address
 
+    def origin(self):
+        """Weights that are 0."""
+        cdef Vector out = self._take(BB_WEIGHTS)
+        check(bb_weights_set(self.handle, out.address, NULL))
+        out.square = 0.0
+        return out
+
     def weights(self, array):
         """Weights with the numbers of an array of shape (width,)."""
         array = _input(array, (self.width,), "w")
+        if not array.any():
+            return self.origin()
         cdef Vector out = self._take(BB_WEIGHTS)
         cdef const double* source = <const double*>_address(array)
         cdef bb_status status
@@ -156,6 +165,11 @@ cdef class Problem:
     def product_seconds(self):
         """Seconds of all products so far that are complete, by the device's clock."""
         return bb_problem_product_seconds(self.handle)
+
+    @property
+    def products(self):
+        """Products so far, with X or with X'."""
+        return bb_problem_products(self.handle)
 
     def margins(self, Vector w):
         """Margins ``X w`` of weights that `combine` made, once: their product was queued then."""
@@ -403,6 +417,48 @@ cdef class Problem:
             return None
         out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], w
         return out
+
+    def begin_ascent(self, z):
+        """Begin ascent in the dual where no row has a derivative or, given margins, at the derivatives there.
+
+        Parameters
+        ----------
+        z : Vector or None
+
+        Raises
+        ------
+        ParameterError
+            Where the loss has no simple conjugate, there is a constant feature, or X has many rows for its
+            columns, or is dense.
+        """
+        if z is not None:
+            self.derivatives(z, None, 0.0, 0.0, 0)
+        cdef bint known = z is not None
+        cdef bb_status status
+        with nogil:
+            status = bb_ascent_begin(self.handle, known)
+        check(status)
+
+    def climb(self, double lam, int32_t steps):
+        """Go up in the dual of ``lam/2 |w|^2`` and the risk; the first derivatives are then where that led.
+
+        Parameters
+        ----------
+        lam : float
+        steps : int
+            Of a product with X' and one with X each.
+
+        Returns
+        -------
+        float
+            Sum over the rows of the conjugates of their losses at the derivatives.
+        """
+        cdef double conjugate
+        cdef bb_status status
+        with nogil:
+            status = bb_ascent_climb(self.handle, lam, steps, &conjugate)
+        check(status)
+        return conjugate
 
     def move_cut(self, int64_t to, int64_t source):
         """Copy a cut's gradient over another's."""

@@ -1,6 +1,6 @@
 """Write docs/performance.md from the results files.
 
-python benchmarks/tabulate.py
+python benchmarks/tabulate_all.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 INTRO = """# Performance
 
 Every figure on this page comes from a results file in `benchmarks/results`, which the command named with
-it wrote; `python benchmarks/tabulate.py` makes the page from them. Peers are measured in the same run.
+it wrote; `python benchmarks/tabulate_all.py` makes the page from them. Peers are measured in the same run.
 """
 
 

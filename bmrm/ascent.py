@@ -1,0 +1,28 @@
+"""Ascent in the dual, as the solver sees it: row by row on the CPU, all rows at once on a GPU."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bmrm.device_ascent import DeviceAscent
+from bmrm.device_steps import DeviceSteps
+from bmrm.dual_ascent import DualAscent
+from bmrm.objective import Cut, Iterate, Objective
+
+
+class Ascent(Protocol):
+    """A point of the dual on its way up."""
+
+    def pays(self, gap: float) -> bool:
+        """Whether to go on, where the last step has left this gap."""
+
+    def step(self) -> Cut:
+        """Go up; return the cutting plane that the point makes."""
+
+    def at(self, accuracy: float) -> Iterate:
+        """Evaluate J at the point whose minimum with the penalty the plane has."""
+
+
+def begin_ascent(objective: Objective, at: Iterate) -> Ascent:
+    """Begin where X lives, at the derivatives of the loss at a point, or at none where its weights are 0."""
+    return (DeviceAscent if isinstance(objective.steps, DeviceSteps) else DualAscent)(objective, at)

@@ -1,0 +1,28 @@
+"""Problems in the dual for the tests: which losses have one, rows and labels, the conjugates written out."""
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import xlogy
+from test_losses import CASES, labels_for
+
+DUAL = [loss for loss in CASES if loss.has_dual]
+PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
+
+
+def data(loss, m=60, d=90, seed=0, fill=0.2):
+    """Rows that are sparse and have more features than there are rows."""
+    rng = np.random.default_rng(seed)
+    X = sp.random(m, d, fill, "csr", rng=rng, dtype=np.float64)
+    X.data = rng.standard_normal(X.nnz)
+    u = X @ rng.normal(size=d)
+    if loss.task == "binary":
+        return X, np.where(u + rng.normal(size=m) > 0.3, 1.0, -1.0)
+    return X, u + labels_for(loss, rng, m)
+
+
+def conjugate(f, r):
+    found = f[:, PLACE] * r + f[:, WIDTH] * np.abs(r) + 0.5 * f[:, BEND] * r**2
+    some = f[:, ENTROPY] > 0.0
+    s = f[some, ENTROPY]
+    found[some] = s * (xlogy(a := np.abs(r[some]) / s, a) + xlogy(1.0 - a, 1.0 - a))
+    return found
