@@ -71,6 +71,15 @@ class Climbed(Protocol):
         """Begin an ascent; see `bmrm._cpu.Matrix.ascent`."""
 
 
+@runtime_checkable
+class Seated(Protocol):
+    """A resident matrix whose products are done together with those of other solves."""
+
+    @property
+    def by_planes(self) -> bool:
+        """Whether planes are known to take few passes there."""
+
+
 def _parts_of(design: Design) -> tuple[object, int, float]:
     """Return a design's matrix, the margins of a row, and the value of the constant, 0 for none."""
     if isinstance(design, Columns):
@@ -95,6 +104,8 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     """
     matrix, columns, _ = _parts_of(design)
     if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
+        return False
+    if isinstance(matrix, Seated) and matrix.by_planes:
         return False
     in_step = not isinstance(matrix, _cpu.Matrix)
     return is_wide(matrix.shape, matrix.nnz, columns, loss, threads, in_step=in_step)

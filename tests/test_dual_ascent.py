@@ -471,7 +471,7 @@ def test_an_end_by_the_callback_leaves_what_was_found():
 
 
 def test_where_it_pays(monkeypatch):
-    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, **options):
+    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, by_planes=False, **options):
         given_to = {"newton": False, **options}
         m, d = shape
         ends = np.linspace(0, nnz, m + 1).astype(np.int64)
@@ -480,6 +480,7 @@ def test_where_it_pays(monkeypatch):
         matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
         if in_step:
             matrix = Seat(matrix)
+            matrix.by_planes = by_planes
         design = matrix if K == 1 else Columns(matrix, K, None)
         return ascent_pays(design, losses.get(loss), reg or L2(1.0), threads, **given_to)
 
@@ -498,6 +499,7 @@ def test_where_it_pays(monkeypatch):
     assert pays((3000, 600), 30_000)
     assert not pays((3000, 600), 30_000, in_step=True)
     assert pays((2400, 600), 30_000, in_step=True)
+    assert not pays((2400, 600), 30_000, in_step=True, by_planes=True)
     assert not pays((700, 600), 420_000)
     assert pays((600, 600), 360_000)
     many = (5000, 90_000), 2_000_000

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
-from bmrm.crossval import FoldProblem
+from bmrm.crossval import FEW_PASSES, FoldProblem
 from bmrm.lockstep import Lockstep
 
 
@@ -218,6 +218,20 @@ def test_folds_of_wide_rows_climb_in_step(options):
             assert one.status == "converged"
             assert one.lower_bound <= alone.objective * (1 + 1e-12)
             assert alone.lower_bound <= one.objective * (1 + 1e-12)
+
+
+def test_folds_climb_where_planes_take_many_passes():
+    """At a large lam planes take as few passes as ascent takes steps, and are quicker."""
+    rng = np.random.default_rng(1)
+    X = sp.random_array((300, 900), density=0.03, format="csr", rng=rng)
+    y = np.where(X @ rng.standard_normal(900) + 0.1 * rng.standard_normal(300) > 0, 1.0, -1.0)
+    problem = FoldProblem(bmrm.Dataset(X, y, device="cpu"), 5, "hinge", 0, {"tol": 1e-3})
+    runs = [problem.validate(lam).results for lam in (1.0, 0.3, 1e-2, 1e-3, 1e-4)]
+    few = [max(r.n_iter for r in results) <= FEW_PASSES for results in runs]
+    climbed = [all("ascent" in r.timings for r in results) for results in runs]
+    assert few[:3] == [True, True, False]
+    assert climbed == [True, False, False, True, True]
+    assert all(r.status == "converged" for results in runs for r in results)
 
 
 def test_a_callback_stops_the_folds():
