@@ -31,6 +31,9 @@ alignas(64) inline const i64 kLaneMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0,
 /// text-like matrices run at half the speed.
 constexpr i64 kAhead = 1024;
 
+/// How near __builtin_prefetch brings what it fetches.
+constexpr int kIntoL1 = 3, kIntoL2 = 2;
+
 /// Bytes by which a dense row that streams from memory is fetched early.
 constexpr i64 kStreamAhead = 8192;
 

@@ -11,6 +11,11 @@ BMRM_INLINE void fetch_places(const double* x, const I* idx, i64 n) {
         for (i64 u = 0; u < n; ++u) __builtin_prefetch(x + idx[u], Write);
 }
 
+/// How near the entries of a row are fetched ahead: into L2 alone where the vector that indices of this type
+/// reach wants all of L1, and there are values, which would fill it.
+template <class I, class V>
+constexpr int kLevel = std::is_same_v<V, One> || sizeof(I) == 1 ? kIntoL1 : kIntoL2;
+
 /// Sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val. What follows in memory is fetched,
 /// unless the row is a `lone` one.
 template <bool lone = false, class I, class V>
@@ -21,8 +26,8 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
     i64 k = lo;
     for (; k + 8 <= hi; k += 8) {
         if constexpr (!lone) {
-            __builtin_prefetch(idx + k + kAhead);
-            if constexpr (!ones) __builtin_prefetch(val + k + kAhead);
+            __builtin_prefetch(idx + k + kAhead, 0, kLevel<I, V>);
+            if constexpr (!ones) __builtin_prefetch(val + k + kAhead, 0, kLevel<I, V>);
             fetch_places<0>(w, idx + k + kFetchAhead, 8);
         }
         gathered.gather(w, idx + k);
@@ -280,8 +285,8 @@ struct Sparse {
                                     double* acc) {
         i64 k = lo;
         for (; k + 8 <= hi; k += 8) {
-            __builtin_prefetch(idx + soon + (k - lo));
-            if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + soon + (k - lo));
+            __builtin_prefetch(idx + soon + (k - lo), 0, kLevel<I, V>);
+            if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + soon + (k - lo), 0, kLevel<I, V>);
             if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, 8);
             for (int u = 0; u < 8; ++u) acc[idx[k + u]] += scaled(val, k + u, c);
         }
