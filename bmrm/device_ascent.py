@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.device_steps import DeviceSteps
-from bmrm.dual_ascent import WIDE, Halving
+from bmrm.dual_ascent import WIDE, Halving, fenchel_cut
 from bmrm.gpu_memory import CLIMBED_ROWS
 from bmrm.losses import Loss
 from bmrm.objective import Cut, Design, Iterate, Objective
@@ -77,10 +77,8 @@ class DeviceAscent:
         planes = self._steps.mixed_planes(objective.starts, self._point, self._point, 0.0)
         alone = np.zeros(self._steps.cuts.size + 1)
         alone[-1] = 1.0
-        offsets, at_point = np.array([-conjugate]), planes.at_point
         self._point = self._problem.combine(alone, -1.0 / lam, self._point)
-        planes = planes._replace(risk=offsets + at_point)
-        return Cut(planes, offsets, objective.risk(planes.risk))
+        return fenchel_cut(objective, planes, conjugate)
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""

@@ -33,7 +33,7 @@ from bmrm.dataset import WithConstant
 from bmrm.host_steps import CUT_BYTES, HostSteps
 from bmrm.losses import Loss
 from bmrm.losses.base import DualRisk
-from bmrm.objective import Cut, Design, Iterate, Objective
+from bmrm.objective import Cut, Design, Iterate, Objective, Planes
 from bmrm.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
@@ -169,6 +169,13 @@ class Halving:
         return len(self._gaps) <= self._tried or gap <= 0.5 * self._gaps[0]
 
 
+def fenchel_cut(objective: Objective, planes: Planes, conjugate: float) -> Cut:
+    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)``: the slopes are known, and that sum is given."""
+    offsets = np.array([-conjugate])
+    planes = planes._replace(risk=offsets + planes.at_point)
+    return Cut(planes, offsets, objective.risk(planes.risk))
+
+
 class DualAscent:
     """A point of the dual on its way up, and the weights that belong to it.
 
@@ -229,12 +236,10 @@ class DualAscent:
         self._balance()
         planes = self._steps.planes_of(self._r, self._objective.starts, self._point)
         assert isinstance(planes.gradients, np.ndarray)
-        offsets = np.array([-self._ascent.conjugate])
         self._point = self._objective.reg.minimiser(planes.gradients.reshape(self._point.shape))
         if self._held:
             self._w[: self._width] = self._steps.array(self._point)
-        planes = planes._replace(risk=offsets + planes.at_point)
-        return Cut(planes, offsets, self._objective.risk(planes.risk))
+        return fenchel_cut(self._objective, planes, self._ascent.conjugate)
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""

@@ -180,6 +180,9 @@ struct bb_problem {
         products += count * times;
     }
 
+    // Seconds of the last two products that were timed and are over.
+    double last_products() const { return last_[0] + last_[1]; }
+
     // The numbers of the last letter.  Products that were queued before it are over by then.
     const double* answer() { return answer(mailbox); }
     const double* answer(bmrm::Mailbox& box) {
@@ -214,9 +217,6 @@ struct bb_problem {
     bmrm::AscentVectors ascent;
     const void* rounded_of = nullptr;  // the weights that `rounded` holds
     int64_t capacity = 0;
-    // Of the last two products that were timed, if they are over.
-    double last_products() const { return last_[0] + last_[1]; }
-
     double product_seconds = 0;
     int64_t products = 0;  // queued so far
     bmrm::Mailbox mailbox, ahead_mailbox;

@@ -33,9 +33,7 @@ constexpr int64_t kNarrowColumns = kByteTile;
 constexpr double kGatheredElement = 24;  // bytes that a gathered input and its index are as good as moving
 constexpr double kTileCost = 40e3;       // ... that beginning another tile on a multiprocessor is
 constexpr double kFillCost = 0.5;        // ... and each byte of it
-constexpr int64_t kClimbedRows =
-    8;                          // rows a column up to which the dual may be climbed (bmrm/device_ascent.py)
-constexpr int kNarrowItem = 1;  // an item of BB_NARROW is one slice
+constexpr int kNarrowItem = 1;           // an item of BB_NARROW is one slice
 // Warps of a block of BB_NARROW: where X is small, the sums of fewer are cleared and added up sooner.
 constexpr int kLeastNarrowWarps = 4, kMostNarrowWarps = 16;  // float64: half as many
 constexpr double kNarrowWarpsASlice = 0.75;                  // of a multiprocessor
@@ -69,6 +67,7 @@ constexpr double kBuildPasses = 50;     // times a build as good as reads and wr
 
 // --- row blocks
 constexpr double kFreeShare = 0.95;   // of the free memory that is taken where no limit is given
+constexpr int64_t kClimbedRows = 8;   // rows a column up to which those keep squares, for ascent in the dual
 constexpr int64_t kPreparation = 30;  // bytes a nonzero, and 16 a row and column, beside what is kept
 constexpr double kBusBytes = 25e9;    // bytes a second of a copy from pinned memory; only its order matters
 
