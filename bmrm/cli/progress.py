@@ -79,6 +79,25 @@ class Interrupts:
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
+    def importing_beside(self, *modules: str) -> Iterator[None]:
+        """Import modules beside what mostly waits; what is wrong with them is told by who needs them."""
+
+        def bring() -> None:
+            with contextlib.suppress(Exception):
+                for module in modules:
+                    import_module(module)
+
+        thread = threading.Thread(target=bring, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            with self.shielded():
+                thread.join()
+            if self.requested:
+                raise KeyboardInterrupt
+
+    @contextlib.contextmanager
     def shielded(self) -> Iterator[None]:
         """Hold signals back altogether."""
         self._shielded = True

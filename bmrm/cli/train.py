@@ -65,16 +65,18 @@ def train(argv: Sequence[str], group: Group | None = None) -> int:
             ranks.check(options)
         elif options.weights != "auto":
             raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
-        interrupts.importing("bmrm.cli.loading", "bmrm.training")
+        interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing")
         if options.dry_run:
             from bmrm.cli.dryrun import dry_run
 
             return dry_run(options, group)
         if options.has_grid or options.calibrate is not None:
+            interrupts.importing("bmrm.training")
             from bmrm.cli.selecting import select_and_train
 
             return select_and_train(options, interrupts)
         if options.folds is not None:
+            interrupts.importing("bmrm.training")
             return _cross_validate(options)
         return _train(options, interrupts, group)
 
@@ -92,7 +94,8 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     with together(group):
         check(options)
         warm = warm_start(options)
-    data, dataset = load(options, group)
+    with interrupts.importing_beside("bmrm.training"):
+        data, dataset = load(options, group)
     checkpoint = _checkpoint(options, data, dataset, group)
     loaded = time.perf_counter()
     with interrupts.awaited():

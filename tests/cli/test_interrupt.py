@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import struct
+import sys
 import termios
 import time
 
@@ -12,6 +13,7 @@ import pytest
 from commands import start, start_python, write_svmlight
 
 import bmrm.crossval
+from bmrm.cli.progress import Interrupts
 from bmrm.io.model import Model
 
 FOREVER = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-pass", 1]
@@ -165,3 +167,18 @@ def test_signal_while_reading(folder):
     assert out == ""
     assert err == "bmrm-train: interrupted, nothing written\n"
     assert os.listdir(folder) == []
+
+
+def test_modules_are_imported_beside_what_waits(tmp_path, monkeypatch):
+    (tmp_path / "brought_beside.py").write_text("import time\ntime.sleep(0.05)\nDONE = True\n")
+    (tmp_path / "broken_beside.py").write_text("raise ValueError('broken')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Interrupts() as interrupts:
+        with interrupts.importing_beside("brought_beside", "broken_beside"):
+            pass
+        assert sys.modules["brought_beside"].DONE
+        with pytest.raises(ValueError, match="broken"):  # for who needs it
+            import broken_beside  # noqa: F401
+        with pytest.raises(KeyboardInterrupt), interrupts.importing_beside("brought_beside"):
+            signal.raise_signal(signal.SIGINT)
+    monkeypatch.delitem(sys.modules, "brought_beside")
