@@ -65,10 +65,6 @@ COPIED = 1 << 30
 AT_ONCE = 8
 """Folds solved in step: as many columns as a product takes from one line of the cache."""
 
-FEW_PASSES = 3
-"""Passes, or steps, up to which planes, whose products are done for all folds at once, are quicker than the
-sweeps of ascent, each fold's the work of one thread."""
-
 _SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads", "gpu_mem"}
 _SET_HERE |= {"warm_start", "verbose", "loss_params"}
 _DEFAULTS: dict[str, Any] = {
@@ -380,7 +376,6 @@ class _Apart:
         self._problem = problem
         self._parts: dict[int, Dataset] = {}
         self._last: dict[int, Result] = {}
-        self._few: dict[int, bool] = {}
         data, folds = problem.data, problem.folds.number
         matrix = data.matrix
         self._steps = Lockstep[Solved](matrix, folds) if isinstance(matrix, _cpu.Matrix) else None
@@ -405,11 +400,6 @@ class _Apart:
         warm = self._last.get(fold) or next(reversed(self._last.values()), None)
         options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
         result = solve(self._parts[fold], loss=problem.loss, **options)
-        if self._steps is not None and fold < problem.folds.number and not problem.loss.several:
-            # The next lam is smaller, and once planes have taken more passes they will again. Products with
-            # several margins a row are not done together.
-            few = self._few[fold] = self._few.get(fold, True) and result.n_iter <= FEW_PASSES
-            self._steps.seats[fold].by_planes = few
         self._last[fold], result = result, replace(result, bundle=result.bundle.active())
         self._last[fold].bundle.passed_on = True
         matrix = self._parts[fold].matrix

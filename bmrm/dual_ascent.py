@@ -47,6 +47,10 @@ FEW_THREADS, SMALL = 4, 8_000_000
 """Threads up to which planes are no faster where a problem is large, and the stored values up to which it is
 not: there the bundle takes as long as the products."""
 
+EASY, EASY_OF_SEVERAL = 3e-4, 2e-3
+"""lam over the mean square of a row, above which planes take so few passes that ascent is slower: with one
+margin a row, and with several."""
+
 MARGIN_BYTES = 120
 """What a margin takes in the dual, while its conjugate is told: no more in all than cuts may take."""
 
@@ -69,15 +73,6 @@ class Climbed(Protocol):
     @property
     def ascent(self) -> Callable[..., _cpu.Ascent]:
         """Begin an ascent; see `bmrm._cpu.Matrix.ascent`."""
-
-
-@runtime_checkable
-class Seated(Protocol):
-    """A resident matrix whose products are done together with those of other solves."""
-
-    @property
-    def by_planes(self) -> bool:
-        """Whether planes are known to take few passes there."""
 
 
 def _parts_of(design: Design) -> tuple[object, int, float]:
@@ -105,10 +100,11 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     matrix, columns, _ = _parts_of(design)
     if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
         return False
-    if isinstance(matrix, Seated) and matrix.by_planes:
-        return False
     in_step = not isinstance(matrix, _cpu.Matrix)
-    return is_wide(matrix.shape, matrix.nnz, columns, loss, threads, in_step=in_step)
+    if not is_wide(matrix.shape, matrix.nnz, columns, loss, threads, in_step=in_step):
+        return False
+    mean_square = float(cast("Design", matrix).mean_squares.sum())
+    return reg.lam <= (EASY if columns == 1 else EASY_OF_SEVERAL) * mean_square
 
 
 def is_wide(

@@ -61,14 +61,7 @@ class Seat:
     Parameters
     ----------
     matrix : Matrix
-
-    Attributes
-    ----------
-    by_planes : bool
-        Whether planes are known to take few passes here, so that the next solve does not climb the dual.
     """
-
-    by_planes = False
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix

@@ -14,7 +14,7 @@ from test_solver import optimum
 import bmrm
 from bmrm import _cpu, _losses, dual_ascent, losses
 from bmrm.columns import Columns
-from bmrm.dual_ascent import ascent_pays
+from bmrm.dual_ascent import EASY, EASY_OF_SEVERAL, ascent_pays
 from bmrm.errors import ParameterError
 from bmrm.io.checkpoint import Checkpoint, Problem, save
 from bmrm.io.model import Model
@@ -23,6 +23,14 @@ from bmrm.regularizers import L2
 
 WITHOUT = [loss for loss in CASES if not loss.has_dual]
 LAM = 0.05
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ascent_at_any_lam():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dual_ascent, "EASY", np.inf)
+        patch.setattr(dual_ascent, "EASY_OF_SEVERAL", np.inf)
+        yield
 
 
 def test_which_losses_tell_their_conjugates():
@@ -471,7 +479,10 @@ def test_an_end_by_the_callback_leaves_what_was_found():
 
 
 def test_where_it_pays(monkeypatch):
-    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, by_planes=False, **options):
+    monkeypatch.setattr(dual_ascent, "EASY", EASY)
+    monkeypatch.setattr(dual_ascent, "EASY_OF_SEVERAL", EASY_OF_SEVERAL)
+
+    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, **options):
         given_to = {"newton": False, **options}
         m, d = shape
         ends = np.linspace(0, nnz, m + 1).astype(np.int64)
@@ -480,9 +491,8 @@ def test_where_it_pays(monkeypatch):
         matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
         if in_step:
             matrix = Seat(matrix)
-            matrix.by_planes = by_planes
         design = matrix if K == 1 else Columns(matrix, K, None)
-        return ascent_pays(design, losses.get(loss), reg or L2(1.0), threads, **given_to)
+        return ascent_pays(design, losses.get(loss), reg or L2(1e-5), threads, **given_to)
 
     text = (3000, 6000), 90_000
     assert pays(*text)
@@ -493,13 +503,17 @@ def test_where_it_pays(monkeypatch):
     assert not pays(*text, loss="poisson")
     assert not pays(*text, loss="softmax", K=5)
     assert not pays(*text, newton=True)
-    assert not pays(*text, reg=L2(1.0, np.ones(6000)))
+    assert not pays(*text, reg=L2(1e-5, np.ones(6000)))
+    # Thirty ones a row: planes take few passes from some lam on.
+    assert pays(*text, reg=L2(30 * EASY))
+    assert not pays(*text, reg=L2(30.1 * EASY))
+    assert pays(*text, reg=L2(30 * EASY_OF_SEVERAL), loss="multiclass", K=5)
+    assert not pays(*text, reg=L2(30.1 * EASY_OF_SEVERAL), loss="multiclass", K=5)
     assert not pays((3000, 300), 90_000)
     assert not pays((3000, 600), 90_000, loss="squared_hinge")
     assert pays((3000, 600), 30_000)
     assert not pays((3000, 600), 30_000, in_step=True)
     assert pays((2400, 600), 30_000, in_step=True)
-    assert not pays((2400, 600), 30_000, in_step=True, by_planes=True)
     assert not pays((700, 600), 420_000)
     assert pays((600, 600), 360_000)
     many = (5000, 90_000), 2_000_000
