@@ -74,7 +74,7 @@ def blocks_of(
         # more than the passes that are saved.  On a GPU no pass is long enough.
         wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
         cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted and most >= wanted
-        short = _short_blocks(design, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
+        short = short_blocks(design, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
         pays = short or (wanted if cheap else 1)
         return pays if max_cuts is None else min(pays, max(1, max_cuts // KEPT))
     if most == 1 and cuts_per_pass != 1:
@@ -88,7 +88,7 @@ def blocks_of(
     return found
 
 
-def _short_blocks(design: Design, rows: int, most: int) -> int:
+def short_blocks(design: Design, rows: int, most: int) -> int:
     """Return how many short blocks the rows make, where they are few; 0 where they are not.
 
     The risk of a few rows with kinks has few slopes, and cuts know them soon. There are k P cuts after k

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from bmrm import _cpu
 from bmrm.columns import Columns
+from bmrm.cuts_per_pass import MANY, short_blocks
 from bmrm.dataset import WithConstant
 from bmrm.host_steps import CUT_BYTES, HostSteps
 from bmrm.losses import Loss
@@ -49,7 +50,7 @@ not: there the bundle takes as long as the products."""
 
 EASY, EASY_OF_SEVERAL = 3e-4, 2e-3
 """lam over the mean square of a row, above which planes take so few passes that ascent is slower: with one
-margin a row, and with several."""
+margin a row, and with several. Not where a few rows with kinks would have several planes a pass."""
 
 MARGIN_BYTES = 120
 """What a margin takes in the dual, while its conjugate is told: no more in all than cuts may take."""
@@ -103,6 +104,8 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     in_step = not isinstance(matrix, _cpu.Matrix)
     if not is_wide(matrix.shape, matrix.nnz, columns, loss, threads, in_step=in_step):
         return False
+    if loss.kinked and short_blocks(design, matrix.shape[0], MANY):  # planes would be many, and full
+        return True
     mean_square = float(cast("Design", matrix).mean_squares.sum())
     return reg.lam <= (EASY if columns == 1 else EASY_OF_SEVERAL) * mean_square
 

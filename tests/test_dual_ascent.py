@@ -516,6 +516,8 @@ def test_where_it_pays(monkeypatch):
     assert pays((2400, 600), 30_000, in_step=True)
     assert not pays((700, 600), 420_000)
     assert pays((600, 600), 360_000)
+    assert pays((600, 600), 360_000, reg=L2(1e9))  # planes would come several a pass
+    assert not pays((600, 600), 360_000, reg=L2(1e9), loss="logistic")
     many = (5000, 90_000), 2_000_000
     assert pays(*many, threads=4, K=5, loss="multiclass")
     assert not pays(*many, threads=5, K=5, loss="multiclass")
