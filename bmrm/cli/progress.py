@@ -72,11 +72,9 @@ class Interrupts:
 
     def importing(self, *modules: str) -> None:
         """Import modules, with signals held back: raised there they may be lost, or break a module."""
-        with self.shielded():
+        with self._held_back():
             for module in modules:
                 import_module(module)
-        if self.requested:
-            raise KeyboardInterrupt
 
     @contextlib.contextmanager
     def importing_beside(self, *modules: str) -> Iterator[None]:
@@ -92,10 +90,16 @@ class Interrupts:
         try:
             yield
         finally:
-            with self.shielded():
+            with self._held_back():
                 thread.join()
-            if self.requested:
-                raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def _held_back(self) -> Iterator[None]:
+        """Let signals wait, and raise behind."""
+        with self.shielded():
+            yield
+        if self.requested:
+            raise KeyboardInterrupt
 
     @contextlib.contextmanager
     def shielded(self) -> Iterator[None]:

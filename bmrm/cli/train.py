@@ -66,19 +66,18 @@ def train(argv: Sequence[str], group: Group | None = None) -> int:
         elif options.weights != "auto":
             raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
         interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing")
+        if not (options.dry_run or options.validates or options.has_grid):
+            return _train(options, interrupts, group)
+        interrupts.importing("bmrm.training")
         if options.dry_run:
             from bmrm.cli.dryrun import dry_run
 
             return dry_run(options, group)
         if options.has_grid or options.calibrate is not None:
-            interrupts.importing("bmrm.training")
             from bmrm.cli.selecting import select_and_train
 
             return select_and_train(options, interrupts)
-        if options.folds is not None:
-            interrupts.importing("bmrm.training")
-            return _cross_validate(options)
-        return _train(options, interrupts, group)
+        return _cross_validate(options)
 
 
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
