@@ -95,11 +95,7 @@ class LinearModel:
         return np.asarray(order[np.searchsorted(self._rows[order], serials)])
 
     def _build(self, planes: CutModel) -> highspy.Highs:
-        # 0.2 s: not before there is a linear programme.
-        import highspy
-
-        highs: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        highs.setOptionValue("output_flag", False)
+        highs = _quiet()
         highs.setOptionValue("threads", 1)
         highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
         highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
@@ -138,3 +134,20 @@ class LinearModel:
             place[features] = highs.getNumCol() + np.arange(count)
             bounds = np.maximum(0.0, least), np.maximum(0.0, most)
             highs.addCols(count, p.l1[features], *bounds, len(slopes), starts, rows, sign * slopes)
+
+
+def _quiet() -> highspy.Highs:
+    """Return a HiGHS that prints nothing."""
+    # 0.2 s: not before there is a linear programme.
+    import highspy
+
+    class Quiet(highspy.Highs):
+        """Silent from its first call on: the constructor makes one, which prints a banner in 1.16."""
+
+        def enableCallbacks(self) -> None:  # noqa: N802
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+    highs = Quiet()  # type: ignore[no-untyped-call]
+    highs.setOptionValue("output_flag", False)
+    return highs

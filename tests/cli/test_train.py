@@ -45,6 +45,12 @@ def test_json_is_one_true_object(data, bmrm_train):
     assert {"load", "train", "write", "total"} <= set(report["timings"])
 
 
+def test_the_linear_programme_of_l1_prints_nothing(data, bmrm_train):
+    outcome = bmrm_train("--json", "--quiet", "--reg", "l1", "--lambda", "1e-2", data, "model")
+    assert json.loads(outcome.out)["status"] == "converged"
+    assert outcome.err == ""
+
+
 def test_certificate_in_words(data, bmrm_train):
     outcome = bmrm_train("--tol", "1e-3", data)
     assert outcome.code == 0
