@@ -19,9 +19,7 @@ fi
 export PYTHONPATH="$PWD"
 BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm import _cuda; print("GPU:", _cuda.device_info()["name"])'
-"$python" -m pytest -q tests/test_cuda.py tests/test_chained.py tests/test_device.py tests/test_streamed.py \
-    tests/test_upload.py tests/test_device_solve.py tests/test_device_call.py tests/test_precision.py tests/test_joint_device.py \
-    tests/test_interior_device.py tests/test_device_ascent.py
+"$python" -m pytest -q $(cat scripts/gpu-tests.txt)
 "$python" scripts/kill_runs.py
 "$python" benchmarks/thesis_ch5.py
 exec "$python" benchmarks/spmv_gpu.py

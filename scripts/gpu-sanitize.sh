@@ -16,8 +16,7 @@ running=
 for tool in memcheck racecheck initcheck; do
     compute-sanitizer --tool "$tool" --target-processes all --show-backtrace no --report-api-errors no \
         --error-exitcode 9 --print-limit 20 \
-        "$python" -m pytest -q -p no:cacheprovider tests/test_cuda.py tests/test_streamed.py tests/test_upload.py \
-        tests/test_device_solve.py tests/test_joint_device.py tests/test_interior_device.py tests/test_device_ascent.py >"$logs/$tool.log" 2>&1 &
+        "$python" -m pytest -q -p no:cacheprovider $(cat scripts/gpu-tests.txt) >"$logs/$tool.log" 2>&1 &
     running="$running $tool:$!"
 done
 failed=0
