@@ -28,7 +28,7 @@ STEPS, STEPS_A_DECADE = 5.0, 2.5
 STEP_PRODUCTS, STEP_ROWS = 6, 80
 """Products with X, or X', in a step, and what else it does with a row, in multiply-adds."""
 
-PASS_ROWS, PROFILE_ROWS, CHANGES = 10, 100, 3
+PASS_ROWS, PROFILE_ROWS, CHANGES = 10, 40, 3
 """What a pass of planes does with a row, without and with a free intercept; and how often it solves on the
 face of the inner QP for each new cut."""
 
