@@ -28,11 +28,16 @@ from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.inner_qp import MAX_CHANGES, tiny
 from bmrm.objective import Cut, Iterate, Weights
 from bmrm.regularizers import Regularizer
+from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 
 PATIENCE = 50
 """Minimisations for which a cut without mass is kept: it may come back."""
+
+OFF = 4e-15
+"""Share of the terms that an offset is the difference of, ``R(w)`` and ``<a, w>``, by which it may be off.
+Where lam is small the first points are far away, and these terms 1e5 times what they are near the optimum."""
 
 MOST_CUTS = 2000
 """Most cuts where nobody says how many to keep, if as many fit."""
@@ -97,6 +102,7 @@ class Bundle:
         self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
         self._serial = np.zeros(capacity, np.int64)
+        self._terms = np.zeros(capacity)
         self._tabulate()
 
     def _tabulate(self) -> None:
@@ -176,6 +182,8 @@ class Bundle:
             self.store.size = self.size
             return False
         self._made += self.groups
+        n, at_point = self.size, cut.planes.at_point
+        self._terms[n : n + self.groups] = np.maximum(np.abs(at_point), np.abs(cut.offsets + at_point))
         # Last, so that an interrupt leaves a bundle of whole cuts.
         self.size += self.groups
         return True
@@ -194,7 +202,7 @@ class Bundle:
         other._gram = self._gram[np.ix_(kept, kept)]
         other._offset, other._alpha = self._offset[kept], self._alpha[kept]
         other._group, other._idle = self._group[kept], self._idle[kept]
-        other._serial = self._serial[kept]
+        other._serial, other._terms = self._serial[kept], self._terms[kept]
         other.size = len(kept)
         other._tabulate()
         return other
@@ -225,7 +233,7 @@ class Bundle:
         self._allocate(max(len(self._offset), n))
         self._gram[:n, :n] = self.store.put(cuts.gradients)
         self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha
-        self._serial[:n] = self._number(n)
+        self._serial[:n], self._terms[:n] = self._number(n), np.abs(cuts.offsets)
         self.size = n
 
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
@@ -246,9 +254,13 @@ class Bundle:
         bound : float
             A lower bound on the optimum.
         """
-        found = reg.minimise_model(self, best.objective, rel_tol, best.w)
+        w, bound = reg.minimise_model(self, best.objective, rel_tol, best.w)
         self._table.age(self.size)
-        return found
+        return w, bound - self._hidden(best.objective)
+
+    def _hidden(self, objective: float) -> float:
+        """Return how far up rounding of the offsets may put the bound, beyond that of numbers like J."""
+        return OFF * max(0.0, dot(self.alpha, self._terms[: self.size]) - abs(objective))
 
     def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
         """Maximise the dual for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
@@ -294,14 +306,14 @@ class Bundle:
 
     def _grow(self, capacity: int) -> None:
         n, gram = self.size, self._gram
-        scalars = self._scalars()
+        numbers = *self._scalars(), self._terms
         self._allocate(capacity)
         self._gram[:n, :n] = gram[:n, :n]
-        for array, old in zip(self._scalars(), scalars, strict=True):
+        for array, old in zip((*self._scalars(), self._terms), numbers, strict=True):
             array[:n] = old[:n]
 
     def _scalars(self) -> tuple[NDArray[Any], ...]:
-        """All that is known of cuts as a number each."""
+        """All that the inner QP and the table know of cuts as a number each."""
         return self._offset, self._alpha, self._group, self._idle, self._serial
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
@@ -310,7 +322,7 @@ class Bundle:
         for to, source in enumerate(kept):
             if to != source:
                 self.store.move(to, int(source))
-        for array in self._scalars():
+        for array in (*self._scalars(), self._terms):
             array[:n] = array[kept]
         self._gram[:n, :n] = self._gram[np.ix_(kept, kept)]
         self.size = n
@@ -335,6 +347,7 @@ class Bundle:
         n = self.size
         self.store.merge(int(i), int(j), float(share))
         self._offset[i] = share * self._offset[i] + (1.0 - share) * self._offset[j]
+        self._terms[i] = share * self._terms[i] + (1.0 - share) * self._terms[j]
         row = share * self._gram[i, :n] + (1.0 - share) * self._gram[j, :n]
         row[i] = share * row[i] + (1.0 - share) * row[j]
         self._gram[i, :n] = self._gram[:n, i] = row

@@ -152,3 +152,21 @@ def test_on_a_gpu(name, loss, tol, dtype, sparse):
     )
     check(loss, X, y, lam, optimum, found, exact=tol < 1e-5 and dtype is None)
     assert found.status != "converged" or dtype is None
+
+
+@pytest.mark.parametrize("seed", [16, 17, 18, 19, 23, 29])
+def test_offsets_that_are_differences_of_far_larger_numbers(seed):
+    # As published, the first points are minimisers of a model that lam alone holds back.
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((76, 1300), density=0.02, rng=rng).tocsr()
+    y = X @ rng.normal(size=1300) + rng.normal(size=76)
+    options = {
+        "loss": "absolute",
+        "lam": 3e-5,
+        "feature_lambda": rng.random(1300) + 1e-3,
+        "fit_intercept": True,
+    }
+    optimum = bmrm.solve(X, y, tol=1e-8, **options).objective
+    found = bmrm.solve(X, y, tol=1e-6, solver="bmrm", **options)
+    assert found.status == "converged"
+    assert found.lower_bound <= optimum <= found.objective

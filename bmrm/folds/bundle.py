@@ -72,7 +72,7 @@ class FoldBundle(Bundle):
         )
         self._idle[:n] = np.where(self._mass() > 0.0, 0, self._idle[:n] + 1)
         w, least = self.store.minimise(reg, scale * self.alpha, best.w)
-        return w, least + scale * self._table.offset_of_mean(n)
+        return w, least + scale * (self._table.offset_of_mean(n) - self._hidden(best.objective / scale))
 
     def active(self) -> Bundle:
         """Return a bundle with the cuts that hold mass in the last QP, those of blocks that take part."""
@@ -83,7 +83,7 @@ class FoldBundle(Bundle):
         other._gram = scale**2 * self._gram[np.ix_(kept, kept)]
         other._offset, other._alpha = scale * self._offset[kept], self._alpha[kept]
         other._group, other._idle = self._number_of[self._group[kept]], self._idle[kept]
-        other._serial = other._number(len(kept))
+        other._serial, other._terms = other._number(len(kept)), scale * self._terms[kept]
         other.size = len(kept)
         other._tabulate()
         return other
