@@ -16,6 +16,7 @@ slope in b is zero bounds R(w, b) from below for every b, hence its minimum over
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -51,7 +52,8 @@ USELESS = 1e6
 near, and its cut drowns what others do."""
 
 ROUNDING = 1e-12
-"""Slopes in b, means over rows of numbers near 1, are zero below this."""
+"""Slopes in b, means over rows of numbers near 1, or as large as the risk where that is more, are zero below
+this share of them."""
 
 
 class Design(Protocol):
@@ -260,7 +262,9 @@ class Objective:
     ) -> None:
         self.design, self.steps, self.loss, self.reg, self.profile = design, steps, loss, reg, profile
         self.starts = columns * block_starts(design.shape[0] // columns, blocks)
-        self._bias = 0.0
+        self._bias = self.home = 0.0
+        """Where searches for the intercept begin: where the last one ended; where sums overflow there, at the
+        intercept of the best point."""
 
     @property
     def takes_full_steps(self) -> bool:
@@ -318,7 +322,10 @@ class Objective:
         def slope(b: float) -> float:
             return self.steps.slope(z, along, t, b)[1] + self.loss.intercept_slope
 
-        found = bracket_minimum(slope, self._bias, 0.1, accuracy)
+        here = slope(self._bias)
+        if not math.isfinite(here):
+            self._bias, here = self.home, slope(self.home)
+        found = bracket_minimum(slope, self._bias, 0.1, accuracy, here)
         self._bias = found.nearest
         return found
 
@@ -343,6 +350,7 @@ class Line:
 
     def __init__(self, objective: Objective, best: Iterate, end: Weights, margins: Margins | None) -> None:
         self.objective, self.best, self.end = objective, best, end
+        objective.home = best.intercept
         self._margins, self._dz = margins, None
         self._searched: Searched | None = None
 
@@ -408,10 +416,11 @@ class Line:
         risk_low, slope_low = risk_low + extra * found.low, slope_low + extra
         risk_high, slope_high = risk_high + extra * found.high, slope_high + extra
         # The slopes are taken again here: the mean's slope in b must vanish for these very derivatives.
-        if max(slope_low, -slope_high) > ROUNDING:
+        size = max(1.0, abs(risk_low), abs(risk_high))
+        if max(slope_low, -slope_high) > ROUNDING * size:
             raise DataError(f"loss {objective.loss.name}: no intercept minimises the risk; fit without one")
         width = slope_high - slope_low
-        share = min(1.0, max(0.0, slope_high / width)) if width > ROUNDING else 1.0
+        share = min(1.0, max(0.0, slope_high / width)) if width > ROUNDING * size else 1.0
         steps.mix_derivatives(share)
         planes = steps.mixed_planes(objective.starts, self.best.w, self.end, t)
         level = share * (risk_low - slope_low * found.low) + (1.0 - share) * (

@@ -79,8 +79,8 @@ TRIES = 30
 """Times that a cut which is useless is moved closer to the best iterate, to a tenth of the way each time."""
 
 FAR = 1e3
-"""Objective of a warm start above which zero may well be better: it costs a product to know. The margins of
-rows that the start has not seen may be where exp() has run away."""
+"""Objective of a start other than zero above which zero may well be better: it costs a product to know. For a
+prior mean, or on rows that a warm start has not seen, margins may be where exp() has run away."""
 
 UNKNOWN = np.empty((0, 0))
 """Gradients that nobody has taken."""

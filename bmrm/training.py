@@ -275,9 +275,7 @@ def solve(
         problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
         resumed.check(problem, data.shape[1], chosen, regularizer)
         parts.restore(bundle, resumed)
-    run = parts.method(
-        objective, bundle, settings, w, newton=newton, ascent=ascent, warm=warm_start is not None
-    )
+    run = parts.method(objective, bundle, settings, w, newton=newton, ascent=ascent, warm=w is not None)
     if resumed is not None:
         go_on(run, resumed, data.resolution)
     run.minimise()

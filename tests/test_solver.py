@@ -16,7 +16,7 @@ from test_losses import CASES, formula, labels_for
 import bmrm
 from bmrm import host_steps, losses, newton, parts, solver
 from bmrm.errors import BmrmError, DataError, ParameterError
-from bmrm.objective import Iterate
+from bmrm.objective import Iterate, Objective
 from bmrm.regularizers import L2
 from bmrm.settings import Settings
 from bmrm.solver import BundleMethod
@@ -820,3 +820,38 @@ def test_margins_that_threads_move_are_the_same(monkeypatch):
     there = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
     assert there.status == "converged"
     assert there.objective == pytest.approx(here.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", [77, 246])
+def test_intercepts_of_margins_that_lie_far_apart(seed):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((445, 68), density=0.1, rng=rng, data_sampler=rng.standard_normal).tocsr()
+    X = sp.csr_array(sp.diags_array(np.exp(2 * rng.standard_normal(445))) @ X)
+    y = np.where(X @ rng.standard_normal(68) + 0.5 * rng.standard_normal(445) > 0, 1.0, -1.0)
+    options = {"l1_ratio": 0.9, "feature_lambda": rng.random(68) + 1e-3, "fit_intercept": True}
+    result = bmrm.solve(X, y, "exponential", "elastic_net", 1e-4, tol=1e-4, **options)
+    assert result.status == "converged"
+
+
+def test_an_intercept_is_found_after_a_point_where_sums_overflow():
+    X, y = np.array([[1.0], [2.0], [-1.0], [-2.0]]), np.array([1.0, -1.0, 1.0, -1.0])
+    data, loss = bmrm.Dataset(X, y), losses.get("exponential")
+    # A row of weight 0 whose loss is inf makes no number of a sum.
+    steps = host_steps.HostSteps(data.matrix, loss.risk(y, np.array([1.0, 1.0, 0.0, 1.0]), 1 / 3, 1))
+    objective = Objective(data.matrix, steps, loss, L2(0.1), profile=True, blocks=1)
+    best = objective.evaluate(np.array([0.1]))
+    far = objective.line(best, np.array([1e4])).at(1.0, 1e-6)
+    assert not abs(far.objective) < 1e100
+    objective._bias = -2000.0
+    assert objective.evaluate_at(best.w, best.margins, 1e-9).intercept == pytest.approx(
+        best.intercept, abs=1e-4
+    )
+
+
+def test_a_prior_mean_from_which_nothing_can_be_searched():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 5)) * 100.0
+    y = np.where(X[:, 0] + 30.0 * rng.standard_normal(60) > 0, 1.0, -1.0)
+    result = bmrm.solve(X, y, "exponential", lam=1e-3, prior=-np.ones(5), tol=1e-3)
+    assert result.status == "converged"
+    assert result.objective < 10.0
