@@ -107,7 +107,7 @@ class Bundle:
 
     def _tabulate(self) -> None:
         """Make the table of what is known of cuts as numbers, once its arrays are there."""
-        self._table = _qp.Table(self._gram, *self._scalars())
+        self._table = _qp.Table(self._gram, self._offset, self._alpha, self._group, self._idle, self._serial)
 
     def __len__(self) -> int:
         return self.size
@@ -306,15 +306,15 @@ class Bundle:
 
     def _grow(self, capacity: int) -> None:
         n, gram = self.size, self._gram
-        numbers = *self._scalars(), self._terms
+        scalars = self._scalars()
         self._allocate(capacity)
         self._gram[:n, :n] = gram[:n, :n]
-        for array, old in zip((*self._scalars(), self._terms), numbers, strict=True):
+        for array, old in zip(self._scalars(), scalars, strict=True):
             array[:n] = old[:n]
 
     def _scalars(self) -> tuple[NDArray[Any], ...]:
-        """All that the inner QP and the table know of cuts as a number each."""
-        return self._offset, self._alpha, self._group, self._idle, self._serial
+        """All that is known of cuts as a number each."""
+        return self._offset, self._alpha, self._group, self._idle, self._serial, self._terms
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
         n = len(kept)
@@ -322,7 +322,7 @@ class Bundle:
         for to, source in enumerate(kept):
             if to != source:
                 self.store.move(to, int(source))
-        for array in (*self._scalars(), self._terms):
+        for array in self._scalars():
             array[:n] = array[kept]
         self._gram[:n, :n] = self._gram[np.ix_(kept, kept)]
         self.size = n

@@ -1,12 +1,26 @@
 """Problems in the dual for the tests: which losses have one, rows and labels, the conjugates written out."""
 
+import contextlib
+
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from scipy.special import xlogy
 from test_losses import CASES, labels_for
 
+from bmrm import dual_ascent
+
 DUAL = [loss for loss in CASES if loss.has_dual]
 PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
+
+
+@contextlib.contextmanager
+def ascent_at_any_lam():
+    """Have the dual climbed also where planes would be quicker."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dual_ascent, "EASY", np.inf)
+        patch.setattr(dual_ascent, "EASY_OF_SEVERAL", np.inf)
+        yield
 
 
 def data(loss, m=60, d=90, seed=0, fill=0.2):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from dual_problems import BEND, DUAL, ENTROPY, HIGH, LOW, conjugate, data
+from dual_problems import BEND, DUAL, ENTROPY, HIGH, LOW, ascent_at_any_lam, conjugate, data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_losses import CASES, formula, labels_for
@@ -26,10 +26,8 @@ LAM = 0.05
 
 
 @pytest.fixture(autouse=True, scope="module")
-def ascent_at_any_lam():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dual_ascent, "EASY", np.inf)
-        patch.setattr(dual_ascent, "EASY_OF_SEVERAL", np.inf)
+def climb():
+    with ascent_at_any_lam():
         yield
 
 

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_problems import ascent_at_any_lam
 
 import bmrm
-from bmrm import dual_ascent
 from bmrm.crossval import FoldProblem
 from bmrm.dual_ascent import EASY
 from bmrm.lockstep import Lockstep
@@ -200,10 +200,9 @@ def test_folds_in_step_are_folds_alone(loss):
     [{}, {"fit_intercept": True}, {"loss": "multiclass"}, {"loss": "squared_hinge", "threads": 1}],
     ids=lambda options: "-".join(options) or "plain",
 )
-def test_folds_of_wide_rows_climb_in_step(options, monkeypatch):
+@ascent_at_any_lam()
+def test_folds_of_wide_rows_climb_in_step(options):
     """What they find is what each finds alone, and the same bits each time."""
-    monkeypatch.setattr(dual_ascent, "EASY", np.inf)
-    monkeypatch.setattr(dual_ascent, "EASY_OF_SEVERAL", np.inf)
     rng = np.random.default_rng(1)
     X = sp.random_array((300, 900), density=0.03, format="csr", rng=rng)
     y = np.argmax(X @ rng.standard_normal((900, 3)) + 0.1 * rng.standard_normal((300, 3)), axis=1)
