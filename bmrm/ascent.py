@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from bmrm.device_ascent import DeviceAscent
@@ -13,6 +14,9 @@ from bmrm.objective import Cut, Iterate, Objective
 class Ascent(Protocol):
     """A point of the dual on its way up."""
 
+    exact: bool
+    """Whether J at the point is what a new product of its weights would make it."""
+
     def pays(self, gap: float) -> bool:
         """Whether to go on, where the last step has left this gap."""
 
@@ -23,6 +27,11 @@ class Ascent(Protocol):
         """Evaluate J at the point whose minimum with the penalty the plane has."""
 
 
-def begin_ascent(objective: Objective, at: Iterate) -> Ascent:
-    """Begin where X lives, at the derivatives of the loss at a point, or at none where its weights are 0."""
-    return (DeviceAscent if isinstance(objective.steps, DeviceSteps) else DualAscent)(objective, at)
+def begin_ascent(objective: Objective, at: Iterate, tol: Callable[[float], float]) -> Ascent:
+    """Begin where X lives, at the derivatives of the loss at a point, or at none where its weights are 0.
+
+    `tol` tells the gap to stop at, where the best objective is so much.
+    """
+    if isinstance(objective.steps, DeviceSteps):
+        return DeviceAscent(objective, at)
+    return DualAscent(objective, at, tol)

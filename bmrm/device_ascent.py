@@ -58,6 +58,8 @@ class DeviceAscent:
         Where to begin.
     """
 
+    exact = False  # in the space of rows weights are only then rounded as they are given out
+
     def __init__(self, objective: Objective, at: Iterate) -> None:
         assert isinstance(objective.steps, DeviceSteps)
         self._objective, self._steps = objective, objective.steps

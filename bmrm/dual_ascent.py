@@ -39,10 +39,11 @@ from bmrm.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
 
-WIDE, ROWS, FEW_ROWS, FULL = 1000, 8, 4, 16
-"""Stored values a feature, and rows for each, up to which rows share few of them, fewer rows where planes are
-quick: for a smooth loss, and in solves whose products are done together. And how many times as many features
-as a row has values there must be, where there are more rows than features at all."""
+WIDE, ROWS, FEW_ROWS, FULL = 1000, 16, 4, 16
+"""Stored values a feature up to which ascent pays. Rows for each feature up to which it does, over the
+threads that planes would use; at least, and for a smooth loss in solves whose products are done together. And
+how many times as many features as a row has values there must be, where there are more rows than features at
+all."""
 
 FEW_THREADS, SMALL = 4, 8_000_000
 """Threads up to which planes are no faster where a problem is large, and the stored values up to which it is
@@ -101,8 +102,8 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     matrix, columns, _ = _parts_of(design)
     if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
         return False
-    in_step = not isinstance(matrix, _cpu.Matrix)
-    if not is_wide(matrix.shape, matrix.nnz, columns, loss, threads, in_step=in_step):
+    quick = loss.smooth and not isinstance(matrix, _cpu.Matrix)
+    if not is_wide(matrix.shape, matrix.nnz, columns, threads, quick=quick):
         return False
     if loss.kinked and short_blocks(design, matrix.shape[0], MANY):  # planes would be many, and full
         return True
@@ -110,9 +111,7 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     return reg.lam <= (EASY if columns == 1 else EASY_OF_SEVERAL) * mean_square
 
 
-def is_wide(
-    shape: tuple[int, int], nnz: int, columns: int, loss: Loss, threads: int, *, in_step: bool = False
-) -> bool:
+def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, quick: bool = False) -> bool:
     """Whether X is so wide that ascent pays for a loss that tells its conjugates.
 
     Parameters
@@ -122,22 +121,20 @@ def is_wide(
         Stored values.
     columns : int
         Margins of a row.
-    loss : Loss
     threads : int
         That products may use.
-    in_step : bool, default False
-        Whether products are done together with those of other solves.
+    quick : bool, default False
+        Whether planes are quick: few are wanted, and their products are done together with other solves'.
 
     Examples
     --------
-    >>> from bmrm.losses import get
-    >>> is_wide((20_000, 50_000), 1_500_000, 1, get("hinge"), 2)
+    >>> is_wide((20_000, 50_000), 1_500_000, 1, 2)
     True
-    >>> is_wide((20_000, 50), 300_000, 1, get("hinge"), 2)
+    >>> is_wide((20_000, 50), 300_000, 1, 2)
     False
     """
     m, d = shape
-    rows = FEW_ROWS if loss.smooth or in_step else ROWS
+    rows = FEW_ROWS if quick else max(FEW_ROWS, ROWS // threads)
     wide = nnz <= WIDE * d and m <= (rows if FULL * nnz <= m * d else 1) * d
     fits = m * columns * MARGIN_BYTES <= CUT_BYTES
     return fits and wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
@@ -184,11 +181,14 @@ class DualAscent:
         For which `ascent_pays`, with one block of rows.
     at : Iterate
         Where to begin.
+    tol : callable
+        Gap to stop at, where the best objective is so much.
     """
 
-    def __init__(self, objective: Objective, at: Iterate) -> None:
+    def __init__(self, objective: Objective, at: Iterate, tol: Callable[[float], float]) -> None:
         assert isinstance(objective.steps, HostSteps)
         self._objective, self._steps = objective, objective.steps
+        self.exact = objective.steps.whole and not objective.profile
         matrix, columns, constant = _parts_of(objective.design)
         assert isinstance(matrix, Climbed)
         conjugates = cast("DualRisk", self._steps.rows).conjugates()
@@ -204,6 +204,7 @@ class DualAscent:
         self._intercepts = self._w[-columns:]
         self._halving = Halving(TRIED)
         self._point = at.w
+        self._tol, self._reached = tol, at.objective
         if at.w.any() or at.intercept:
             self._begin_at(at)
 
@@ -231,7 +232,7 @@ class DualAscent:
 
     def step(self) -> Cut:
         """Sweep over the rows; return the cutting plane that r makes."""
-        self._ascent.step(self._w)
+        self._ascent.step(self._w, self._tol(self._reached))
         self._balance()
         planes = self._steps.planes_of(self._r, self._objective.starts, self._point)
         assert isinstance(planes.gradients, np.ndarray)
@@ -242,4 +243,6 @@ class DualAscent:
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""
-        return self._objective.evaluate_at(self._point, self._steps.margins(self._point), accuracy)
+        found = self._objective.evaluate_at(self._point, self._steps.margins(self._point), accuracy)
+        self._reached = found.objective
+        return found

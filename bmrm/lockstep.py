@@ -35,10 +35,15 @@ class _Product(NamedTuple):
 
 
 class _Sweep(NamedTuple):
-    """What a solve waits for: a step of its ascent, and the weights that go with it."""
+    """What a solve waits for: a step of its ascent, the weights that go with it, and the gap that ends it."""
 
     ascent: Ascent
     w: Vector
+    gap: float
+
+    def take(self) -> None:
+        """Take the step."""
+        self.ascent.step(self.w, self.gap)
 
 
 class _SeatedAscent:
@@ -50,9 +55,9 @@ class _SeatedAscent:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ascent, name)
 
-    def step(self, w: Vector) -> None:
-        """Sweep over the rows."""
-        self._seat.wait(_Sweep(self._ascent, w))
+    def step(self, w: Vector, wanted: float) -> None:
+        """Sweep over the rows, until the gap is what is wanted."""
+        self._seat.wait(_Sweep(self._ascent, w, wanted))
 
 
 class Seat:
@@ -140,11 +145,11 @@ def _do(matrix: Matrix, wanted: Sequence[_Product | _Sweep]) -> None:
 def _sweep(wanted: Sequence[_Sweep], threads: int) -> None:
     """Take steps of ascents, each on one thread."""
     if len(wanted) <= 1 or threads == 1:
-        for ascent, w in wanted:
-            ascent.step(w)
+        for sweep in wanted:
+            sweep.take()
         return
     with ThreadPoolExecutor(min(threads, len(wanted)), "bmrm-sweep") as pool:
-        for done in [pool.submit(ascent.step, w) for ascent, w in wanted]:
+        for done in [pool.submit(sweep.take) for sweep in wanted]:
             done.result()
 
 

@@ -126,7 +126,7 @@ class BundleMethod:
         self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
         self.outlook = Outlook(objective) if settings.solver == "ocas" and can_step(objective) else None
         self.inside: InteriorPoint | None = None
-        self.ascent = begin_ascent(objective, self.best) if ascent else None
+        self.ascent = begin_ascent(objective, self.best, settings.absolute_tol) if ascent else None
         self.slopes: Gradients = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""
@@ -154,6 +154,8 @@ class BundleMethod:
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
+        if not len(self.bundle) and self.ascent is not None:
+            self._step_up()
         if not len(self.bundle):
             self._cut_at_best()
         while not self._ended():
@@ -247,7 +249,7 @@ class BundleMethod:
         self._make_room()
         useful = self.inside.step()
         self._lap("newton")
-        self._arrive(self.inside.at(self._accuracy()))
+        self._arrive(self.inside.at(self._accuracy()), exact=False)
         cut = self.inside.cut()
         self._lap("loss")
         if cut is None or self._take(cut) is None or not useful:
@@ -265,16 +267,16 @@ class BundleMethod:
         self._make_room()
         cut = self.ascent.step()
         self._lap("ascent")
-        self._arrive(self.ascent.at(self._accuracy()))
+        self._arrive(self.ascent.at(self._accuracy()), exact=self.ascent.exact)
         self._lap("loss")
         if self._take(cut) is None:
             self.ascent = None
 
-    def _arrive(self, found: Iterate) -> None:
+    def _arrive(self, found: Iterate, *, exact: bool) -> None:
         """Make a point the best iterate if it is."""
         if found.objective < self.best.objective:
             self._note_progress(self.best.objective - found.objective)
-            self.best, self._evaluated, self._measured = found, False, False
+            self.best, self._evaluated, self._measured = found, exact, False
 
     def _cut_at_best(self) -> None:
         """Cut at the best point itself."""

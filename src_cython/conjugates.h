@@ -42,9 +42,10 @@ struct Conjugate {
     static BMRM_HD double plogp(double p) { return p > 0 ? p * std::log(p) : 0.0; }
 };
 
-// Steps to a row's logistic maximum, and how far its margin may be off.
+// Steps to a row's logistic maximum, how far its margin may be off, and how near it is where the last step
+// may be taken along the tangent, which may leave a twentieth of the way.
 constexpr int kLogisticSteps = 50;
-constexpr double kLogisticExact = 1e-12;
+constexpr double kLogisticExact = 1e-12, kLogisticNear = 0.1;
 
 // The conjugate of the loss of a margin, and r.
 struct Coordinate : Conjugate {
@@ -61,12 +62,23 @@ struct Coordinate : Conjugate {
         to = bends > 0 ? to / bends : to > 0 ? high : to < 0 ? low : r;
         return feasible(to);
     }
+    // The same or nearly, for an ascent that comes back: the logarithms of a logistic loss take long.
+    double nearly_best(double u, double square) const {
+        return entropy > 0 ? best_logistic(u, square, kLogisticNear) : best(u, square);
+    }
+
+    // This margin's share of the gap between objective and dual: loss(u) - (r u - f(r)).
+    double gap(double u) const {
+        const double to = best(u, 0.0);
+        return (to - r) * u - (*this)(to) + conjugate();
+    }
+
     bool inside() const { return low < r && r < high; }
 
     // Where r is the derivative of the logistic loss at the margin that it makes. With v for y times that
     // margin, v = c + reach / (1 + exp(v)), bent one way above 0 and the other way below: from 0 on, and
     // from any place after one step, Newton's steps go straight to the root.
-    BMRM_HD double best_logistic(double u, double square) const {
+    BMRM_HD double best_logistic(double u, double square, double near = 0.0) const {
         const double y = low < 0 ? 1.0 : -1.0, c = y * (u + square * r), reach = square * entropy;
         const bool above = c + 0.5 * reach > 0;
         const auto side = [above](double v) { return above == (v > 0) ? v : 0.0; };
@@ -76,7 +88,9 @@ struct Coordinate : Conjugate {
             share = (v > 0 ? e : 1.0) / (1.0 + e);
             const double over = v - c - reach * share;
             if (magnitude(over) <= kLogisticExact * (1.0 + magnitude(v))) break;
-            v = side(v - over / (1.0 + reach * share * (1.0 - share)));
+            const double bends = share * (1.0 - share), by = over / (1.0 + reach * bends);
+            if (magnitude(by) <= near) return -y * entropy * (share + bends * by);
+            v = side(v - by);
         }
         return -y * entropy * share;
     }

@@ -104,12 +104,12 @@ class Climb:
     def __init__(self, matrix, name):
         self.conjugate, self._matrix, self._name = 2.0 * name, matrix, name
 
-    def step(self, w):
+    def step(self, w, wanted):
         self._matrix.wait()
         if self._name < 0:
             raise ValueError("bad")
         self._matrix.steps.append(threading.current_thread().name)
-        w += self._name
+        w += self._name + wanted
 
 
 @pytest.mark.parametrize(("threads", "at_once"), [(1, 1), (2, 2), (4, 4), (9, 4)])
@@ -120,25 +120,25 @@ def test_sweeps_of_all_run_side_by_side(threads, at_once):
 
     def task(seat, name):
         ascent, w = seat.ascent(name), np.zeros(2)
-        ascent.step(w)
-        ascent.step(w)
+        ascent.step(w, 0.25)
+        ascent.step(w, 0.5)
         return w[0], ascent.conjugate
 
     found = steps.run({k: lambda k=k: task(steps.seats[k], k) for k in range(4)})
-    assert found == {k: (2.0 * k, 2.0 * k) for k in range(4)}
+    assert found == {k: (2.0 * k + 0.75, 2.0 * k) for k in range(4)}
     assert len(matrix.steps) == 8
     assert len(set(matrix.steps)) <= at_once
     # Outside of a run a step is taken at once.
     matrix = Climbing(threads)
     steps = Lockstep(matrix, 1)
-    steps.seats[0].ascent(3).step(w := np.zeros(2))
-    assert w[0] == 3.0
+    steps.seats[0].ascent(3).step(w := np.zeros(2), 0.5)
+    assert w[0] == 3.5
 
 
 def test_a_fault_in_a_sweep_ends_all():
     steps = Lockstep(Climbing(2), 3)
     with pytest.raises(ValueError, match="bad"):
-        steps.run({k: lambda k=k: steps.seats[k].ascent(k - 1).step(np.zeros(2)) for k in range(3)})
+        steps.run({k: lambda k=k: steps.seats[k].ascent(k - 1).step(np.zeros(2), 0.0) for k in range(3)})
 
 
 def test_whoever_goes_on_after_a_stop_gets_no_product():

@@ -209,7 +209,7 @@ def _climbs(size: Size, options: TrainOptions) -> bool:
     if not (asked and loss.has_dual and _is_plain(options)):
         return False
     threads = options.threads or default_threads(size.nnz)
-    return is_wide((size.n_samples, size.n_features), size.nnz, size.columns, loss, threads)
+    return is_wide((size.n_samples, size.n_features), size.nnz, size.columns, threads)
 
 
 def _row_bytes(size: Size, options: TrainOptions, climbs: bool) -> int:

@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "../conjugates.h"
+#include "gap_watch.h"
 #include "matrix.h"
 
 namespace bmrm {
@@ -27,8 +28,9 @@ constexpr i64 kShortSweeps = 4, kMostVisits = 3;
 /// Neighbours that stay together in the random order of rows, for the sake of memory.
 constexpr i64 kRun = 32;
 
-/// Rows between the one at work and those whose places, and entries, are fetched.
-constexpr i64 kSoon = 2, kLater = 6;
+/// Rows between the one at work and those whose places, whose entries, and whose beginnings are fetched.
+/// Where few rows are visited each lies elsewhere in memory, and waiting for it would take most of the time.
+constexpr i64 kSoon = 2, kLater = 12, kFar = 24;
 
 /// Rounds in which what a sum lacks is spread over rows, and the share of their sizes that ends them.
 constexpr int kRounds = 20;
@@ -58,7 +60,8 @@ class Ascent {
           strength_(constant.penalty),
           order_(m),
           able_(m),
-          squares_(m) {
+          squares_(m),
+          watch_(m) {
         std::iota(able_.begin(), able_.end(), i64{0});
         X.row_squares(squares_.data());
         const double rows = static_cast<double>(m), square = constant_ * constant_;
@@ -69,8 +72,9 @@ class Ascent {
     }
     virtual ~Ascent() = default;
 
-    /// Sweeps; w, and behind it the weight of the constant, belongs to r before and after them.
-    virtual void step(double* w) = 0;
+    /// Sweeps; w, and behind it the weight of the constant, belongs to r before and after them. They end
+    /// early where the gap seems to be less than `wanted`.
+    virtual void step(double* w, double wanted) = 0;
     /// Sets all r, as far as bounds let them, and writes what they are.
     virtual void set(double* r) = 0;
     virtual void get(double* r) const = 0;
@@ -85,23 +89,30 @@ class Ascent {
     template <class Fixed>
     void leave_out(const Fixed& fixed) {
         able_.erase(std::remove_if(able_.begin(), able_.end(), fixed), able_.end());
+        watch_ = GapWatch(static_cast<i64>(able_.size()));
     }
 
-    /// visit(i) sees to row i, and tells whether it may move again; it reads w, `ld` numbers a column of X.
-    template <class Visit>
-    void sweep(const double* w, i64 ld, const Visit& visit) {
+    /// visit(i, gap) sees to row i, and tells whether it may move again; it reads w, `ld` numbers a column of
+    /// X, and adds to `gap`, unless that is null, the share that the row had before. fetch(i) is called some
+    /// rows ahead.
+    template <class Fetch, class Visit>
+    void sweep(const double* w, i64 ld, double wanted, const Fetch& fetch, const Visit& visit) {
         const i64 able = static_cast<i64>(able_.size());
         std::copy(able_.begin(), able_.end(), order_.begin());
         for (i64 k = 0, count = able, visits = 0;
              k <= kShortSweeps && count > 0 && visits < kMostVisits * able; ++k) {
             visits += count;
             shuffle(count);
+            watch_.begin(count);
             i64 kept = 0;
             for (i64 n = 0; n < count; ++n) {
                 const i64 i = order_[n];
-                X_.fetch_rows(order_[std::min(n + kSoon, count - 1)], w, ld,
-                              order_[std::min(n + kLater, count - 1)]);
-                if (visit(i)) order_[kept++] = i;
+                const auto ahead = [&](i64 rows) { return order_[std::min(n + rows, count - 1)]; };
+                X_.fetch_rows(ahead(kSoon), w, ld, ahead(kLater), ahead(kFar));
+                __builtin_prefetch(&squares_[ahead(kLater)]);
+                fetch(ahead(kLater));
+                if (visit(i, watch_.share(n))) order_[kept++] = i;
+                if (watch_.enough(n, wanted)) return;
             }
             count = kept;
         }
@@ -132,6 +143,7 @@ class Ascent {
         }
     }
 
+    GapWatch watch_;
     std::uint64_t state_ = 0;
 };
 
@@ -152,7 +164,8 @@ class OfCoordinates : public Base {
     }
 
     /// What a sum lacks goes to the rows that no bound stops, for D hardly changes along those. For what they
-    /// cannot take, and for the last digits, the r of one sign shrink: 0 is within all bounds.
+    /// cannot take, and for the last digits, the r of one sign shrink: 0 is within all bounds. Where that is
+    /// not enough, all go the same part of their ways to a bound.
     void balance(const double* sums) override {
         const std::size_t K = rows_.size() / this->order_.size();
         for (std::size_t c = 0; c < K; ++c) {
@@ -198,9 +211,20 @@ class OfCoordinates : public Base {
         double up = 0, down = 0;
         for (std::size_t i = c; i < rows_.size(); i += K) (rows_[i].r > 0 ? up : down) += rows_[i].r;
         const double over = up + down - sum, part = over > 0 ? up : down;
-        if (over == 0 || std::abs(over) > std::abs(part)) return;
+        if (over == 0) return;
+        if (std::abs(over) > std::abs(part)) return approach(-over, c, K);
         for (std::size_t i = c; i < rows_.size(); i += K)
             if (Coordinate& row = rows_[i]; row.r * over > 0) row.r -= row.r * (over / part);
+    }
+
+    void approach(double lack, std::size_t c, std::size_t K) {
+        const auto way = [&](const Coordinate& row) { return (lack > 0 ? row.high : row.low) - row.r; };
+        double ways = 0;
+        for (std::size_t i = c; i < rows_.size(); i += K) ways += way(rows_[i]);
+        if (ways == 0 || !std::isfinite(ways)) return;
+        const double part = std::min(1.0, lack / ways);
+        for (std::size_t i = c; i < rows_.size(); i += K)
+            rows_[i].r = rows_[i].feasible(rows_[i].r + part * way(rows_[i]));
     }
 };
 
@@ -210,12 +234,14 @@ class MarginAscent final : public OfCoordinates<Ascent> {
     MarginAscent(const Matrix& X, i64 m, i64 d, double lam, Constant constant, const Conjugate* rows)
         : OfCoordinates(rows, m, X, m, lam, constant), d_(d) {}
 
-    void step(double* w) override {
-        sweep(w, 1, [&](i64 i) {
+    void step(double* w, double wanted) override {
+        const auto fetch = [this](i64 i) { __builtin_prefetch(&rows_[i]), __builtin_prefetch(&rows_[i].r); };
+        sweep(w, 1, wanted, fetch, [&](i64 i, double* gap) {
             Coordinate& row = rows_[i];
             double u = X_.row_dot(i, w);
             if (constant_ != 0) u += constant_ * w[d_];
-            const double to = row.best(u, squares_[i]), by = row.r - to;
+            if (gap) *gap += row.gap(u);
+            const double to = row.nearly_best(u, squares_[i]), by = row.r - to;
             if (to == row.r) return row.inside();
             row.r = to;
             X_.add_row(i, by / lam_, w);
@@ -234,32 +260,35 @@ class ColumnAscent : public Ascent {
     ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant)
         : Ascent(X, m, lam, constant), m_(m), d_(d), K_(K), ld_((K + 7) / 8 * 8), weights_((d + 1) * ld_) {}
 
-    void step(double* w) override {
+    void step(double* w, double wanted) override {
         const i64 rows = d_ + (constant_ != 0);
         for (i64 j = 0; j < rows; ++j) std::copy_n(w + j * K_, K_, weights_.get() + j * ld_);
         std::vector<double> margins(ld_);
         std::vector<Change> changes(K_);
         double *W = weights_.get(), *last = W + d_ * ld_, *u = margins.data();
-        sweep(W, ld_, [&](i64 i) {
-            X_.row_dots(i, W, ld_, u);
-            if (constant_ != 0)
-                for (i64 c = 0; c < K_; ++c) u[c] += constant_ * last[c];
-            i64 count = 0;
-            const bool again = move(i, u, changes.data(), count);
-            if (!count) return again;
-            for (i64 k = 0; k < count; ++k) changes[k].factor /= -lam_;
-            X_.add_row_to(i, changes.data(), count, ld_, W);
-            if (constant_ != 0)
-                for (i64 k = 0; k < count; ++k)
-                    last[changes[k].column] += constant_ * changes[k].factor * lam_ / strength_;
-            return true;
-        });
+        sweep(
+            W, ld_, wanted, [](i64) {},
+            [&](i64 i, double* gap) {
+                X_.row_dots(i, W, ld_, u);
+                if (constant_ != 0)
+                    for (i64 c = 0; c < K_; ++c) u[c] += constant_ * last[c];
+                i64 count = 0;
+                const bool again = move(i, u, changes.data(), count, gap);
+                if (!count) return again;
+                for (i64 k = 0; k < count; ++k) changes[k].factor /= -lam_;
+                X_.add_row_to(i, changes.data(), count, ld_, W);
+                if (constant_ != 0)
+                    for (i64 k = 0; k < count; ++k)
+                        last[changes[k].column] += constant_ * changes[k].factor * lam_ / strength_;
+                return true;
+            });
         for (i64 j = 0; j < rows; ++j) std::copy_n(W + j * ld_, K_, w + j * K_);
     }
 
   protected:
-    /// Moves the r of row i; tells by how much, and whether they may move again.
-    virtual bool move(i64 i, double* u, Change* changes, i64& count) = 0;
+    /// Moves the r of row i; tells by how much, whether they may move again, and what its share of the gap
+    /// was.
+    virtual bool move(i64 i, double* u, Change* changes, i64& count, double* gap) = 0;
 
     const i64 m_, d_, K_, ld_;
 
@@ -274,11 +303,12 @@ class MarginsAscent final : public OfCoordinates<ColumnAscent> {
         : OfCoordinates(rows, m * K, X, m, d, K, lam, constant) {}
 
   protected:
-    bool move(i64 i, double* u, Change* changes, i64& count) override {
+    bool move(i64 i, double* u, Change* changes, i64& count, double* gap) override {
         bool again = false;
         for (i64 c = 0; c < K_; ++c) {
             Coordinate& row = rows_[i * K_ + c];
-            const double to = row.best(u[c], squares_[i]);
+            if (gap) *gap += row.gap(u[c]);
+            const double to = row.nearly_best(u[c], squares_[i]);
             if (to != row.r) changes[count++] = {c, to - row.r};
             row.r = to;
             again |= row.inside();
@@ -336,7 +366,7 @@ class ClassAscent final : public ColumnAscent {
     void balance(const double*) override {}
 
   protected:
-    bool move(i64 i, double* u, Change* changes, i64& count) override {
+    bool move(i64 i, double* u, Change* changes, i64& count, double* gap) override {
         const double s = weights_[i], bends = s * squares_[i], *cost = &costs_[y_[i] * K_];
         double* p = &shares_[i * K_];
         i64 worst = 0;
@@ -344,6 +374,8 @@ class ClassAscent final : public ColumnAscent {
             u[c] += cost[c];
             if (u[c] > u[worst]) worst = c;
         }
+        if (gap)
+            for (i64 c = 0; c < K_; ++c) *gap += s * p[c] * (u[worst] - u[c]);
         if (p[worst] == 1.0 || s == 0.0) return false;
         if (bends > 0) {
             // Less the same from all: what is near the largest keeps its digits, however little D bends.

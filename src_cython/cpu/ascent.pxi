@@ -12,7 +12,7 @@ cdef extern from "cpu/ascent.h" namespace "bmrm" nogil:
         bint held
 
     cdef cppclass CAscent "bmrm::Ascent":
-        void step(double*) except +
+        void step(double*, double) except +
         void set(double*)
         void get(double*)
         void balance(const double*)
@@ -109,13 +109,15 @@ cdef class Ascent:
             rows = <const Conjugate*>_address(conjugates)
             self.impl = ascent_of_margins(X._get()[0], m, d, columns, lam, one, rows)
 
-    def step(self, w):
+    def step(self, w, double wanted=0.0):
         """Sweep over all rows, and some times over those that may move again.
 
         Parameters
         ----------
         w : ndarray of float64, shape (d K,), or ((d + 1) K,) with a constant
             ``-X^T r / lam``, row after row; written to.
+        wanted : float, default 0
+            End where the objective of w seems to be no farther than this above the dual.
 
         Raises
         ------
@@ -124,7 +126,7 @@ cdef class Ascent:
         """
         cdef double* target = <double*>_address(_output(w, (self._weights,)))
         with nogil:
-            self.impl.get().step(target)
+            self.impl.get().step(target, wanted)
 
     def balance(self, sums):
         """Bring the sums of r, shape (K,), to what they should be, as far as bounds let them.

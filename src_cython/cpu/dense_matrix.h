@@ -50,7 +50,7 @@ class DenseMatrix final : public Matrix {
             for (i64 c = 0; c < count; ++c) W[j * ld + changes[c].column] += changes[c].factor * row[j];
     }
 
-    void fetch_rows(i64, const double*, i64, i64) const override {}
+    void fetch_rows(i64, const double*, i64, i64, i64) const override {}
 
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
         constexpr i64 kColumns = 1024;

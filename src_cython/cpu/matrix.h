@@ -51,9 +51,9 @@ class Matrix {
     virtual void row_dots(i64 i, const double* W, i64 ld, double* out) const = 0;
     /// Some columns of W (d, ld) += a factor each times row i.
     virtual void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const = 0;
-    /// Fetches a row that comes later, and the rows of w (d, ld) that the one which comes soon has entries
-    /// in.
-    virtual void fetch_rows(i64 soon, const double* w, i64 ld, i64 later) const = 0;
+    /// Fetches where a row begins that comes far behind, a row that comes later, and the rows of w (d, ld)
+    /// that the one which comes soon has entries in.
+    virtual void fetch_rows(i64 soon, const double* w, i64 ld, i64 later, i64 far) const = 0;
     /// Build X^T now, where products use it.
     virtual void build_transpose() {}
     /// The same rows in another order; row pointers and values, as many as here, go where the caller says.

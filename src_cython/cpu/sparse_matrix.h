@@ -211,7 +211,8 @@ class SparseMatrix final : public Matrix {
         SparseKernels<I, V>::get().add_lone_to(idx_.get(), val_, ptr_[i], ptr_[i + 1], changes, count, ld, W);
     }
 
-    void fetch_rows(i64 soon, const double* w, i64 ld, i64 later) const override {
+    void fetch_rows(i64 soon, const double* w, i64 ld, i64 later, i64 far) const override {
+        __builtin_prefetch(ptr_ + far);
         SparseKernels<I, V>::get().fetch(idx_.get(), val_, ptr_ + soon, w, ld, ptr_ + later);
     }
 

@@ -39,7 +39,7 @@ bmrm.solve(np.eye(2), [0.0, 1.0], lam=1.0)  # what a first solve imports
 with open("/proc/self/clear_refs", "w") as peak:
     peak.write("5")
 before = status("VmRSS")
-result = bmrm.solve(data, loss=loss, lam=1e-4, max_iter=4)
+result = bmrm.solve(data, loss=loss, lam=1e-4, tol=1e-7, max_iter=4)
 print(status("VmHWM") - before, max(row["cuts"] for row in result.history), "ascent" in result.timings)
 """
 
