@@ -154,12 +154,13 @@ class BundleMethod:
 
     def _loop(self) -> None:
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
-        if not len(self.bundle) and self.ascent is not None:
-            self._step_up()
-        if not len(self.bundle):
+        if not len(self.bundle) and self.ascent is None:
             self._cut_at_best()
         while not self._ended():
             self.iteration += 1
+            first = not len(self.bundle)
+            if first:
+                self._step_up_first()
             w = self._minimise_model()
             if self._resolved():
                 self._trim(w)
@@ -169,6 +170,8 @@ class BundleMethod:
                 self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
+            if first:
+                continue
             if self.newton:
                 w = self._newton_point(w)
             elif self._goes_up():
@@ -271,6 +274,12 @@ class BundleMethod:
         self._lap("loss")
         if self._take(cut) is None:
             self.ascent = None
+
+    def _step_up_first(self) -> None:
+        """Take a step of ascent while there is no model; its cut, or that at the best point, makes one."""
+        self._step_up()
+        if not len(self.bundle):
+            self._cut_at_best()
 
     def _arrive(self, found: Iterate, *, exact: bool) -> None:
         """Make a point the best iterate if it is."""
