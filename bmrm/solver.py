@@ -170,7 +170,7 @@ class BundleMethod:
                 self.status = "converged" if shown <= wanted else "precision"
                 self._observe()
                 return
-            if first:
+            if first:  # the pass is done
                 continue
             if self.newton:
                 w = self._newton_point(w)

@@ -62,7 +62,8 @@ struct Coordinate : Conjugate {
         to = bends > 0 ? to / bends : to > 0 ? high : to < 0 ? low : r;
         return feasible(to);
     }
-    // The same or nearly, for an ascent that comes back: the logarithms of a logistic loss take long.
+
+    // The same or nearly, for an ascent that comes back: a step to a logistic maximum takes an exponential.
     double nearly_best(double u, double square) const {
         return entropy > 0 ? best_logistic(u, square, kLogisticNear) : best(u, square);
     }
@@ -77,7 +78,8 @@ struct Coordinate : Conjugate {
 
     // Where r is the derivative of the logistic loss at the margin that it makes. With v for y times that
     // margin, v = c + reach / (1 + exp(v)), bent one way above 0 and the other way below: from 0 on, and
-    // from any place after one step, Newton's steps go straight to the root.
+    // from any place after one step, Newton's steps go straight to the root. One that moves v by
+    // `near` or less is the last, and moves the share along its tangent.
     BMRM_HD double best_logistic(double u, double square, double near = 0.0) const {
         const double y = low < 0 ? 1.0 : -1.0, c = y * (u + square * r), reach = square * entropy;
         const bool above = c + 0.5 * reach > 0;
