@@ -36,6 +36,7 @@ from bmrm.losses import Loss
 from bmrm.losses.base import DualRisk
 from bmrm.objective import Cut, Design, Iterate, Objective, Planes
 from bmrm.regularizers import Regularizer
+from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 
@@ -53,7 +54,7 @@ EASY, EASY_OF_SEVERAL = 3e-4, 2e-3
 """lam over the mean square of a row, above which planes take so few passes that ascent is slower: with one
 margin a row, and with several. Not where a few rows with kinks would have several planes a pass."""
 
-MARGIN_BYTES = 120
+MARGIN_BYTES = 128
 """What a margin takes in the dual, while its conjugate is told: no more in all than cuts may take."""
 
 TRIED = 50
@@ -209,16 +210,29 @@ class DualAscent:
             self._begin_at(at)
 
     def _begin_at(self, at: Iterate) -> None:
-        """Begin at the derivatives of the loss at a point: those of most rows end there."""
+        """Begin at the derivatives of the loss at a point: those of most rows end there.
+
+        They may belong to weights far longer than those of the point, as they do for a smaller lam than it
+        was found for. Derivatives of a loss with kinks, most of them at their bounds, are slow to come back
+        from there: they are shortened to where they belong to weights as near to the point as they get.
+        """
         starts, gradient = self._objective.starts, np.empty((1, self._width))
+        point = self._steps.array(at.w).ravel()
         self._steps.rows.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
         self._ascent.set(self._r)
         if self._held:
-            known = at.intercept if self._objective.profile else self._steps.array(at.w)
+            known = at.intercept if self._objective.profile else point
             self._intercepts[:] = np.atleast_1d(known)[-len(self._intercepts) :]
         self._balance()
         self._objective.design.rmatvec_blocks(self._r, starts, gradient)
-        self._w[: self._width] = self._objective.reg.minimiser(gradient[0])
+        w = self._objective.reg.minimiser(gradient[0])
+        square = dot(w, w)
+        if not self._objective.loss.smooth and square > 0.0:
+            share = min(max(dot(w, point) / square, 0.0), 1.0)
+            self._r *= share  # 0 is within the bounds of each
+            self._ascent.set(self._r)
+            w *= share
+        self._w[: self._width] = w
 
     def _balance(self) -> None:
         """Fit the sum of r to the intercept: to 0 where that has no penalty, so that r makes a cut at all."""

@@ -474,6 +474,28 @@ def test_a_warm_start_begins_at_its_derivatives(options, d):
     assert warm.n_iter < cold.n_iter
 
 
+@pytest.mark.parametrize("name", ["hinge", "multiclass", "multilabel"])
+def test_a_warm_start_of_a_larger_lam_is_no_burden(name):
+    """Its derivatives as they are belong to weights far too long: they would take a fifth more steps."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2000, 1500), density=0.01, format="csr", rng=rng)
+    z = X @ rng.standard_normal(1500) + 0.3 * rng.standard_normal(2000)
+    y = np.where(z > 0.0, 1.0, -1.0)
+    if name == "multiclass":
+        y = np.digitize(z, [-0.5, 0.5])
+    elif name == "multilabel":
+        y = [tuple(np.flatnonzero(row)) for row in np.stack([z > 0.0, z < 0.0, z > 1.0], axis=1)]
+    rows = bmrm.Dataset(X, y, device="cpu")
+    last = bmrm.solve(rows, loss=name, lam=1e-3, tol=1e-3)
+    for lam in (3e-4, 1e-4, 3e-5):
+        cold = bmrm.solve(rows, loss=name, lam=lam, tol=1e-3)
+        warm = bmrm.solve(rows, loss=name, lam=lam, tol=1e-3, warm_start=last)
+        assert ascended(warm)
+        assert_agree(warm, cold)
+        assert warm.n_iter <= cold.n_iter
+        last = cold
+
+
 @pytest.mark.parametrize("free", [False, True])
 def test_a_path_goes_on_with_its_cuts(free):
     X, y = data(losses.get("hinge"))

@@ -60,10 +60,9 @@ class Ascent {
           strength_(constant.penalty),
           order_(m),
           able_(m),
-          squares_(m),
+          squares_(X.row_squares()),
           watch_(m) {
         std::iota(able_.begin(), able_.end(), i64{0});
-        X.row_squares(squares_.data());
         const double rows = static_cast<double>(m), square = constant_ * constant_;
         const double sum = std::accumulate(squares_.begin(), squares_.end(), 0.0);
         const double firm = kFirm * lam * rows * rows;

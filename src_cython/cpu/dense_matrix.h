@@ -20,13 +20,11 @@ class DenseMatrix final : public Matrix {
         });
     }
 
-    void row_squares(double* out) const override {
-        for_each_task(m_, threads_for(m_ * d_, threads_), [&](i64 i) {
-            double sum = 0;
-            for (i64 j = 0; j < d_; ++j)
-                sum += static_cast<double>(X_[i * d_ + j]) * static_cast<double>(X_[i * d_ + j]);
-            out[i] = sum;
-        });
+    std::vector<double> find_row_squares() const override {
+        std::vector<double> out(m_);
+        for_each_task(m_, threads_for(m_ * d_, threads_),
+                      [&](i64 i) { out[i] = sum_of_squares(X_ + i * d_, d_); });
+        return out;
     }
 
     double row_dot(i64 i, const double* w) const override {

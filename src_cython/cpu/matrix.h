@@ -19,6 +19,15 @@ struct Vectors {
     i64 step;
 };
 
+/// Added up side by side: one sum would wait for itself at every value.
+template <class V>
+double sum_of_squares(const V* values, i64 count) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (i64 k = 0; k < count; ++k) sum += static_cast<double>(values[k]) * static_cast<double>(values[k]);
+    return sum;
+}
+
 class Matrix {
   public:
     virtual ~Matrix() = default;
@@ -41,8 +50,11 @@ class Matrix {
     virtual double weighted_gram_work() const = 0;
     /// out (d): the sum of the squares of each column, the diagonal of X^T X.
     virtual void column_squares(double* out) const = 0;
-    /// out (m): the sum of the squares of each row.
-    virtual void row_squares(double* out) const = 0;
+    /// The sum of the squares of each row (m), found when first asked for.
+    const std::vector<double>& row_squares() const {
+        std::call_once(squares_found_, [this] { squares_ = find_row_squares(); });
+        return squares_;
+    }
     /// Row i . w.
     virtual double row_dot(i64 i, const double* w) const = 0;
     /// w += factor times row i.
@@ -63,6 +75,12 @@ class Matrix {
     virtual bool has_transpose() const { return false; }
     virtual int index_bytes() const { return 0; }
     virtual bool ones() const { return false; }
+
+  private:
+    virtual std::vector<double> find_row_squares() const = 0;
+
+    mutable std::once_flag squares_found_;
+    mutable std::vector<double> squares_;
 };
 
 /// out[p] = the sum of the partial sums of block p, in the order of the groups; each has d entries.

@@ -180,19 +180,19 @@ class SparseMatrix final : public Matrix {
         add_groups(groups, sums.get(), d_, 1, threads, out);
     }
 
-    void row_squares(double* out) const override {
+    std::vector<double> find_row_squares() const override {
         constexpr i64 kRows = 4096;
+        std::vector<double> out(m_);
         for_each_task((m_ + kRows - 1) / kRows, threads_for(nnz_ + m_, threads_), [&](i64 t) {
             for (i64 i = t * kRows; i < std::min(m_, (t + 1) * kRows); ++i) {
-                double sum = 0;
-                for (i64 k = ptr_[i]; k < ptr_[i + 1]; ++k)
-                    if constexpr (std::is_same_v<V, One>)
-                        sum += 1.0;
-                    else
-                        sum += static_cast<double>(val_[k]) * static_cast<double>(val_[k]);
-                out[i] = sum;
+                const i64 first = ptr_[i], count = ptr_[i + 1] - first;
+                if constexpr (std::is_same_v<V, One>)
+                    out[i] = static_cast<double>(count);
+                else
+                    out[i] = sum_of_squares(val_ + first, count);
             }
         });
+        return out;
     }
 
     double row_dot(i64 i, const double* w) const override {
