@@ -2,8 +2,8 @@
 # On a machine with an NVIDIA GPU, after `make gpu-check`: the GPU tests under compute-sanitizer, for bad accesses,
 # reads of memory that nothing wrote, and races in shared memory. One tool after the other, for side by side they
 # take turns on the GPU and each is some times slower: memcheck and initcheck take 5 to 15 minutes on an H100,
-# racecheck far longer. Each log ends with its verdict, and the exit status is 0 where all are clean. `TOOLS="memcheck"`
-# runs that one alone.
+# racecheck hours, for the tests make a million launches, each of which takes it 10 ms. Each log ends with its
+# verdict, and the exit status is 0 where all are clean. `TOOLS="memcheck"` runs that one alone.
 # Without backtraces: to print those of Python the tool keeps its frames, and with them vectors that a test under a
 # memory limit needs back. Without what the runtime answers, too: it is checked at every call, and tests ask for more
 # memory than there is. Two tests are left out, for the tool itself loads the driver, and hides no GPU from it.

@@ -35,20 +35,21 @@ def run(
 
 
 def oracle(A, b, group, lam):
-    n, groups = len(b), int(group.max()) + 1
-    E = sp.csc_matrix((np.ones(n), (group, np.arange(n))), shape=(groups, n))
+    """The minimum over w and a height for each group: the dual's Hessian A A' is singular and rounds."""
+    (n, d), groups = A.shape, int(group.max()) + 1
+    E = sp.csc_matrix((np.ones(n), (np.arange(n), group)), shape=(n, groups))
     settings_ = clarabel.DefaultSettings()
     settings_.verbose = False
     settings_.tol_gap_abs = settings_.tol_gap_rel = 1e-12
     problem = clarabel.DefaultSolver(
-        sp.triu(sp.csc_matrix(A @ A.T / lam)).tocsc(),
+        sp.diags(np.append(np.full(d, lam), np.zeros(groups))).tocsc(),
+        np.append(np.zeros(d), np.ones(groups)),
+        sp.hstack([sp.csc_matrix(A), -E]).tocsc(),
         -b,
-        sp.vstack([E, -sp.eye(n)]).tocsc(),
-        np.concatenate([np.ones(groups), np.zeros(n)]),
-        [clarabel.ZeroConeT(groups), clarabel.NonnegativeConeT(n)],
+        [clarabel.NonnegativeConeT(n)],
         settings_,
     )
-    return -problem.solve().obj_val
+    return problem.solve().obj_val
 
 
 @pytest.mark.parametrize("lam", [1.0, 1e-3])

@@ -406,18 +406,19 @@ def test_newton_steps_that_crawl_give_way_to_cuts(seed, loss):
     assert result.status == "converged"
 
 
-def test_a_bound_above_the_objective_is_rounding_that_counts():
+def test_bounds_hold_beside_cuts_from_where_the_objective_was_far_larger():
     """Cuts of a warm start may come from where the objective was a million times as large."""
     rng = np.random.default_rng(4)
     X = 20.0 * rng.normal(size=(300, 800))
     y = 1e-3 * rng.normal(size=300)
-    far = bmrm.solve(X, y, "absolute", lam=6e-3, tol=1e-3, cuts_per_pass=1, max_iter=1)
-    first = bmrm.solve(X, y, "absolute", lam=6e-3, tol=1e-3, warm_start=far)
+    rows, given = bmrm.Dataset(X, y), {"loss": "absolute", "lam": 6e-3}
+    far = bmrm.solve(rows, tol=1e-3, cuts_per_pass=1, max_iter=1, **given)
+    first = bmrm.solve(rows, tol=1e-3, warm_start=far, **given)
     assert first.status == "converged"
     assert first.bundle.offsets.max() > 1e6 * first.objective
     for tol, cuts in product((1e-6, 1e-9), ("auto", 1)):
         options = {"tol": tol, "max_iter": 300, "cuts_per_pass": cuts}
-        again = bmrm.solve(X, y, "absolute", lam=6e-3, warm_start=first, **options)
+        again = bmrm.solve(rows, warm_start=first, **given, **options)
         assert again.lower_bound <= first.objective * (1 + 1e-15)
         assert first.lower_bound <= again.objective * (1 + 1e-15)
 
