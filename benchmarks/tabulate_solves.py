@@ -148,6 +148,7 @@ def end_to_end() -> str:
         ]
         for way, title in ways.items()
     ]
+    rows.append(["import of NumPy, start of the driver", f"{results['bare']['seconds']:.2f}", "", "", ""])
     rows.append(["LIBLINEAR `-s 3 -e 0.001`", f"{results['liblinear']['seconds']:.2f}", "", "", ""])
     return (
         heading("The whole command on a GPU", results)

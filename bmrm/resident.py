@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
 import warnings
+import zlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -261,11 +261,12 @@ def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
     >>> [fingerprint(X, np.dtype(np.float32)) == fingerprint(Y, np.dtype(np.float32)) for Y in (wide, other)]
     [True, False]
     """
-    digest = hashlib.sha256(repr((X.shape, X.nnz, dtype.name, X.data is None, limit)).encode())
+    # Kernels that do not suit are picked again, so that this may be weak: hashlib takes long to load.
+    found = zlib.crc32(repr((X.shape, X.nnz, dtype.name, X.data is None, limit)).encode())
     for part, kind in ((X.indptr, np.int64), (X.indices, np.int64), (X.data, np.float64)):
         if part is not None:
-            digest.update(part[:: max(1, part.shape[0] // SAMPLE)].astype(kind).tobytes())
-    return digest.hexdigest()[:32]
+            found = zlib.crc32(part[:: max(1, part.shape[0] // SAMPLE)].astype(kind).tobytes(), found)
+    return f"{found:08x}"
 
 
 def gpu_type(values: np.dtype[Any] | None, tol: float) -> np.dtype[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,9 +61,11 @@ class L2:
     ) -> None:
         self.lam, self.strengths, self.prior, self.params = strength(lam), strengths, prior, params or {}
         self.metric = None if strengths is None else 1.0 / strengths
-        self.metric_key: object = (
-            None if strengths is None else hashlib.sha256(strengths.tobytes()).hexdigest()
-        )
+        self.metric_key: object = None
+        if strengths is not None:
+            import hashlib  # slow to load, and most penalties have no strengths
+
+            self.metric_key = hashlib.sha256(strengths.tobytes()).hexdigest()
         self._steepness = Steepness()
 
     @property
