@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from against_liblinear import LAM, liblinear_weights, objective
+from against_liblinear import LAM, liblinear_weights, objective, seconds
 from textdata import make_text
 
 import bmrm
@@ -53,8 +53,8 @@ def several(text: Path, model: Path, *options: str) -> dict[str, Any]:
     runs = [train(text, model, *options) for _ in range(RUNS)]
     said = runs[-1][1]
     return {
-        "seconds": statistics.median(seconds for seconds, _ in runs),
-        "runs": [seconds for seconds, _ in runs],
+        "seconds": statistics.median(spent for spent, _ in runs),
+        "runs": [spent for spent, _ in runs],
         "timings": said["timings"],
         "iterations": said["iterations"],
         "gap": said["gap"] / said["objective"],
@@ -63,12 +63,8 @@ def several(text: Path, model: Path, *options: str) -> dict[str, Any]:
 
 def bare() -> dict[str, Any]:
     """Seconds of a process that has nothing to do on the GPU."""
-    runs = []
-    for _ in range(RUNS + 1):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", BARE], check=True)
-        runs.append(time.perf_counter() - start)
-    return {"seconds": statistics.median(runs[1:]), "runs": runs[1:]}
+    runs = [seconds([sys.executable, "-c", BARE]) for _ in range(RUNS + 1)][1:]
+    return {"seconds": statistics.median(runs), "runs": runs}
 
 
 def main() -> None:
@@ -90,13 +86,8 @@ def main() -> None:
         results["bare"] = bare()
         X, y = bmrm.load_svmlight(text)
         cost = 1.0 / (LAM * X.shape[0])
-        start = time.perf_counter()
-        subprocess.run(
-            [options.liblinear, "-q", "-s", "3", "-e", "0.001", "-c", repr(cost), str(text), str(peer)],
-            check=True,
-            capture_output=True,
-        )
-        results["liblinear"] = {"seconds": time.perf_counter() - start}
+        peer_options = ["-q", "-s", "3", "-e", "0.001", "-c", repr(cost)]
+        results["liblinear"] = {"seconds": seconds([options.liblinear, *peer_options, str(text), str(peer)])}
         results["text"]["objective"] = objective("hinge", X, y, Model.load(model).w)
         results["liblinear"]["objective"] = objective("hinge", X, y, liblinear_weights(peer, X.shape[1]))
     results["times_faster"] = results["liblinear"]["seconds"] / results["text"]["seconds"]

@@ -217,18 +217,18 @@ class DualAscent:
         from there: they are shortened to where they belong to weights as near to the point as they get.
         """
         starts, gradient = self._objective.starts, np.empty((1, self._width))
-        point = self._steps.array(at.w).ravel()
         self._steps.rows.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
         self._ascent.set(self._r)
         if self._held:
-            known = at.intercept if self._objective.profile else point
+            known = at.intercept if self._objective.profile else self._steps.array(at.w)
             self._intercepts[:] = np.atleast_1d(known)[-len(self._intercepts) :]
         self._balance()
         self._objective.design.rmatvec_blocks(self._r, starts, gradient)
         w = self._objective.reg.minimiser(gradient[0])
-        square = dot(w, w)
+        square = self._objective.reg.lam * dot(w, w)
         if not self._objective.loss.smooth and square > 0.0:
-            share = min(max(dot(w, point) / square, 0.0), 1.0)
+            # lam <w, point> is -<r, X point>: the margins are there, and the point may take a product.
+            share = min(max(-dot(self._r, at.margins) / square, 0.0), 1.0)
             self._r *= share  # 0 is within the bounds of each
             self._ascent.set(self._r)
             w *= share
