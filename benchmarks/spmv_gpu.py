@@ -214,7 +214,7 @@ def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict
         return []
     m, d = resident.shape
     apart = sum(resident.measure(product)[0] for product in PRODUCTS)
-    labels = cp.where(normal(m, "float64", 3) > 0, 1.0, -1.0)
+    labels = cp.where(normal(m, "float64", 3) > 0, 1, -1).astype(cp.int8)
     hinge = _losses.names().index("hinge")
     work = []
     for seed, matrix in enumerate(fusing):

@@ -88,9 +88,11 @@ def products() -> str:
 def gpu_heading(title: str, results: dict) -> str:
     """Open a section of measurements on a GPU."""
     device = results["device"]
+    libraries = {"cusparse": "cuSPARSE", "cublas": "cuBLAS"}
+    peers = "".join(f", {name} {device[key]}" for key, name in libraries.items() if key in device)
     return heading(title, results) + (
         f"\n{device['name']}, compute capability {device['compute_capability']}, driver for CUDA "
-        f"{device['driver']}, cuSPARSE {device['cusparse']}, cuBLAS {device['cublas']}; a copy on the device "
+        f"{device['driver']}{peers}; a copy on the device "
         f"moves {results['copy_gbs']:.0f} GB/s, reading and writing counted. Shares are of that.\n"
     )
 
@@ -118,6 +120,12 @@ def gpu_sparse_rows(results: dict) -> list[list[str]]:
     ]
 
 
+def fused_at_most(shape: str, products: list[dict]) -> str:
+    """How many times faster than both products of a shape a pass were that took as long as the slower one."""
+    times = [row["us"] for row in products if (row["shape"], row["values"]) == (shape, "float32")]
+    return f"{sum(times) / max(times):.2f}" if times else ""
+
+
 def gpu_products() -> str:
     """Tell how the products on a GPU compare with the vendor's libraries and with a copy."""
     results = load("spmv_gpu")
@@ -134,7 +142,12 @@ def gpu_products() -> str:
         for row in results["dense"]
     ]
     fused = [
-        [row["shape"], f"{row['apart_us']:.1f}", f"{row['us']:.1f}", f"{row['times_faster']:.2f}"]
+        [
+            row["shape"],
+            *(f"{row[key]:.1f}" for key in ("apart_us", "us")),
+            f"{row['times_faster']:.2f}",
+            fused_at_most(row["shape"], results["sparse"]),
+        ]
         for row in results["fused"]
     ]
     coded = [
@@ -164,10 +177,39 @@ def gpu_products() -> str:
         )
         + "\nDense products; cuBLAS is the better of a row-major and a column-major matrix.\n"
         + table(["shape, values, product", "cuBLAS us", *against], dense)
-        + "\nMargins, hinge loss and gradient in one read, against the two products without the loss.\n"
-        + table(["shape", "two products us", "one pass us", "times faster"], fused)
+        + "\nMargins, hinge loss and gradient in one read, against the two products without the loss; "
+        "`at most` is what it were if it took as long as the slower of them alone.\n"
+        + table(["shape", "two products us", "one pass us", "times faster", "at most"], fused)
         + "\nWhat ones and few distinct values gain, float32.\n"
         + table(["shape, values, product", "us", "bytes a nonzero", "share"], coded)
+    )
+
+
+def gpu_bounds() -> str:
+    """Tell what stops the sparse products on a GPU."""
+    results = load("bounds_gpu")
+    rows = [
+        [
+            f"{row['shape']}, {row['product']}",
+            *(f"{row[key]:.1f}" for key in ("peer_us", "us", "read_us")),
+            f"{row['gathers_us']:.1f}" if "gathers_us" in row else "",
+            *(f"{row[key]:.2f}" for key in ("times_faster", "at_most")),
+        ]
+        for row in results["rows"]
+    ]
+    return (
+        gpu_heading("What bounds the products on a GPU", results)
+        + "\nBeside each product, float32, what it cannot do without, each alone and at the fastest of "
+        "several launch shapes: to read the bytes of its format and write the outputs; and to multiply "
+        "every nonzero by its input, from shared memory tile by tile or from global memory, without rows. "
+        "`At most` is how much faster than cuSPARSE a product were that took as long as the slower of "
+        "these, or as it takes "
+        f"now where that is less: {results['at_most']:.2f} in the geometric mean, where the products reach "
+        f"{results['times_faster']:.2f}. A launch that follows another takes {results['launch_us']:.2f} us.\n"
+        + table(
+            ["shape, product", "cuSPARSE us", "bmrm us", "read us", "gathers us", "times faster", "at most"],
+            rows,
+        )
     )
 
 
@@ -537,6 +579,7 @@ def page() -> str:
         + loading()
         + products()
         + gpu_products()
+        + gpu_bounds()
         + choice
         + gpu_solves()
         + convergence()

@@ -217,7 +217,7 @@ bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, doub
 }
 
 bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
-                   const double* labels, const double* weights, void* margins, void* gradient, double* risk) {
+                   bb_numbers labels, bb_numbers weights, void* margins, void* gradient, double* risk) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
         matrix->fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);

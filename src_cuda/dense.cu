@@ -204,8 +204,8 @@ bool Dense::can_fuse() const {
     return threads <= 1024 && kLongHead + threads * 64 <= device_.shared_per_block;
 }
 
-void Dense::fused(int loss, double parameter, double scale, const void* w, const double* labels,
-                  const double* weights, void* margins, void* gradient, double* risk) {
+void Dense::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
+                  bb_numbers weights, void* margins, void* gradient, double* risk) {
     if (!can_fuse()) throw Failure(BB_INVALID, "the matrix has too many columns for the fused pass");
     FusedInput input = {loss, parameter, scale, labels, weights};
     by_type(type_, [&](auto t) {

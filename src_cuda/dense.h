@@ -21,8 +21,8 @@ class Dense {
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
     bool can_fuse() const;
-    void fused(int loss, double parameter, double scale, const void* w, const double* labels,
-               const double* weights, void* margins, void* gradient, double* risk);
+    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
+               void* margins, void* gradient, double* risk);
     int64_t bytes() const { return rows_ * cols_ * (type_ == BB_FLOAT64 ? 8 : 4); }
     // Calls f(array, whether products write it) for what X takes; the rest is small.
     template <class F>

@@ -19,16 +19,23 @@ int64_t narrow_bytes(int64_t columns, const ValueArray& coding, NarrowPass pass,
     return table + weights + sums;
 }
 
-template <class T, int CODING>
+template <class T, int CODING, bool SHORT>
 const void* narrow_kernel(NarrowPass pass) {
     switch (pass) {
         case NARROW_MARGINS:
-            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_MARGINS>);
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_MARGINS, SHORT>);
         case NARROW_GRADIENT:
-            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_GRADIENT>);
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_GRADIENT, SHORT>);
         default:
-            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_FUSED>);
+            return reinterpret_cast<const void*>(&narrow_product<T, CODING, NARROW_FUSED, SHORT>);
     }
+}
+
+// For rows of so many nonzeros at most.
+template <class T, int CODING>
+const void* narrow_kernel(NarrowPass pass, uint32_t longest) {
+    return longest < 4 * (kHeldQuads<T, true> + 1) ? narrow_kernel<T, CODING, true>(pass)
+                                                   : narrow_kernel<T, CODING, false>(pass);
 }
 
 }  // namespace
@@ -47,7 +54,7 @@ Narrow::Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, con
         with_values(coding.type, coding.coding, [&](auto kind) {
             using T = typename decltype(kind)::T;
             constexpr int CODING = decltype(kind)::CODING;
-            launch.kernel = narrow_kernel<T, CODING>(pass);
+            launch.kernel = narrow_kernel<T, CODING>(pass, rows.widest);
         });
         cudaFuncAttributes attributes;
         BB_CHECK(cudaFuncGetAttributes(&attributes, launch.kernel));
@@ -97,7 +104,7 @@ void Narrow::transposed(const Sliced& rows, const ValueArray& coding, const void
 }
 
 void Narrow::fused(const Sliced& rows, const ValueArray& coding, int loss, double parameter, double scale,
-                   const void* w, const double* labels, const double* weights, void* margins, void* gradient,
+                   const void* w, bb_numbers labels, bb_numbers weights, void* margins, void* gradient,
                    double* risk) {
     start(NARROW_FUSED, rows, coding, {loss, parameter, scale, labels, weights}, w, margins);
     finish(NARROW_FUSED, rows, coding, gradient, risk);

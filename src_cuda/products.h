@@ -62,7 +62,7 @@ class Narrow {
     void normal(const Sliced& rows, const ValueArray& coding, const void* w, void* margins);
     void transposed(const Sliced& rows, const ValueArray& coding, const void* r, void* gradient);
     void fused(const Sliced& rows, const ValueArray& coding, int loss, double parameter, double scale,
-               const void* w, const double* labels, const double* weights, void* margins, void* gradient,
+               const void* w, bb_numbers labels, bb_numbers weights, void* margins, void* gradient,
                double* risk);
     // Calls f(array, whether products write it) for what is not small.
     template <class F>

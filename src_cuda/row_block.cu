@@ -270,8 +270,8 @@ void RowBlock::apply_blocks(const void* r, const int64_t* starts, int blocks, vo
     }
 }
 
-void RowBlock::fused(int loss, double parameter, double scale, const void* w, const double* labels,
-                     const double* weights, void* margins, void* gradient, double* risk) {
+void RowBlock::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
+                     bb_numbers weights, void* margins, void* gradient, double* risk) {
     if (dense_) return dense_.fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
     if (!narrow_) throw Failure(BB_INVALID, "the matrix has no fused pass: it is neither narrow nor dense");
     narrow_.fused(narrow_rows_.sliced(), coding_, loss, parameter, scale, w, labels, weights, margins,

@@ -47,8 +47,8 @@ class RowBlock {
     }
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
-    void fused(int loss, double parameter, double scale, const void* w, const double* labels,
-               const double* weights, void* margins, void* gradient, double* risk);
+    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
+               void* margins, void* gradient, double* risk);
     void release() { dense_.release(); }
     bool can_fuse() const { return dense_ ? dense_.can_fuse() : bool(narrow_); }
 

@@ -442,6 +442,7 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
 
     std::vector<Run> runs;
     if (chunks.count) runs = find_runs(memory, chunks.key);
+    for (const Run& run : runs) out.widest = std::max(out.widest, key_width(run.key));
     chunks.key.reset();
     const Layout layout = lay_out(runs, out.cut, plan.kernel == BB_NARROW ? tuning::kNarrowItem : cap);
     out.elements = layout.elements;

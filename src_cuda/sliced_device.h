@@ -12,6 +12,7 @@ struct Sliced {
     Cut cut = {};
     int64_t rows = 0, cols = 0;
     uint64_t elements = 0, shared_elements = 0;
+    uint32_t widest = 0;  // nonzeros of a thread, at most
     Array<Item> items;
     Array<uint32_t> dest;
     Array<unsigned char> local;   // indices of the shared tiles

@@ -237,3 +237,12 @@ def test_the_cuda_backend_was_built_where_it_can_be(build):
     if build.cuda_compiler(os.environ, sources) is None:
         pytest.skip("no nvcc here, or BMRM_CUDA=off")
     assert extension("_cuda") is not None
+
+
+def test_the_kernels_of_the_benchmarks_compile(build, tmp_path):
+    nvcc = build.cuda_compiler({**os.environ, "BMRM_CUDA": "auto"}, ["a.cu"])
+    if nvcc is None:
+        pytest.skip("there is no nvcc")
+    for source in (ROOT / "benchmarks").glob("*.cu"):
+        command = [nvcc, "-std=c++17", "-arch=sm_90", "-ptx", str(source), "-o", str(tmp_path / "out.ptx")]
+        subprocess.run(command, check=True)

@@ -610,12 +610,13 @@ def test_a_stream_of_the_callers():
 
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("layout", ["narrow", "dense"])
+@pytest.mark.parametrize("layout", ["short rows", "narrow", "dense"])
+@pytest.mark.parametrize("kind", [np.int8, np.float32, np.float64])
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "quantile"])
-def test_the_fused_pass(loss, layout, dtype):
+def test_the_fused_pass(loss, kind, layout, dtype):
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(19)
-    arrays = tidy(rng, *random_csr(rng, 5000, 60, 40_000, dtype=dtype))
+    arrays = tidy(rng, *random_csr(rng, 5000, 60, 15_000 if layout == "short rows" else 120_000, dtype=dtype))
     A = reference(*arrays)
     if layout == "dense":
         X = Matrix.from_dense(A.toarray().astype(dtype))
@@ -624,14 +625,14 @@ def test_the_fused_pass(loss, layout, dtype):
     assert X.can_fuse
     chosen = losses.get(loss)
     y = np.where(rng.random(5000) < 0.5, -1.0, 1.0)
-    s = rng.uniform(0.5, 2.0, 5000)
+    s = rng.integers(1, 5, 5000) / (1.0 if kind == np.int8 else 4.0)
     w = rng.standard_normal(60).astype(dtype)
     margins, gradient, risk = cp.empty(5000, dtype), cp.empty(60, dtype), cp.empty(1)
     number = _losses.names().index(loss)
     parameter = next(iter(chosen.params.values()), 0.0)
     for weights in (None, s):
-        given = None if weights is None else cp.asarray(weights)
-        here, labels = cp.asarray(w), cp.asarray(y)
+        given = None if weights is None else cp.asarray(weights.astype(kind))
+        here, labels = cp.asarray(w), cp.asarray(y.astype(kind))
         cp.cuda.Device().synchronize()
         X.fused(
             number, here, labels, margins, gradient, risk,

@@ -31,13 +31,6 @@ struct AscentRows {
     const double* squares;  // of the rows
 };
 
-__device__ __forceinline__ double number_at(const RowNumbers& numbers, int64_t row) {
-    if (numbers.bytes == 1) return static_cast<const signed char*>(numbers.data)[row];
-    if (numbers.bytes == 4) return static_cast<const float*>(numbers.data)[row];
-    if (numbers.bytes == 8) return static_cast<const double*>(numbers.data)[row];
-    return 1.0;
-}
-
 template <class Loss>
 __device__ __forceinline__ Conjugate conjugate_at(const RiskRows& rows, int64_t row) {
     const double weight = rows.scale * number_at(rows.weights, row);

@@ -52,13 +52,12 @@ __global__ void __launch_bounds__(kShortThreads<EACH>)
     int64_t first = (int64_t(blockIdx.x) * warps + threadIdx.x / 32) * AT_ONCE;
     // The next rows, and their labels, are on their way while these are worked on.
     Pack<T, VEC> next[AT_ONCE][PACKS] = {};
-    double next_label = 0, next_weight = 0;
+    HeldNumber next_label, next_weight;
     const auto fetch = [&] {
-        const bool mine = lane < AT_ONCE && first + lane < rows;
-        next_label = mine ? __ldg(fused.labels + first + lane) : 0;
-        next_weight = !mine           ? 0
-                      : fused.weights ? __ldg(fused.weights + first + lane) * fused.scale
-                                      : fused.scale;
+        if (lane < AT_ONCE && first + lane < rows) {
+            next_label.fetch(fused.labels, first + lane);
+            next_weight.fetch(fused.weights, first + lane);
+        }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
 #pragma unroll
@@ -76,8 +75,9 @@ __global__ void __launch_bounds__(kShortThreads<EACH>)
         for (int k = 0; k < AT_ONCE; k++)
 #pragma unroll
             for (int j = 0; j < EACH; j++) v[k][j] = next[k][j / VEC].x[j % VEC];
-        const double label = next_label, weighted = next_weight;
+        const HeldNumber label = next_label, importance = next_weight;
         const int64_t here = first;
+        const bool has_row = lane < AT_ONCE && here + lane < rows;
         first += step;
         if (first < rows) fetch();
 #pragma unroll
@@ -90,8 +90,9 @@ __global__ void __launch_bounds__(kShortThreads<EACH>)
         }
         // One thread a row works out its loss; the others get the derivative from it.
         double value, slope;
-        loss_at(fused, double(mine), label, value, slope);
-        if (lane < AT_ONCE && here + lane < rows) {
+        loss_at(fused, double(mine), label.value(fused.labels), value, slope);
+        const double weighted = has_row ? importance.value(fused.weights) * fused.scale : 0;
+        if (has_row) {
             loss_sum += weighted * value;
             margins[here + lane] = mine;
         }
@@ -155,8 +156,8 @@ __global__ void __launch_bounds__(1024)
     double loss_sum = 0;
     int stage = 0, round = 0;
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const double label = threadIdx.x == 0 ? fused.labels[row] : 0;
-        const double weighted = threadIdx.x == 0 && fused.weights ? fused.weights[row] : 1.0;
+        const double label = threadIdx.x == 0 ? number_at(fused.labels, row) : 0;
+        const double weighted = threadIdx.x == 0 ? number_at(fused.weights, row) : 1;
         if (stages == 3)
             __pipeline_wait_prior(2);
         else if (stages == 2)

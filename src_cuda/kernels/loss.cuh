@@ -1,13 +1,14 @@
 // The losses of src_cython/losses.h inside a kernel, by their number in BMRM_LOSSES.
 #pragma once
 #include "../../src_cython/losses.h"
+#include "row_numbers.cuh"
 
 namespace bmrm {
 
 struct FusedInput {
     int32_t loss;
     double parameter, scale;
-    const double *labels, *weights;
+    bb_numbers labels, weights;
 };
 
 __device__ __forceinline__ void loss_at(const FusedInput& f, double u, double y, double& value,

@@ -47,8 +47,15 @@ __device__ __forceinline__ void with_count(uint32_t count, F&& f) {
     }
 }
 
+// Quads of a row that a thread holds.  Where all rows are short it holds all of each, and two rows fit side
+// by side.
+template <class T, bool SHORT>
+constexpr int kHeldQuads = sizeof(T) == 8 ? 4
+                           : SHORT        ? 5
+                                          : 6;
+
 // A thread's row, as much of it as it holds: quads, and where those are all of them the rest.
-template <class E, int MOST>
+template <class E, int MOST, bool SHORT>
 struct HeldRow {
     Quad<typename E::IndexType> at[MOST];
     typename E::Code::Four v[MOST];
@@ -56,7 +63,7 @@ struct HeldRow {
     typename E::Code::Stored odd_v[3];
 
     static __device__ __forceinline__ uint32_t rest(uint32_t width) {
-        return width / 4 <= MOST ? width & 3 : 0;
+        return SHORT || width / 4 <= MOST ? width & 3 : 0;
     }
     __device__ __forceinline__ void fetch(const E& e, uint32_t width) {
         const uint32_t lane = threadIdx.x % 32, quads = width / 4;
@@ -89,8 +96,8 @@ struct Bank {
     }
 };
 
-template <class T, class E, int MOST>
-__device__ __forceinline__ T margin_of(const E& e, const HeldRow<E, MOST>& row, uint32_t width,
+template <class T, class E, int MOST, bool SHORT>
+__device__ __forceinline__ T margin_of(const E& e, const HeldRow<E, MOST, SHORT>& row, uint32_t width,
                                        const Bank<const T>& w) {
     const uint32_t lane = threadIdx.x % 32, quads = width / 4, rest = row.rest(width);
     T sum[4] = {T(0), T(0), T(0), T(0)};
@@ -104,15 +111,17 @@ __device__ __forceinline__ T margin_of(const E& e, const HeldRow<E, MOST>& row, 
 #pragma unroll
     for (uint32_t j = 0; j < 3; j++)
         if (j < rest) sum[j] += e.value(row.odd_v[j]) * w[row.odd_at[j]];
-    for (uint32_t k = MOST; k < quads; k++) {
-        const auto at = e.four_indices(k * 128 + lane * 4);
-        const auto v = e.four_values(k * 128 + lane * 4);
+    if constexpr (!SHORT) {
+        for (uint32_t k = MOST; k < quads; k++) {
+            const auto at = e.four_indices(k * 128 + lane * 4);
+            const auto v = e.four_values(k * 128 + lane * 4);
 #pragma unroll
-        for (int j = 0; j < 4; j++) sum[j] += e.value(v, j) * w[at[j]];
-    }
-    for (uint32_t j = rest; j < width % 4; j++) {
-        const uint32_t i = quads * 128 + j * 32 + lane;
-        sum[0] += e.value(e.one_value(i)) * w[e.one_index(i)];
+            for (int j = 0; j < 4; j++) sum[j] += e.value(v, j) * w[at[j]];
+        }
+        for (uint32_t j = rest; j < width % 4; j++) {
+            const uint32_t i = quads * 128 + j * 32 + lane;
+            sum[0] += e.value(e.one_value(i)) * w[e.one_index(i)];
+        }
     }
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
@@ -120,8 +129,8 @@ __device__ __forceinline__ T margin_of(const E& e, const HeldRow<E, MOST>& row, 
 constexpr int kAddedAtOnce = 2;  // quads, for the latency of shared memory
 
 // acc[column] += value * r.  The columns of a row differ, so quads are loaded whole before they are stored.
-template <class T, class E, int MOST>
-__device__ __forceinline__ void add_row(const E& e, const HeldRow<E, MOST>& row, uint32_t width, T r,
+template <class T, class E, int MOST, bool SHORT>
+__device__ __forceinline__ void add_row(const E& e, const HeldRow<E, MOST, SHORT>& row, uint32_t width, T r,
                                         const Bank<T>& acc) {
     const uint32_t lane = threadIdx.x % 32, quads = width / 4, rest = row.rest(width);
     T old_odd[3];
@@ -146,18 +155,20 @@ __device__ __forceinline__ void add_row(const E& e, const HeldRow<E, MOST>& row,
 #pragma unroll
     for (uint32_t j = 0; j < 3; j++)
         if (j < rest) acc[row.odd_at[j]] = old_odd[j] + e.value(row.odd_v[j]) * r;
-    for (uint32_t k = MOST; k < quads; k++) {
-        const auto at = e.four_indices(k * 128 + lane * 4);
-        const auto v = e.four_values(k * 128 + lane * 4);
-        T old[4];
+    if constexpr (!SHORT) {
+        for (uint32_t k = MOST; k < quads; k++) {
+            const auto at = e.four_indices(k * 128 + lane * 4);
+            const auto v = e.four_values(k * 128 + lane * 4);
+            T old[4];
 #pragma unroll
-        for (int j = 0; j < 4; j++) old[j] = acc[at[j]];
+            for (int j = 0; j < 4; j++) old[j] = acc[at[j]];
 #pragma unroll
-        for (int j = 0; j < 4; j++) acc[at[j]] = old[j] + e.value(v, j) * r;
-    }
-    for (uint32_t j = rest; j < width % 4; j++) {
-        const uint32_t i = quads * 128 + j * 32 + lane;
-        acc[e.one_index(i)] += e.value(e.one_value(i)) * r;
+            for (int j = 0; j < 4; j++) acc[at[j]] = old[j] + e.value(v, j) * r;
+        }
+        for (uint32_t j = rest; j < width % 4; j++) {
+            const uint32_t i = quads * 128 + j * 32 + lane;
+            acc[e.one_index(i)] += e.value(e.one_value(i)) * r;
+        }
     }
 }
 
@@ -181,13 +192,14 @@ enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED };
 
 // An item is a slice here.  Shared memory leaves room for few warps, so each looks ahead: of one slice it has
 // the description under way, of the next the rows, of the next the nonzeros and what belongs to their rows.
-template <class T, int CODING, NarrowPass PASS>
+// SHORT: no row has more than is held.
+template <class T, int CODING, NarrowPass PASS, bool SHORT>
 __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     narrow_product(const NarrowView view, const FusedInput fused, const T* __restrict__ in,
                    T* __restrict__ margins) {
     constexpr bool WEIGHTS = PASS != NARROW_GRADIENT, SUMS = PASS != NARROW_MARGINS,
                    FUSED = PASS == NARROW_FUSED;
-    constexpr int MOST = sizeof(T) == 4 ? 6 : 4;
+    constexpr int MOST = kHeldQuads<T, SHORT>;
     using E = Elements<T, CODING, uint8_t, ONCE>;
     extern __shared__ __align__(16) unsigned char raw[];
     const int columns = view.columns, warps = int(blockDim.x) / 32, warp = int(threadIdx.x) / 32;
@@ -208,6 +220,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
 
     const uint8_t* __restrict__ index = static_cast<const uint8_t*>(view.slices.local);
     const uint32_t* __restrict__ dest = view.slices.dest;
+    const bool weighted = fused.weights.bytes != 0;
     double loss_sum = 0;
     const Item* items = view.slices.items;
     const uint32_t stop = view.slice_count, step = gridDim.x * uint32_t(warps);
@@ -221,20 +234,29 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     uint32_t at = blockIdx.x * uint32_t(warps) + uint32_t(warp);
     SliceAt item = item_at(at), item1 = item_at(at + step), item2 = item_at(at + 2 * step);
     uint32_t row = row_at(at, item), row1 = row_at(at + step, item1);
-    HeldRow<E, MOST> next;
-    T next_r = T(0);
-    double next_label = 0, next_weight = 1;
+    // What is held of a slice: rows, and what belongs to them.
+    struct Held {
+        HeldRow<E, MOST, SHORT> rows;
+        uint32_t width, to;
+        T r;
+        HeldNumber label, weight;
+    };
     // What depends on loads of earlier rounds goes first: a warp waits for loads in the order it asked for
     // them.
-    const auto fetch_row = [&] {
+    const auto fetch_row = [&](Held& held) {
         const uint32_t safe = row == kNowhere ? 0 : row;
-        if (PASS == NARROW_GRADIENT) next_r = load_input(in + safe);
+        held.to = row;
+        if (PASS == NARROW_GRADIENT) held.r = load_input(in + safe);
         if (FUSED) {
-            next_label = __ldg(fused.labels + safe);
-            if (fused.weights) next_weight = __ldg(fused.weights + safe);
+            held.label.fetch(fused.labels, safe);
+            if (weighted) held.weight.fetch(fused.weights, safe);
         }
     };
-    if (at < stop) next.fetch(elements(item), item.width);
+    Held one;
+    if (at < stop) {
+        one.width = item.width;
+        one.rows.fetch(elements(item), item.width);
+    }
     if (SUMS)
         for (int c = 0; c <= columns; c++) own[c * 32 + lane] = T(0);
     wait_for_previous();
@@ -250,34 +272,48 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
             for (int k = 0; k < kWeightsAtOnce; k++)
                 if (first + k * warps <= columns) w[(first + k * warps) * 32 + lane] = some[k];
         }
-    if (at < stop) fetch_row();
+    if (at < stop) fetch_row(one);
     __syncthreads();
-    while (at < stop) {
-        const HeldRow<E, MOST> held = next;
+    // Works on what is held while what is next is under way.
+    const auto work = [&](const Held& held, Held& next) {
         const E e = elements(item);
-        const uint32_t width = item.width, to = row;
-        const double label = next_label, weight = next_weight;
-        T r = next_r;
         item = item1;
         item1 = item2;
         row = row1;
         at += step;
-        if (at < stop) fetch_row();
+        if (at < stop) fetch_row(next);
         row1 = row_at(at + step, item1);
         item2 = item_at(at + 2 * step);
-        if (at < stop) next.fetch(elements(item), item.width);
-        const T margin = WEIGHTS ? margin_of(e, held, width, weights) : T(0);
-        if (WEIGHTS && to != kNowhere) margins[to] = margin;
+        if (at < stop) {
+            next.width = item.width;
+            next.rows.fetch(elements(item), item.width);
+        }
+        T r = held.r;
+        const T margin = WEIGHTS ? margin_of(e, held.rows, held.width, weights) : T(0);
+        if (WEIGHTS && held.to != kNowhere) margins[held.to] = margin;
         if (FUSED) {
             double value, slope;
             FusedInput loss = fused;
             // Else what each loss divides by is worked out before the loop, whatever the loss.
             asm volatile("" : "+d"(loss.parameter));
-            loss_at(loss, double(margin), label, value, slope);
-            r = T(weight * fused.scale * slope);
-            if (to != kNowhere) loss_sum += weight * fused.scale * value;
+            loss_at(loss, double(margin), held.label.value(fused.labels), value, slope);
+            const double factor = weighted ? held.weight.value(fused.weights) * fused.scale : fused.scale;
+            r = T(factor * slope);
+            if (held.to != kNowhere) loss_sum += factor * value;
         }
-        if (SUMS) add_row(e, held, width, to == kNowhere ? T(0) : r, acc);
+        if (SUMS) add_row(e, held.rows, held.width, held.to == kNowhere ? T(0) : r, acc);
+    };
+    if constexpr (SHORT) {  // the two take turns, so that nothing is copied
+        Held other;
+        while (at < stop) {
+            work(one, other);
+            if (at < stop) work(other, one);
+        }
+    } else {  // there are no registers for that
+        while (at < stop) {
+            const Held held = one;
+            work(held, one);
+        }
     }
     let_next_start();
     if (!SUMS) return;

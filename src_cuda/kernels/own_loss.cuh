@@ -6,12 +6,6 @@
 
 namespace bmrm {
 
-__device__ __forceinline__ double number_of(const RowNumbers& numbers, int64_t i) {
-    if (numbers.bytes == 1) return double(__ldg(static_cast<const signed char*>(numbers.data) + i));
-    if (numbers.bytes == 4) return double(__ldg(static_cast<const float*>(numbers.data) + i));
-    return numbers.bytes == 8 ? __ldg(static_cast<const double*>(numbers.data) + i) : 1.0;
-}
-
 __device__ __forceinline__ double number_of(const bb_rows& rows, int64_t i) {
     return rows.bytes == 4 ? double(static_cast<const float*>(rows.data)[i * rows.stride])
                            : static_cast<const double*>(rows.data)[i * rows.stride];
@@ -34,7 +28,7 @@ __global__ void __launch_bounds__(kRowThreads)
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
     BB_FOR (i, rows.end) {
-        const double s = number_of(rows.weights, i);
+        const double s = number_at(rows.weights, i);
         const double g = s > 0.0 ? s * number_of(slopes, i) : 0.0;
         mine[0] += g * double(dz[i]);
         mine[1] += g;
@@ -56,7 +50,7 @@ __global__ void __launch_bounds__(kRowThreads)
     double mine[4] = {};  // three, and one that makes the sum over blocks a power of two apart
     for (int64_t i = rows.begin + int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < rows.end;
          i += int64_t(gridDim.x) * blockDim.x) {
-        const double s = rows.scale * number_of(rows.weights, i), value = number_of(values, i);
+        const double s = rows.scale * number_at(rows.weights, i), value = number_of(values, i);
         mine[2] += value < least ? 1.0 : 0.0;
         // A row without weight takes no part, whatever its loss.
         if (s > 0.0) mine[0] += s * value;

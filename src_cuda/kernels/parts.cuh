@@ -25,14 +25,17 @@ __global__ void __launch_bounds__(kPartThreads)
 #pragma unroll 8
         for (int64_t p = ty; p < parts; p += groups) sum += double(load_input(sums + p * stride + col));
     }
-    // Pairs of threads, then pairs of pairs: one thread would wait for each of its `groups` adds.
-    for (int half = groups / 2; half; half /= 2) {
-        if (ty >= half) of_thread[threadIdx.x] = sum;
-        __syncthreads();
-        if (ty < half) sum += of_thread[threadIdx.x + half * across];
-        __syncthreads();
-    }
+    // Those of a warp by pairs of threads, then pairs of pairs; those of the few warps one after the other.
+    for (int apart = 16; apart >= across; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+    of_thread[threadIdx.x] = sum;
+    __syncthreads();
     if (ty == 0 && col < stride) {
+        sum = 0;
+#pragma unroll
+        for (int k = 0; k < kPartThreads / 32; k++) {
+            const int other = tx + k * max(across, 32);
+            if (other < kPartThreads) sum += of_thread[other];
+        }
         if (col < count)
             y[col] = T(sum);
         else if (risk)

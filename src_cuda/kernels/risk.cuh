@@ -11,6 +11,7 @@
 #include "../mailbox.h"
 #include "../training.h"
 #include "block_sum.cuh"
+#include "row_numbers.cuh"
 
 namespace bmrm {
 
@@ -18,53 +19,10 @@ constexpr int kRowThreads = 512;
 constexpr int kRowBlocks = 2;    // a multiprocessor
 constexpr int kTotals = 4;       // of a search's last pass, filled up to a power of two
 constexpr int kSummedRows = 16;  // slopes that are added in the type of the margins before they are in double
-constexpr int kAtOnce = 4;       // rows that a thread reads and writes as one
-
-// Numbers a row, as bytes or floats where that loses nothing.
-struct RowNumbers {
-    const void* data;
-    int32_t bytes;  // 0: every one is 1
-};
-
-// What is at some rows one after the other, the first a multiple of their number; of type char, double, ...
-template <class N>
-struct alignas(kAtOnce * sizeof(N) < 16 ? kAtOnce * sizeof(N) : 16) Some {
-    N at[kAtOnce];
-};
-
-template <class N>
-__device__ __forceinline__ Some<N> read(const N* from, int64_t row, int64_t end) {
-    if (row + kAtOnce <= end) return *reinterpret_cast<const Some<N>*>(from + row);
-    Some<N> found = {};
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j++)
-        if (row + j < end) found.at[j] = from[row + j];
-    return found;
-}
-
-template <class R, class N>
-__device__ __forceinline__ Some<R> read_as(const void* from, int64_t row, int64_t end) {
-    const Some<N> found = read(static_cast<const N*>(from), row, end);
-    Some<R> out;
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j++) out.at[j] = R(found.at[j]);
-    return out;
-}
-
-template <class R>
-__device__ __forceinline__ Some<R> numbers_at(const RowNumbers& numbers, int64_t row, int64_t end) {
-    if (numbers.bytes == 1) return read_as<R, signed char>(numbers.data, row, end);
-    if (numbers.bytes == 4) return read_as<R, float>(numbers.data, row, end);
-    if (numbers.bytes == 8) return read_as<R, double>(numbers.data, row, end);
-    Some<R> ones;
-#pragma unroll
-    for (R& one : ones.at) one = R(1);
-    return ones;
-}
 
 struct RiskRows {
     int64_t begin, end;
-    RowNumbers labels, weights;
+    bb_numbers labels, weights;
     double scale;
     LossParameter parameter;
 };

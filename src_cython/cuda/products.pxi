@@ -198,12 +198,14 @@ cdef class _OnDevice(_Products):
         loss : int
             Position in ``bmrm._losses.names()``.
         w : object with ``__cuda_array_interface__``, shape (d,)
-        labels : object with ``__cuda_array_interface__``, float64, shape (m,)
+        labels : object with ``__cuda_array_interface__``, shape (m,)
+            Of int8, float32 or float64: the fewer bytes, the sooner they are read.
         margins, gradient : objects with ``__cuda_array_interface__``, shapes (m,) and (d,)
             Where to write. These and `w` are of the type `vector_dtype`.
         risk : object with ``__cuda_array_interface__``, float64, one element
             Where to write.
-        weights : object with ``__cuda_array_interface__``, float64, shape (m,), optional
+        weights : object with ``__cuda_array_interface__``, shape (m,), optional
+            Of the same types; 1 by default.
         parameter : float, default 0.0
             The loss's parameter.
         scale : float, default 1.0
@@ -219,16 +221,16 @@ cdef class _OnDevice(_Products):
         cdef int32_t number = <int32_t>_integer(loss, "loss", 0, 2**31 - 1)
         cdef double of_loss = parameter, factor = scale
         cdef const void* p_w = _device_memory(w, "w", self._dtype, self._d, False)
-        cdef const double* p_y = <const double*>_device_memory(labels, "labels", np.float64, self._m, False)
-        cdef const double* p_s = NULL
+        cdef bb_numbers y = _device_numbers(labels, "labels", self._m)
+        cdef bb_numbers s = bb_numbers(NULL, 0)
         if weights is not None:
-            p_s = <const double*>_device_memory(weights, "weights", np.float64, self._m, False)
+            s = _device_numbers(weights, "weights", self._m)
         cdef void* p_z = _device_memory(margins, "margins", self._dtype, self._m, True)
         cdef void* p_g = _device_memory(gradient, "gradient", self._dtype, self._d, True)
         cdef double* p_risk = <double*>_device_memory(risk, "risk", np.float64, 1, True)
         cdef bb_status status
         with nogil:
-            status = bb_fused(X, number, of_loss, factor, p_w, p_y, p_s, p_z, p_g, p_risk)
+            status = bb_fused(X, number, of_loss, factor, p_w, y, s, p_z, p_g, p_risk)
         check(status)
 
     @property
