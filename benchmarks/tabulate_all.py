@@ -93,7 +93,7 @@ def gpu_heading(title: str, results: dict) -> str:
     return heading(title, results) + (
         f"\n{device['name']}, compute capability {device['compute_capability']}, driver for CUDA "
         f"{device['driver']}{peers}; a copy on the device "
-        f"moves {results['copy_gbs']:.0f} GB/s, reading and writing counted. Shares are of that.\n"
+        f"moves {results['copy_gbs']:.0f} GB/s, reading and writing counted.\n"
     )
 
 
@@ -163,8 +163,8 @@ def gpu_products() -> str:
         gpu_heading("Products on a GPU", results)
         + verdicts(results["figures"])
         + "\nSparse products; cuSPARSE is the better of its two algorithms, preprocessed, with a stored "
-        "transpose for X^T r. `at most` is what a product were that moved the bytes of its format and its "
-        "vectors as fast as a copy and took no time to start: "
+        "transpose for X^T r. Shares are of the bandwidth of a copy. `at most` is what a product were that "
+        "moved the bytes of its format and its vectors as fast as a copy and took no time to start: "
         + " and ".join(
             f"{statistics.geometric_mean(at_most(r) for r in results['sparse'] if r['values'] == dtype):.2f} "
             f"in the geometric mean for {dtype}"
