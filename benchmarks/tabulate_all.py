@@ -92,8 +92,8 @@ def gpu_heading(title: str, results: dict) -> str:
     peers = "".join(f", {name} {device[key]}" for key, name in libraries.items() if key in device)
     return heading(title, results) + (
         f"\n{device['name']}, compute capability {device['compute_capability']}, driver for CUDA "
-        f"{device['driver']}{peers}; a copy on the device "
-        f"moves {results['copy_gbs']:.0f} GB/s, reading and writing counted.\n"
+        f"{device['driver']}{peers}; a copy on the device moves "
+        f"{results['copy_gbs']:.0f} GB/s, reading and writing counted.\n"
     )
 
 
@@ -203,9 +203,9 @@ def gpu_bounds() -> str:
         "several launch shapes: to read the bytes of its format and write the outputs; and to multiply "
         "every nonzero by its input, from shared memory tile by tile or from global memory, without rows. "
         "`At most` is how much faster than cuSPARSE a product were that took as long as the slower of "
-        "these, or as it takes "
-        f"now where that is less: {results['at_most']:.2f} in the geometric mean, where the products reach "
-        f"{results['times_faster']:.2f}. A launch that follows another takes {results['launch_us']:.2f} us.\n"
+        f"these, or as it takes now where that is less: {results['at_most']:.2f} in the geometric mean, "
+        f"where the products reach {results['times_faster']:.2f}. A launch that follows another takes "
+        f"{results['launch_us']:.2f} us.\n"
         + table(
             ["shape, product", "cuSPARSE us", "bmrm us", "read us", "gathers us", "times faster", "at most"],
             rows,

@@ -93,6 +93,7 @@ cdef extern from "blackbox.h" nogil:
     ctypedef struct bb_numbers:
         const void *data
         int32_t bytes
+
     ctypedef struct bb_times:
         double convert_in, upload, product, download, convert_out
 

@@ -199,7 +199,7 @@ cdef class _OnDevice(_Products):
             Position in ``bmrm._losses.names()``.
         w : object with ``__cuda_array_interface__``, shape (d,)
         labels : object with ``__cuda_array_interface__``, shape (m,)
-            Of int8, float32 or float64: the fewer bytes, the sooner they are read.
+            Of int8, float32 or float64.
         margins, gradient : objects with ``__cuda_array_interface__``, shapes (m,) and (d,)
             Where to write. These and `w` are of the type `vector_dtype`.
         risk : object with ``__cuda_array_interface__``, float64, one element
