@@ -50,19 +50,11 @@ class Resident:
     def fusing(self) -> list[Any]:
         """As many copies that have the fused pass; none where there is no such pass.
 
-        A matrix keeps the form that the pass reads beside another one for X w, but a copy with plans given to
-        it has only what they read.
+        What the pass reads is kept where plans are chosen: copies with plans given to them do not have it.
         """
         if not self.matrices[0].can_fuse:
             return []
-        narrow = [
-            candidate["plan"]
-            for candidate in self.matrices[0].report()["normal"]["candidates"]
-            if candidate["plan"]["kernel"] == "narrow"
-        ]
-        if not narrow:
-            return self.matrices
-        fused = [self._build((narrow[0], self._plans[1])) for _ in self.matrices]
+        fused = self.matrices[:1] + [self._build(None) for _ in self.matrices[1:]]
         for matrix in fused:
             matrix.use_stream(self.clock.stream.ptr)
         return fused

@@ -68,6 +68,7 @@ def reference_format(
 def share_out(
     runs: Sequence[tuple[int, int, float]], tiles: int, fill: float, blocks: int
 ) -> list[tuple[int, int, int, int]]: ...
+def pack_chunks(lengths: Sequence[int], empty_too: bool) -> dict[str, Any]: ...
 
 class Matrix:
     def __init__(

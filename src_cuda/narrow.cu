@@ -85,8 +85,10 @@ void Narrow::start(int pass, const Sliced& rows, const ValueArray& coding, Fused
 
 void Narrow::finish(int pass, const Sliced& rows, const ValueArray& coding, void* gradient, double* risk) {
     by_type(coding.type, [&](auto t) {
-        add_up(block_sums_.data(), launches_[pass].blocks, rows.cols + 1, rows.cols,
-               static_cast<decltype(t)*>(gradient), risk, memory_->stream, memory_->chains);
+        const double* sums = block_sums_.data();
+        const int64_t stride = rows.cols + 1;
+        add_up(sums, launches_[pass].blocks, stride, rows.cols, static_cast<decltype(t)*>(gradient),
+               {sums + rows.cols, stride}, risk, memory_->stream, memory_->chains);
     });
 }
 

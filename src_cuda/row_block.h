@@ -5,6 +5,7 @@
 
 #include "csr.h"
 #include "dense.h"
+#include "paired.h"
 #include "prepare.h"
 #include "products.h"
 
@@ -50,7 +51,7 @@ class RowBlock {
     void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
                void* margins, void* gradient, double* risk);
     void release() { dense_.release(); }
-    bool can_fuse() const { return dense_ ? dense_.can_fuse() : bool(narrow_); }
+    bool can_fuse() const { return dense_ ? dense_.can_fuse() : narrow_ || paired_; }
 
     int64_t rows() const { return csr_[0].rows; }
     int64_t cols() const { return csr_[0].cols; }
@@ -59,7 +60,7 @@ class RowBlock {
     bb_coding coding() const { return coding_.coding; }
 
     // What the products read lies in up to three storages: that of each operator, and the narrow format,
-    // which both can use.
+    // which both can use, with what the fused pass reads.
     static constexpr int kStorages = 3;
     int storage_of(bb_operator op) const {
         return dense_ ? 0 : operators_[op].plan().kernel == BB_NARROW ? 2 : int(op);
@@ -71,6 +72,7 @@ class RowBlock {
         if (storage == 2) {
             narrow_rows_.each_array(f);
             narrow_.each_array(f);
+            paired_.each_array(f);
         } else if (!dense_) {
             csr_[storage].each_array(f);
             operators_[storage].product.each_array(f);
@@ -87,6 +89,7 @@ class RowBlock {
     double time_of(bb_operator op, const bb_plan& plan, Product& product);
     bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
     void choose(bb_operator op, const bb_options& options);
+    void pair(const bb_options& options);
     double seconds_by_bus(bb_operator op, const bb_options& options, const bb_plan& plan) const;
     double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
                     Product& product);
@@ -100,6 +103,7 @@ class RowBlock {
     Operator operators_[2];
     Product narrow_rows_;  // the narrow format of X, where an operator's plan is BB_NARROW
     Narrow narrow_;
+    Paired paired_;  // a small X for the fused pass, which else reads the narrow format
     Dense dense_;
     Popularity columns_[2];
 };

@@ -608,44 +608,110 @@ def test_a_stream_of_the_callers():
     np.testing.assert_allclose(X.matvec(w), reference(*arrays) @ w, rtol=1e-4, atol=1e-3)
 
 
+def check_fused(X, A, rng, loss="logistic", kind=np.float64, weighted=False):
+    """The fused pass, twice: right, and the same bits."""
+    cp = pytest.importorskip("cupy", reason="cupy is not installed")
+    assert X.can_fuse
+    (m, d), dtype, chosen = A.shape, X.vector_dtype, losses.get(loss)
+    y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
+    s = rng.integers(1, 5, m) / (1.0 if kind == np.int8 else 4.0) if weighted else np.ones(m)
+    w = rng.standard_normal(d).astype(dtype)
+    here, labels, weights = cp.asarray(w), cp.asarray(y.astype(kind)), cp.asarray(s.astype(kind))
+    outputs = [(cp.full(m, cp.nan, dtype), cp.full(d, cp.nan, dtype), cp.full(1, cp.nan)) for _ in range(2)]
+    cp.cuda.Device().synchronize()
+    for margins, gradient, risk in outputs:
+        X.fused(
+            _losses.names().index(loss), here, labels, margins, gradient, risk,
+            weights=weights if weighted else None,
+            parameter=next(iter(chosen.params.values()), 0.0), scale=1 / m,
+        )  # fmt: skip
+        X.synchronize()
+    z, g, risk = (array.get() for array in outputs[0])
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(z, A @ w, rtol=tolerance, atol=tolerance)
+    # Of the margins as they came out, which a kink may tell from those in double.
+    z = z.astype(np.float64)
+    assert risk[0] == pytest.approx((s * chosen.value(z, y)).mean(), rel=tolerance)
+    np.testing.assert_allclose(g, A.T @ (s * chosen.derivative(z, y)) / m, rtol=tolerance, atol=tolerance)
+    for once, again in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(once.get(), again.get())
+
+
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("layout", ["short rows", "narrow", "dense"])
+@pytest.mark.parametrize("layout", ["short rows", "narrow", "small", "dense"])
 @pytest.mark.parametrize("kind", [np.int8, np.float32, np.float64])
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "quantile"])
 def test_the_fused_pass(loss, kind, layout, dtype):
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(19)
     arrays = tidy(rng, *random_csr(rng, 5000, 60, 15_000 if layout == "short rows" else 120_000, dtype=dtype))
     A = reference(*arrays)
     if layout == "dense":
         X = Matrix.from_dense(A.toarray().astype(dtype))
     else:
-        X = Matrix(*arrays, plan=Plan("narrow", cap=8))
-    assert X.can_fuse
-    chosen = losses.get(loss)
-    y = np.where(rng.random(5000) < 0.5, -1.0, 1.0)
-    s = rng.integers(1, 5, 5000) / (1.0 if kind == np.int8 else 4.0)
-    w = rng.standard_normal(60).astype(dtype)
-    margins, gradient, risk = cp.empty(5000, dtype), cp.empty(60, dtype), cp.empty(1)
-    number = _losses.names().index(loss)
-    parameter = next(iter(chosen.params.values()), 0.0)
-    for weights in (None, s):
-        given = None if weights is None else cp.asarray(weights.astype(kind))
-        here, labels = cp.asarray(w), cp.asarray(y.astype(kind))
-        cp.cuda.Device().synchronize()
-        X.fused(
-            number, here, labels, margins, gradient, risk,
-            weights=given, parameter=parameter, scale=1 / 5000,
-        )  # fmt: skip
-        X.synchronize()
-        z = margins.get().astype(np.float64)
-        ours = np.ones(5000) if weights is None else weights
-        tolerance = 1e-4 if dtype == np.float32 else 1e-10
-        np.testing.assert_allclose(z, A @ w, rtol=tolerance, atol=tolerance)
-        assert risk.get()[0] == pytest.approx((ours * chosen.value(z, y)).mean(), rel=tolerance)
-        want = A.T @ (ours * chosen.derivative(z, y)) / 5000
-        np.testing.assert_allclose(gradient.get(), want, rtol=tolerance, atol=tolerance)
+        X = Matrix(*arrays, plan=None if layout == "small" else Plan("narrow", cap=8))
+    for weighted in (False, True):
+        check_fused(X, A, rng, loss, kind, weighted)
+
+
+@gpu
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("m", "d", "nnz"),
+    [(1, 1, 1), (1, 1024, 3000), (3000, 1, 2000), (33, 255, 20_000), (5000, 256, 40_000),
+     (700, 1024, 150_000), (20_000, 900, 60_000), (200, 40, 30)],
+)  # fmt: skip
+def test_the_fused_pass_of_small_matrices(m, d, nnz, kind, dtype):
+    rng = np.random.default_rng(nnz)
+    arrays = tidy(rng, *random_csr(rng, m, d, nnz, dtype=dtype), kind=kind)
+    check_fused(Matrix(*arrays), reference(*arrays), rng, weighted=True)
+
+
+@gpu
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    m=st.integers(1, 300),
+    d=st.integers(1, 1024),
+    fill=st.integers(1, 6000),
+    kind=st.sampled_from(KINDS),
+    dtype=st.sampled_from(TYPES),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_fused_pass_of_any_small_matrix(m, d, fill, kind, dtype, seed):
+    rng = np.random.default_rng(seed)
+    arrays = tidy(rng, *random_csr(rng, m, d, fill, dtype=dtype), kind=kind)
+    check_fused(Matrix(*arrays), reference(*arrays), rng)
+
+
+@gpu
+def test_what_has_no_fused_pass():
+    cp = pytest.importorskip("cupy", reason="cupy is not installed")
+    rng = np.random.default_rng(27)
+    untidy = random_csr(rng, 2000, 60, 20_000)
+    for arrays in (untidy, tidy(rng, *random_csr(rng, 2000, 1025, 20_000))):
+        m, d = arrays[-1]
+        X = Matrix(*arrays)
+        assert not X.can_fuse
+        with pytest.raises(ParameterError, match="no fused pass"):
+            X.fused(0, *(cp.ones(n, np.float32) for n in (d, m, m, d)), cp.empty(1))
+
+
+@gpu
+def test_values_that_are_not_finite_stay_in_their_places():
+    cp = pytest.importorskip("cupy", reason="cupy is not installed")
+    A = sp.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, np.inf, 0.0], [np.nan, 0.0, 0.0], [0.0, 0.0, 3.0]]))
+    X = Matrix(A.indptr.astype(np.int64), A.indices, A.data, A.shape)
+    w, labels, margins, gradient, risk = cp.ones(3), cp.zeros(4), cp.empty(4), cp.empty(3), cp.empty(1)
+    cp.cuda.Device().synchronize()
+    X.fused(_losses.names().index("squared"), w, labels, margins, gradient, risk)
+    X.synchronize()
+    np.testing.assert_array_equal(margins.get(), [3.0, np.inf, np.nan, 3.0])
+    got = gradient.get()
+    assert np.isnan(got[0])
+    assert np.isinf(got[1])
+    assert np.isfinite(got[2])
+    assert np.isnan(risk.get()[0])
 
 
 @gpu

@@ -1,7 +1,13 @@
-// A few sums over the threads of a block, in fixed order.
+// A few sums over the threads of a warp or a block, in fixed order.
 #pragma once
 
 namespace bmrm {
+
+// The sum over a warp, to each thread.
+__device__ __forceinline__ double sum_warp(double mine) {
+    for (int apart = 16; apart; apart /= 2) mine += __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
+    return mine;
+}
 
 // Adds up each of K numbers a thread, to `out`.  `scratch` holds K doubles a warp, which nobody else uses on
 // entry, and on return nobody does.
@@ -10,14 +16,13 @@ __device__ __forceinline__ void sum_block(double (&mine)[K], double* scratch, do
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        for (int apart = 16; apart; apart /= 2) mine[k] += __shfl_xor_sync(0xFFFFFFFFu, mine[k], apart);
+        mine[k] = sum_warp(mine[k]);
         if (lane == 0) scratch[warp * K + k] = mine[k];
     }
     __syncthreads();
-    if (threadIdx.x < K) {
-        double total = 0;
-        for (int w = 0; w < warps; w++) total += scratch[w * K + threadIdx.x];
-        out[threadIdx.x] = total;
+    for (int k = warp; k < K; k += warps) {
+        const double total = sum_warp(lane < warps ? scratch[lane * K + k] : 0);
+        if (lane == 0) out[k] = total;
     }
     __syncthreads();
 }

@@ -4,54 +4,89 @@
 #include <stdint.h>
 
 #include "../device_memory.h"
+#include "block_sum.cuh"
 #include "chain.cuh"
 
 namespace bmrm {
 
 constexpr int kPartThreads = 256;
+constexpr int kPartsAtOnce = 8;  // loads that a thread has under way, also where fewer are left
 
-// Adds `parts` rows of sums, `stride` apart, in fixed order: `groups` threads a column, each with its share.
+// A number a block, so many apart.
+struct RiskSums {
+    const double* sums = nullptr;
+    int64_t apart = 1;
+};
+
+// The sum of a few numbers, those of pairs first: fewer of them wait for one another.
+__device__ __forceinline__ double sum_pairs(double (&some)[kPartsAtOnce]) {
+#pragma unroll
+    for (int apart = kPartsAtOnce / 2; apart; apart /= 2)
+#pragma unroll
+        for (int k = 0; k < apart; k++) some[k] += some[k + apart];
+    return some[0];
+}
+
+// The sum of every `groups`-th of `parts` numbers from `first` on, `apart` from one another.
+template <class S>
+__device__ __forceinline__ double sum_of_parts(const S* __restrict__ sums, int64_t parts, int64_t apart,
+                                               int first, int groups) {
+    double sum = 0;
+    for (int64_t begin = first; begin < parts; begin += kPartsAtOnce * groups) {
+        double some[kPartsAtOnce];
+#pragma unroll
+        for (int k = 0; k < kPartsAtOnce; k++) {
+            const int64_t p = begin + k * groups;
+            some[k] = double(p < parts ? load_input(sums + p * apart) : S(0));
+        }
+        sum += sum_pairs(some);
+    }
+    return sum;
+}
+
+// Adds `parts` rows of `count` sums, `stride` apart, in fixed order: `groups` threads a column, each with its
+// share.  A block beyond those does the same with what the blocks have of the risk.
 template <class S, class T>
 __global__ void __launch_bounds__(kPartThreads)
     add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
-              T* __restrict__ y, double* __restrict__ risk) {
+              T* __restrict__ y, RiskSums of_risk, double* __restrict__ risk) {
     __shared__ double of_thread[kPartThreads];
     const int across = kPartThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
     const int64_t col = int64_t(blockIdx.x) * across + tx;
     let_next_start();
     wait_for_previous();
-    double sum = 0;
-    if (col < stride) {
-#pragma unroll 8
-        for (int64_t p = ty; p < parts; p += groups) sum += double(load_input(sums + p * stride + col));
+    if (int64_t(blockIdx.x) * across >= count) {
+        double mine[1] = {sum_of_parts(of_risk.sums, parts, of_risk.apart, int(threadIdx.x), kPartThreads)};
+        sum_block(mine, of_thread, risk);
+        return;
     }
+    double sum = col < count ? sum_of_parts(sums + col, parts, stride, ty, groups) : 0;
     // Those of a warp by pairs of threads, then pairs of pairs; those of the few warps one after the other.
     for (int apart = 16; apart >= across; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
     of_thread[threadIdx.x] = sum;
     __syncthreads();
-    if (ty == 0 && col < stride) {
-        sum = 0;
+    if (ty == 0 && col < count) {
+        static_assert(kPartThreads / 32 == kPartsAtOnce, "one number a warp");
+        double of_warp[kPartsAtOnce];
 #pragma unroll
-        for (int k = 0; k < kPartThreads / 32; k++) {
+        for (int k = 0; k < kPartsAtOnce; k++) {
             const int other = tx + k * max(across, 32);
-            if (other < kPartThreads) sum += of_thread[other];
+            of_warp[k] = other < kPartThreads ? of_thread[other] : 0;
         }
-        if (col < count)
-            y[col] = T(sum);
-        else if (risk)
-            *risk = sum;
+        y[col] = T(sum_pairs(of_warp));
     }
 }
 
-// early: as of NextLaunch.
+// `risk`: null where there is none to add up.  early: as of NextLaunch.
 template <class S, class T>
-void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, double* risk,
+void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, RiskSums of_risk, double* risk,
             cudaStream_t stream, bool early) {
     int groups = 1;
-    while (groups < 64 && 4 * groups < parts) groups *= 2;
-    const NextLaunch launch(unsigned(blocks_for(stride, kPartThreads / groups)), kPartThreads, 0, stream,
+    while (groups < 64 && kPartsAtOnce * groups < parts) groups *= 2;
+    const int across = kPartThreads / groups;
+    const NextLaunch launch(unsigned((count + across - 1) / across + (risk ? 1 : 0)), kPartThreads, 0, stream,
                             early);
-    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, risk);
+    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, of_risk, risk);
 }
 
 }  // namespace bmrm

@@ -235,7 +235,7 @@ cdef class _OnDevice(_Products):
 
     @property
     def can_fuse(self):
-        """Whether `fused` works: X is dense, or narrow enough to be kept for it."""
+        """Whether `fused` works: X is dense, or narrow or small enough to be kept for it."""
         cdef bb_matrix* X = self._get()
         cdef int32_t yes = 0
         cdef bb_status status

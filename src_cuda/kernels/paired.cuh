@@ -1,0 +1,256 @@
+// Margins, loss and gradient of a small X in one launch and a sum over blocks: the paired form.
+//
+// A block has a *stretch* of consecutive rows, all of it in shared memory: first as rows, for their margins;
+// then as what each column has of them, for the gradient.  What belongs to the second phase are the places of
+// the first one's values, which have meanwhile been multiplied by the derivatives of their rows; where all
+// values are one, they are the rows.  So no sum is shared between threads, nothing waits for other blocks,
+// and the only inputs that a block has to fetch are the weights and what belongs to its rows.  All blocks run
+// at once, two launches side by side: the copy of the next stretch goes on while this one ends.
+//
+// Bytes a nonzero: the value's + 1 or 2 for its column + 2 for its place, and the padding of paired_layout.h.
+#pragma once
+#include <cuda_pipeline.h>
+
+#include "../paired_layout.h"
+#include "block_sum.cuh"
+#include "chain.cuh"
+#include "loss.cuh"
+#include "values.cuh"
+
+namespace bmrm {
+
+constexpr int kPairedThreads = 512;
+// What a block has of the matrix, in one piece: this, then shapes of slices, destinations of their threads
+// (from the next multiple of 16 bytes on), columns of the first phase, places of the second, values.
+struct alignas(16) PairedStretch {
+    uint32_t slices[2], quads[2];  // of both phases
+
+    BB_HD uint32_t all_slices() const { return slices[0] + slices[1]; }
+    BB_HD uint32_t dest_at() const { return uint32_t(sizeof(PairedStretch)) + (all_slices() + 3) / 4 * 16; }
+    BB_HD uint32_t columns_at() const { return dest_at() + all_slices() * 64; }
+    BB_HD uint32_t places_at(uint32_t index_bytes) const {
+        return columns_at() + quads[0] * 128 * index_bytes;
+    }
+    BB_HD uint32_t values_at(uint32_t index_bytes) const { return places_at(index_bytes) + quads[1] * 256; }
+};
+
+constexpr int kMostStretches = 256;
+
+struct PairedView {
+    const uint4* image;
+    void* block_sums;  // blocks x columns, of gradients
+    double* block_risks;
+    int64_t rows;
+    int32_t stretch, columns;
+    uint32_t vectors_at;  // bytes of shared memory before vectors
+    // Of each stretch within the image, in units of 16 bytes; and its end.  Here, so that copies begin at
+    // once.
+    uint32_t first[kMostStretches + 1];
+};
+
+// Elements before the first value: one that padding reads, and its like.
+template <class T>
+constexpr uint32_t kPairedFirst = 16 / sizeof(T);
+
+// A copy to shared memory.
+class Arrival {
+  public:
+    // By all threads of a block; size in units of 16 bytes.
+    __device__ __forceinline__ void start(void* to, const uint4* from, uint32_t size) {
+#if __CUDA_ARCH__ >= 900
+        if (threadIdx.x != 0) return;
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier()) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier()), "r"(16 * size)
+                     : "memory");
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                uint32_t(__cvta_generic_to_shared(to))),
+            "l"(from), "r"(16 * size), "r"(barrier())
+            : "memory");
+#else
+        for (uint32_t i = threadIdx.x; i < size; i += blockDim.x)
+            __pipeline_memcpy_async(static_cast<uint4*>(to) + i, from + i, 16);
+        __pipeline_commit();
+#endif
+    }
+    // By all threads; what they wrote to shared memory before is there as well.
+    __device__ __forceinline__ void wait() {
+#if __CUDA_ARCH__ >= 900
+        __syncthreads();
+        uint32_t done = 0;
+        while (!done)
+            asm volatile(
+                "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
+                : "=r"(done)
+                : "r"(barrier())
+                : "memory");
+#else
+        __pipeline_wait_prior(0);
+        __syncthreads();
+#endif
+    }
+
+  private:
+#if __CUDA_ARCH__ >= 900
+    __device__ __forceinline__ uint32_t barrier() {
+        __shared__ uint64_t arrived;
+        return uint32_t(__cvta_generic_to_shared(&arrived));
+    }
+#endif
+};
+
+// Has the block bring so many bytes to L2, where the writes of others arrive as well.
+__device__ __forceinline__ void prefetch(const void* from, int64_t offset, int bytes) {
+    constexpr int LINE = 128;
+    const char* first = static_cast<const char*>(from) + offset;
+    for (int i = int(threadIdx.x) * LINE; i < bytes; i += int(blockDim.x) * LINE)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(first + i));
+}
+
+// A thread's part of a slice, as the shape and the thread's destination tell.
+struct PairedChunk {
+    uint32_t first, quads, most_log2;  // of the slice
+    uint32_t dest, size;               // of the chunk; its threads
+    bool there, leads;
+
+    __device__ __forceinline__ PairedChunk(uint32_t shape, uint16_t to)
+        : first(shape & 0xFFFF),
+          quads(shape >> 16 & 0xFF),
+          most_log2(shape >> 24),
+          dest(to & ((1u << kPairedLog2Bit) - 1)),
+          size(1u << (to >> kPairedLog2Bit)),
+          there(to != kPairedNowhere),
+          leads(there && (threadIdx.x & (size - 1)) == 0) {}
+
+    // The sum of the chunk's threads, to each.
+    template <class T>
+    __device__ __forceinline__ T add_up(const T (&sum)[4]) const {
+        T total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        for (uint32_t apart = 1; apart >> most_log2 == 0; apart *= 2) {
+            const T other = __shfl_xor_sync(0xFFFFFFFFu, total, int(apart));
+            if (apart < size) total += other;
+        }
+        return total;
+    }
+};
+
+template <class T, bool ONES, class Index>
+__global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
+    paired_pass(const PairedView view, const FusedInput fused, const T* __restrict__ in,
+                T* __restrict__ margins) {
+    extern __shared__ __align__(128) unsigned char raw[];
+    constexpr uint32_t FIRST = kPairedFirst<T>;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    const int columns = view.columns, stretch = view.stretch;
+    let_next_start();
+    const uint32_t first = view.first[blockIdx.x];
+    Arrival arrival;
+    arrival.start(raw, view.image + first, view.first[blockIdx.x + 1] - first);
+
+    double* labels = reinterpret_cast<double*>(raw + view.vectors_at);
+    double* weights = labels + stretch;
+    T* w = reinterpret_cast<T*>(weights + stretch);  // the first is of padding
+    T* sums = w + columns + 1;
+    T* slopes = sums + columns;  // of rows, the first of padding
+    for (int c = int(threadIdx.x); c < columns; c += int(blockDim.x)) sums[c] = T(0);
+    if (threadIdx.x == 0) {
+        w[0] = T(0);
+        if (ONES) slopes[0] = T(0);
+    }
+    const int64_t first_row = int64_t(blockIdx.x) * stretch;
+    const int rows = int(min(int64_t(stretch), view.rows - first_row));
+    const bool weighted = fused.weights.bytes != 0;
+    // Earlier launches may still write these, but where they lie does not change.
+    prefetch(in, 0, columns * int(sizeof(T)));
+    prefetch(fused.labels.data, first_row * fused.labels.bytes, rows * fused.labels.bytes);
+    if (weighted) prefetch(fused.weights.data, first_row * fused.weights.bytes, rows * fused.weights.bytes);
+    wait_for_previous();
+    for (int i = int(threadIdx.x); i < max(rows, columns); i += int(blockDim.x)) {
+        HeldNumber label, weight;
+        T of_column = T(0);
+        if (i < columns) of_column = load_input(in + i);
+        if (i < rows) label.fetch(fused.labels, first_row + i);
+        if (i < rows && weighted) weight.fetch(fused.weights, first_row + i);
+        if (i < columns) w[i + 1] = of_column;
+        if (i < rows) labels[i] = label.value(fused.labels);
+        if (i < rows && weighted) weights[i] = weight.value(fused.weights);
+    }
+    arrival.wait();
+
+    const PairedStretch own = *reinterpret_cast<const PairedStretch*>(raw);
+    const uint32_t* shapes = reinterpret_cast<const uint32_t*>(raw + sizeof own);
+    const uint16_t* dest = reinterpret_cast<const uint16_t*>(raw + own.dest_at()) + lane;
+    const auto* at = reinterpret_cast<const typename Quad<Index>::Raw*>(raw + own.columns_at()) + lane;
+    const auto* from =
+        reinterpret_cast<const Quad<uint16_t>::Raw*>(raw + own.places_at(sizeof(Index))) + lane;
+    T* values = reinterpret_cast<T*>(raw + own.values_at(sizeof(Index)));
+    Some<T>* fours = reinterpret_cast<Some<T>*>(values + FIRST) + lane;
+
+    __shared__ double risk_of_warp[kPairedThreads / 32];
+    double risk = 0;
+    for (uint32_t s = warp; s < own.slices[0]; s += warps) {
+        const PairedChunk row(shapes[s], dest[s * 32]);
+        const double label = labels[row.there ? row.dest : 0];
+        T sum[4] = {T(0), T(0), T(0), T(0)};
+#pragma unroll 4
+        for (uint32_t k = row.first; k < row.first + row.quads; k++) {
+            const Quad<Index> column = {at[k * 32]};
+            if constexpr (ONES) {
+#pragma unroll
+                for (int j = 0; j < 4; j++) sum[j] += w[column[j]];
+            } else {
+                const Some<T> value = fours[k * 32];
+#pragma unroll
+                for (int j = 0; j < 4; j++) sum[j] += value.at[j] * w[column[j]];
+            }
+        }
+        const T margin = row.add_up(sum);
+        T r = T(0);
+        if (row.there) {
+            double value, slope;
+            loss_at(fused, double(margin), label, value, slope);
+            const double factor = weighted ? weights[row.dest] * fused.scale : fused.scale;
+            r = T(factor * slope);
+            if (row.leads) {
+                margins[first_row + row.dest] = margin;
+                risk += factor * value;
+                if (ONES) slopes[row.dest + 1] = r;
+            }
+        }
+        if constexpr (!ONES) {
+#pragma unroll 4
+            for (uint32_t k = row.first; k < row.first + row.quads; k++) {
+                Some<T> value = fours[k * 32];
+#pragma unroll
+                for (int j = 0; j < 4; j++) value.at[j] *= r;
+                fours[k * 32] = value;
+            }
+        }
+    }
+    risk = sum_warp(risk);
+    if (lane == 0) risk_of_warp[warp] = risk;
+    __syncthreads();
+    if (warp == warps - 1) {  // the last to have a column
+        risk = sum_warp(lane < warps ? risk_of_warp[lane] : 0.0);
+        if (lane == 0) view.block_risks[blockIdx.x] = risk;
+    }
+    const T* terms = ONES ? slopes : values;
+    for (uint32_t s = warp; s < own.slices[1]; s += warps) {
+        const PairedChunk column(shapes[own.slices[0] + s], dest[(own.slices[0] + s) * 32]);
+        T sum[4] = {T(0), T(0), T(0), T(0)};
+#pragma unroll 4
+        for (uint32_t k = column.first; k < column.first + column.quads; k++) {
+            const Quad<uint16_t> place = {from[k * 32]};
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum[j] += terms[place[j]];
+        }
+        const T total = column.add_up(sum);
+        if (column.leads) sums[column.dest] = total;
+    }
+    __syncthreads();
+    T* to = static_cast<T*>(view.block_sums) + int64_t(blockIdx.x) * columns;
+    for (int c = int(threadIdx.x); c < columns; c += int(blockDim.x)) to[c] = sums[c];
+}
+
+}  // namespace bmrm

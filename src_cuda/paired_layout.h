@@ -1,0 +1,49 @@
+// How the paired form (kernels/paired.cuh) packs the chunks of a stretch of rows into slices of 32 threads.
+//
+// A chunk is a row of the stretch, or what one of its columns has there: as many threads, a power of two, as
+// keep each at no more than kPairedCap nonzeros.  Chunks of many threads come first, longer ones first among
+// equals, so that they lie at multiples of their threads without a gap, and neighbours are of like length.
+// Everything of a slice is padded to its widest thread, in quads: element (thread t of 32, step s) is at
+//     (s / 4) * 128 + t * 4 + s % 4.
+//
+// Host code, so that it is tested without a device.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vector>
+
+#include "host_device.h"
+
+namespace bmrm {
+
+constexpr int kPairedCap = 32;                       // nonzeros of a thread
+constexpr int64_t kPairedLongest = 32 * kPairedCap;  // ... and of a chunk, at most
+constexpr int kPairedLog2Bit = 13;                   // a destination is that of a chunk | log2(threads) << 13
+constexpr uint16_t kPairedNowhere = 0xFFFF;          // ... of a thread without a chunk
+
+// Where a chunk's nonzeros lie among the elements of its phase.
+struct PairedPlace {
+    uint32_t element;  // the first of its slice
+    uint16_t lane;     // its first thread
+    uint16_t log2;     // of its threads
+};
+
+// Place of the chunk's nonzero k.
+BB_HD uint32_t paired_element(const PairedPlace& place, uint32_t k) {
+    const uint32_t step = k >> place.log2, lane = place.lane + (k & ((1u << place.log2) - 1));
+    return place.element + step / 4 * 128 + lane * 4 + step % 4;
+}
+
+struct PairedSlices {
+    std::vector<uint32_t>
+        shape;  // of each slice: first row of quads | quads << 16 | log2 of its most threads << 24
+    std::vector<uint16_t> dest;  // of each thread
+    uint32_t quads = 0;          // rows of 32 quads in all
+};
+
+// Packs `count` chunks of `lengths` nonzeros; `places` gets theirs.  Chunks of none take a thread where
+// `empty_too`, else they are left out.
+PairedSlices pack_chunks(const uint32_t* lengths, size_t count, bool empty_too, PairedPlace* places);
+
+}  // namespace bmrm
