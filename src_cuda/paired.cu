@@ -124,6 +124,7 @@ Paired::Paired(Memory& memory, const Csr& rows, const Csr& columns, const ValueA
     std::vector<PairedPlace> row_places(static_cast<size_t>(rows_));
     std::vector<PairedPlace> column_places(static_cast<size_t>(columns_ * blocks_));
     std::vector<unsigned char> image;
+    image.reserve(size_t(rows.nnz * each * 3 / 2));
     int64_t largest = 0;
     uint32_t most_slices = 1;
     for (int64_t b = 0; b < blocks_; b++) {
