@@ -513,6 +513,28 @@ def test_rows_of_weight_zero_take_no_part():
     assert masked.objective == pytest.approx(cut.objective, rel=1e-8)
 
 
+def exponential(u, y):
+    with np.errstate(over="ignore"):
+        value = np.exp(-y * u)
+    return value, -y * value
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["exponential", "poisson", losses.CallableLoss(exponential, name="own", minimum=0.0)],
+    ids=["exponential", "poisson", "own"],
+)
+def test_rows_of_weight_zero_take_no_part_where_their_loss_is_infinite(loss):
+    X, y = problem(BY_NAME["poisson" if loss == "poisson" else "exponential"], seed=6)
+    keep = np.arange(len(y)) % 3 > 0
+    far = X.copy()
+    far[~keep] *= 1e4
+    cut = bmrm.solve(X[keep], y[keep], loss, lam=1e-2, tol=1e-6)
+    masked = bmrm.solve(far, y, loss, lam=1e-2, sample_weight=keep.astype(float), tol=1e-6)
+    assert masked.status == cut.status == "converged"
+    assert masked.objective == pytest.approx(cut.objective, rel=2e-6)
+
+
 def test_cost_is_liblinears():
     X, y = problem(BY_NAME["hinge"], seed=7)
     assert bmrm.solve(X, y, C=2.0).lam == pytest.approx(1 / (2.0 * len(y)))

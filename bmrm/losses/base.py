@@ -427,6 +427,7 @@ class _CallableRisk:
     def __init__(self, loss: CallableLoss, y: Vector, weights: Vector | None, scale: float) -> None:
         self.loss, self.labels = loss, from_host(loss.arrays, y)
         self.weights = np.full(len(y), scale) if weights is None else weights * scale
+        self._idle = np.flatnonzero(self.weights == 0.0)
 
     def _evaluate(self, u: Vector) -> tuple[Vector, Vector]:
         kind = self.loss.arrays
@@ -435,6 +436,9 @@ class _CallableRisk:
         for what, array in (("values", values), ("derivatives", derivatives)):
             check_shape(f"loss {self.loss.name}: {what}", array.shape, u.shape)
         self.loss.check_minimum(values)
+        if len(self._idle):  # they take no part, also where their loss is infinite
+            values, derivatives = values.copy(), derivatives.copy()
+            values[self._idle] = derivatives[self._idle] = 0.0
         return values, derivatives
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
