@@ -11,25 +11,19 @@ import argparse
 import gzip
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+import against_liblinear
 import report
 
 TRAIN = str(Path(sys.executable).parent / "bmrm-train")
 
 
-def seconds(command: list[str], repeats: int) -> float:
+def median_seconds(command: list[str], repeats: int) -> float:
     """Median wall time of a command that must succeed."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(against_liblinear.seconds(command) for _ in range(repeats))
 
 
 def main() -> None:
@@ -50,7 +44,7 @@ def main() -> None:
             "a9a, hinge, lam 1e-5, absolute gap 1e-4": train,
             "the same, logistic": [*train[:1], "--loss", "logistic", *train[1:]],
         }
-        rows = [{"what": what, "seconds": seconds(c, options.repeats)} for what, c in commands.items()]
+        rows = [{"what": what, "seconds": median_seconds(c, options.repeats)} for what, c in commands.items()]
     for row in rows:
         print(f"{row['what']:44} {row['seconds']:.3f} s")
     report.write(options.out, rows=rows)
