@@ -146,7 +146,7 @@ void Dense::normal_by(const T* x, int64_t padded, T* y) {
             launch(std::integral_constant<int, 1>());
     }
     BB_CHECK(cudaGetLastError());
-    if (segments > 1) add_up(sums, segments, rows_, rows_, y, {}, nullptr, memory_->stream, memory_->chains);
+    if (segments > 1) add_up(sums, segments, rows_, rows_, y, {}, memory_->stream, memory_->chains);
 }
 
 void Dense::normal(const void* x, void* y) {
@@ -192,7 +192,7 @@ void Dense::transposed(const void* r, void* y) {
                     across, segment, reinterpret_cast<T*>(sums_.data()));
             BB_CHECK(cudaGetLastError());
             add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y), {},
-                   nullptr, memory_->stream, memory_->chains);
+                   memory_->stream, memory_->chains);
         });
     });
 }
@@ -242,7 +242,7 @@ void Dense::fused(int loss, double parameter, double scale, const void* w, bb_nu
             BB_CHECK(cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(unsigned(threads)),
                                       is_short ? for_short : for_long, shared, memory_->stream));
             if (!is_short || each > kFewEach)
-                add_up(sums, blocks, cols_ + 1, cols_, g, {sums + cols_, cols_ + 1}, risk, memory_->stream,
+                add_up(sums, blocks, cols_ + 1, cols_, g, {sums + cols_, cols_ + 1, risk}, memory_->stream,
                        memory_->chains);
         });
     });

@@ -88,7 +88,7 @@ void Narrow::finish(int pass, const Sliced& rows, const ValueArray& coding, void
         const double* sums = block_sums_.data();
         const int64_t stride = rows.cols + 1;
         add_up(sums, launches_[pass].blocks, stride, rows.cols, static_cast<decltype(t)*>(gradient),
-               {sums + rows.cols, stride}, risk, memory_->stream, memory_->chains);
+               {sums + rows.cols, stride, risk}, memory_->stream, memory_->chains);
     });
 }
 

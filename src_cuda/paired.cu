@@ -204,7 +204,7 @@ void Paired::fused(const ValueArray& coding, int loss, double parameter, double 
     by_type(coding.type, [&](auto t) {
         using T = decltype(t);
         add_up(reinterpret_cast<const T*>(block_sums_.data()), blocks_, columns_, columns_,
-               static_cast<T*>(gradient), {block_risks_.data(), 1}, risk, memory_->stream, memory_->chains);
+               static_cast<T*>(gradient), {block_risks_.data(), 1, risk}, memory_->stream, memory_->chains);
     });
 }
 

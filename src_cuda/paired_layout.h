@@ -36,8 +36,8 @@ BB_HD uint32_t paired_element(const PairedPlace& place, uint32_t k) {
 }
 
 struct PairedSlices {
-    std::vector<uint32_t>
-        shape;  // of each slice: first row of quads | quads << 16 | log2 of its most threads << 24
+    // Of each slice: its first row of quads | its quads << 16 | log2 of its most threads << 24.
+    std::vector<uint32_t> shape;
     std::vector<uint16_t> dest;  // of each thread
     uint32_t quads = 0;          // rows of 32 quads in all
 };

@@ -11,9 +11,8 @@ static inline void add_lanes(const double* tile, const int64_t n, double* lanes)
 }
 
 // A row without weight takes no part, also where its loss is infinite.
-template <bool Weighted>
 static inline double with_weight(const double weight, const double what) {
-    return !Weighted || weight > 0.0 ? weight * what : 0.0;
+    return weight > 0.0 ? weight * what : 0.0;
 }
 
 template <class Loss, bool Weighted>
@@ -27,8 +26,7 @@ static void slope_chunk(const Rows& rows, const int64_t from, const int64_t to, 
         const double* s = Weighted ? rows.s + first : nullptr;
 #pragma omp simd
         for (int64_t k = 0; k < n; ++k) {
-            g[k] = with_weight<Weighted>(Weighted ? s[k] : 1.0,
-                                         Loss::slope(z[k] + t * dz[k] + b, y[k], parameter));
+            g[k] = with_weight(Weighted ? s[k] : 1.0, Loss::slope(z[k] + t * dz[k] + b, y[k], parameter));
             g_dz[k] = g[k] * dz[k];
         }
         add_lanes(g_dz, n, along);
@@ -51,8 +49,8 @@ static void cut_chunk(const Rows& rows, const int64_t from, const int64_t to, do
 #pragma omp simd
         for (int64_t k = 0; k < n; ++k) {
             const double u = z[k] + t * dz[k] + b, weight = Weighted ? s[k] * scale : scale;
-            v[k] = with_weight<Weighted>(weight, Loss::value(u, y[k], parameter));
-            r[k] = with_weight<Weighted>(weight, Loss::slope(u, y[k], parameter));
+            v[k] = with_weight(weight, Loss::value(u, y[k], parameter));
+            r[k] = with_weight(weight, Loss::slope(u, y[k], parameter));
         }
         add_lanes(v, n, value);
         add_lanes(r, n, total);
@@ -68,8 +66,8 @@ static void bend_chunk(const Rows& rows, const int64_t from, const int64_t to, d
     double total[8] = {0.0}, *r = rows.r;
 #pragma omp simd
     for (int64_t k = from; k < to; ++k)
-        r[k] = with_weight<Weighted>(Weighted ? rows.s[k] * scale : scale,
-                                     Loss::curvature(z[k] + t * dz[k] + b, y[k], parameter));
+        r[k] = with_weight(Weighted ? rows.s[k] * scale : scale,
+                           Loss::curvature(z[k] + t * dz[k] + b, y[k], parameter));
     add_lanes(r + from, to - from, total);
     sums[0] = fold(total);
     sums[1] = 0.0;

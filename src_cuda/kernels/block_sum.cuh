@@ -4,7 +4,8 @@
 namespace bmrm {
 
 // The sum over a warp, to each thread.
-__device__ __forceinline__ double sum_warp(double mine) {
+template <class T>
+__device__ __forceinline__ T sum_warp(T mine) {
     for (int apart = 16; apart; apart /= 2) mine += __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
     return mine;
 }
@@ -21,7 +22,7 @@ __device__ __forceinline__ void sum_block(double (&mine)[K], double* scratch, do
     }
     __syncthreads();
     for (int k = warp; k < K; k += warps) {
-        const double total = sum_warp(lane < warps ? scratch[lane * K + k] : 0);
+        const double total = sum_warp(lane < warps ? scratch[lane * K + k] : 0.0);
         if (lane == 0) out[k] = total;
     }
     __syncthreads();

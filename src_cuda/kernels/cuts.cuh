@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kDotThreads)
             for (int64_t c = begin + lane; c < stop; c += 32)
                 sum += double(gradient[c]) * (w[c] + t * (end[c] - w[c]));
         }
-        for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+        sum = sum_warp(sum);
         if (lane == 0) partial[int64_t(row) * shares + blockIdx.x] = sum;
     }
     if (!comes_last(ticket)) return;

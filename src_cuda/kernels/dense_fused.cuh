@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kShortThreads<EACH>)
             T margin = T(0);
 #pragma unroll
             for (int j = 0; j < EACH; j++) margin += v[k][j] * weight[j];
-            for (int apart = 16; apart; apart /= 2) margin += __shfl_xor_sync(0xFFFFFFFFu, margin, apart);
+            margin = sum_warp(margin);
             if (lane == k) mine = margin;
         }
         // One thread a row works out its loss; the others get the derivative from it.
@@ -179,12 +179,11 @@ __global__ void __launch_bounds__(1024)
             }
         }
         request(row + int64_t(stages) * gridDim.x, stage);
-        for (int apart = 16; apart; apart /= 2) margin += __shfl_xor_sync(0xFFFFFFFFu, margin, apart);
+        margin = sum_warp(margin);
         if (threadIdx.x % 32 == 0) scratch[round * 32 + threadIdx.x / 32] = double(margin);
         __syncthreads();
         if (threadIdx.x < 32) {
-            double total = int(threadIdx.x) < warps ? scratch[round * 32 + threadIdx.x] : 0;
-            for (int apart = 16; apart; apart /= 2) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+            const double total = sum_warp(int(threadIdx.x) < warps ? scratch[round * 32 + threadIdx.x] : 0.0);
             if (threadIdx.x == 0) {
                 double value, slope;
                 loss_at(fused, total, label, value, slope);

@@ -20,6 +20,7 @@
 namespace bmrm {
 
 constexpr int kPairedThreads = 512;
+
 // What a block has of the matrix, in one piece: this, then shapes of slices, destinations of their threads
 // (from the next multiple of 16 bytes on), columns of the first phase, places of the second, values.
 struct alignas(16) PairedStretch {

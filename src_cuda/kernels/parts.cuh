@@ -12,10 +12,11 @@ namespace bmrm {
 constexpr int kPartThreads = 256;
 constexpr int kPartsAtOnce = 8;  // loads that a thread has under way, also where fewer are left
 
-// A number a block, so many apart.
+// What blocks have of the risk, so many numbers apart, and where it goes; null where there is none to add up.
 struct RiskSums {
     const double* sums = nullptr;
     int64_t apart = 1;
+    double* total = nullptr;
 };
 
 // The sum of a few numbers, those of pairs first: fewer of them wait for one another.
@@ -49,7 +50,7 @@ __device__ __forceinline__ double sum_of_parts(const S* __restrict__ sums, int64
 template <class S, class T>
 __global__ void __launch_bounds__(kPartThreads)
     add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
-              T* __restrict__ y, RiskSums of_risk, double* __restrict__ risk) {
+              T* __restrict__ y, RiskSums of_risk) {
     __shared__ double of_thread[kPartThreads];
     const int across = kPartThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
     const int64_t col = int64_t(blockIdx.x) * across + tx;
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kPartThreads)
     wait_for_previous();
     if (int64_t(blockIdx.x) * across >= count) {
         double mine[1] = {sum_of_parts(of_risk.sums, parts, of_risk.apart, int(threadIdx.x), kPartThreads)};
-        sum_block(mine, of_thread, risk);
+        sum_block(mine, of_thread, of_risk.total);
         return;
     }
     double sum = col < count ? sum_of_parts(sums + col, parts, stride, ty, groups) : 0;
@@ -77,16 +78,16 @@ __global__ void __launch_bounds__(kPartThreads)
     }
 }
 
-// `risk`: null where there is none to add up.  early: as of NextLaunch.
+// early: as of NextLaunch.
 template <class S, class T>
-void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, RiskSums of_risk, double* risk,
+void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, RiskSums of_risk,
             cudaStream_t stream, bool early) {
     int groups = 1;
     while (groups < 64 && kPartsAtOnce * groups < parts) groups *= 2;
     const int across = kPartThreads / groups;
-    const NextLaunch launch(unsigned((count + across - 1) / across + (risk ? 1 : 0)), kPartThreads, 0, stream,
-                            early);
-    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, of_risk, risk);
+    const NextLaunch launch(unsigned((count + across - 1) / across + (of_risk.total ? 1 : 0)), kPartThreads,
+                            0, stream, early);
+    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, of_risk);
 }
 
 }  // namespace bmrm

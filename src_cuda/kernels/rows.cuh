@@ -10,6 +10,7 @@
 // Bytes a nonzero: the value's + 4, + 8 a row.
 #pragma once
 #include "../tuning.h"
+#include "block_sum.cuh"
 #include "chain.cuh"
 #include "values.cuh"
 
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
     const int64_t from = ptr[last] > begin ? ptr[last] : begin;
     for (int64_t i = from + threadIdx.x; i < end; i += tuning::kPlainThreads) sum += products[i - begin];
     __shared__ T of_warp[tuning::kPlainThreads / 32];
-    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+    sum = sum_warp(sum);
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {
