@@ -95,6 +95,12 @@ BMRM_HD R magnitude(const R x) {
     return x < R(0) ? -x : x;
 }
 
+// A row without weight takes no part, also where its loss is infinite.
+template <class R>
+BMRM_HD R with_weight(const R weight, const R what) {
+    return weight > R(0) ? weight * what : R(0);
+}
+
 // One parameter is all that any of these losses has: tau, epsilon, h, delta or nu.  Beside it how far its
 // kinks are rounded, if at all (rounded.h).
 struct LossParameter {

@@ -10,11 +10,6 @@ static inline void add_lanes(const double* tile, const int64_t n, double* lanes)
     for (int64_t l = 0; k + l < n; ++l) lanes[l] += tile[k + l];
 }
 
-// A row without weight takes no part, also where its loss is infinite.
-static inline double with_weight(const double weight, const double what) {
-    return weight > 0.0 ? weight * what : 0.0;
-}
-
 template <class Loss, bool Weighted>
 static void slope_chunk(const Rows& rows, const int64_t from, const int64_t to, double* sums) {
     double along[8] = {0.0}, total[8] = {0.0}, g[tile_rows], g_dz[tile_rows];

@@ -121,6 +121,24 @@ def test_weights_and_labels_that_floats_cannot_hold():
     assert there.intercept == pytest.approx(here.intercept)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"solver": "bmrm", "tol": 1e-2}], ids=str)
+@pytest.mark.parametrize("loss", ["exponential", "poisson", "own"])
+def test_rows_of_weight_zero_take_no_part_where_their_loss_is_infinite(loss, options, dtype):
+    A, y = problem("poisson" if loss == "poisson" else "exponential", dtype=dtype)
+    if loss == "own":
+        cp = pytest.importorskip("cupy", reason="cupy is not installed")
+        loss = losses.CallableLoss(
+            lambda u, y: (cp.exp(-y * u), -y * cp.exp(-y * u)), name="own", minimum=0.0, arrays="cupy"
+        )
+    keep = np.arange(len(y)) % 3 > 0
+    far = (sp.diags_array(np.where(keep, 1.0, 1e4)) @ A).astype(dtype)
+    options = {"lam": 1e-2, "tol": 1e-5, "device": "cuda", **options}
+    cut = bmrm.solve(A[keep], y[keep], loss, **options)
+    masked = bmrm.solve(far, y, loss, sample_weight=keep.astype(float), **options)
+    assert_same(cut, masked, 1e-6)
+
+
 def test_a_path_keeps_its_cuts():
     A, y = problem()
     lams = [1e-1, 1e-2, 1.02e-3, 1e-3]

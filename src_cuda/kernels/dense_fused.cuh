@@ -93,10 +93,10 @@ __global__ void __launch_bounds__(kShortThreads<EACH>)
         loss_at(fused, double(mine), label.value(fused.labels), value, slope);
         const double weighted = has_row ? importance.value(fused.weights) * fused.scale : 0;
         if (has_row) {
-            loss_sum += weighted * value;
+            loss_sum += with_weight(weighted, value);
             margins[here + lane] = mine;
         }
-        const T of_row = weighted > 0 ? T(slope * weighted) : T(0);
+        const T of_row = T(with_weight(weighted, slope));
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             const T r = __shfl_sync(0xFFFFFFFFu, of_row, k);

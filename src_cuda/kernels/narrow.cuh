@@ -298,8 +298,8 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
             asm volatile("" : "+d"(loss.parameter));
             loss_at(loss, double(margin), held.label.value(fused.labels), value, slope);
             const double factor = weighted ? held.weight.value(fused.weights) * fused.scale : fused.scale;
-            r = T(factor * slope);
-            if (held.to != kNowhere) loss_sum += factor * value;
+            r = T(with_weight(factor, slope));
+            if (held.to != kNowhere) loss_sum += with_weight(factor, value);
         }
         if (SUMS) add_row(e, held.rows, held.width, held.to == kNowhere ? T(0) : r, acc);
     };

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     for_rows<double>(rows, z, static_cast<const T*>(nullptr), outs,
                      [&](double z0, double, double y, double weight, T* found) {
                          const double s = rows.scale * weight;
-                         const double c = s > 0.0 ? s * Loss::curvature(z0 + b, y, rows.parameter) : 0.0;
+                         const double c = with_weight(s, Loss::curvature(z0 + b, y, rows.parameter));
                          mine[0] += c;
                          found[0] = T(c);
                      });

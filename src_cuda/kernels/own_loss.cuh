@@ -28,8 +28,7 @@ __global__ void __launch_bounds__(kRowThreads)
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
     BB_FOR (i, rows.end) {
-        const double s = number_at(rows.weights, i);
-        const double g = s > 0.0 ? s * number_of(slopes, i) : 0.0;
+        const double g = with_weight(number_at(rows.weights, i), number_of(slopes, i));
         mine[0] += g * double(dz[i]);
         mine[1] += g;
     }
@@ -52,10 +51,9 @@ __global__ void __launch_bounds__(kRowThreads)
          i += int64_t(gridDim.x) * blockDim.x) {
         const double s = rows.scale * number_at(rows.weights, i), value = number_of(values, i);
         mine[2] += value < least ? 1.0 : 0.0;
-        // A row without weight takes no part, whatever its loss.
-        if (s > 0.0) mine[0] += s * value;
+        mine[0] += with_weight(s, value);
         if (slopes.data) {
-            const double r = s > 0.0 ? s * number_of(slopes, i) : 0.0;
+            const double r = with_weight(s, number_of(slopes, i));
             mine[1] += r;
             out[i] = T(r);
         }

@@ -212,10 +212,10 @@ __global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
             double value, slope;
             loss_at(fused, double(margin), label, value, slope);
             const double factor = weighted ? weights[row.dest] * fused.scale : fused.scale;
-            r = T(factor * slope);
+            r = T(with_weight(factor, slope));
             if (row.leads) {
                 margins[first_row + row.dest] = margin;
-                risk += factor * value;
+                risk += with_weight(factor, value);
                 if (ONES) slopes[row.dest + 1] = r;
             }
         }

@@ -109,12 +109,6 @@ __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const
     }
 }
 
-// A row without weight takes no part, whatever its derivative.
-template <class Loss>
-__device__ __forceinline__ double derivative_of(double margin, double y, double s, LossParameter parameter) {
-    return s > 0.0 ? s * Loss::slope(margin, y, parameter) : 0.0;
-}
-
 // sums: slopes in t and b.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
@@ -124,7 +118,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     double mine[2] = {};
     T* const nothing[1] = {};
     for_rows<double>(rows, z, dz, nothing, [&](double z0, double d, double y, double s, T*) {
-        const double g = s * Loss::slope(z0 + t * d + b, y, rows.parameter);
+        const double g = with_weight(s, Loss::slope(z0 + t * d + b, y, rows.parameter));
         mine[0] += g * d;
         mine[1] += g;
     });
@@ -146,8 +140,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     T* const outs[1] = {out};
     for_rows<double>(rows, z, dz, outs, [&](double z0, double d, double y, double weight, T* found) {
         const double u = z0 + t * d, s = rows.scale * weight;
-        mine[0] += s * Loss::value(u + b, y, rows.parameter);
-        const double r = DERIVATIVES ? derivative_of<Loss>(u + b, y, s, rows.parameter) : 0.0;
+        mine[0] += with_weight(s, Loss::value(u + b, y, rows.parameter));
+        const double r = DERIVATIVES ? with_weight(s, Loss::slope(u + b, y, rows.parameter)) : 0.0;
         mine[1] += r;
         found[0] = T(DERIVATIVES ? r : u);
     });
@@ -185,7 +179,10 @@ __device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* 
         if (first) direction[0] = d -= z0;
         const T ds = d * weight;
 #pragma unroll
-        for (int k = 0; k < kPoints; k++) sums[k] += ds * Loss::slope(z0 + steps[k] * d, y, rows.parameter);
+        for (int k = 0; k < kPoints; k++) {
+            const T slope = Loss::slope(z0 + steps[k] * d, y, rows.parameter);
+            sums[k] += ds == T(0) ? T(0) : ds * slope;  // as with_weight, also where the row does not move
+        }
         if (++rows_summed % kSummedRows == 0)
 #pragma unroll
             for (int k = 0; k < kPoints; k++) {
@@ -223,10 +220,10 @@ __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, con
     for_rows<double>(rows, z, end, outs, [&](double z0, double d, double y, double weight, T* out) {
         const double s = rows.scale * weight;
         out[0] = T(z0 + step * d);
-        totals[0] += s * Loss::value(double(out[0]), y, rows.parameter);
+        totals[0] += with_weight(s, Loss::value(double(out[0]), y, rows.parameter));
         if (derivatives) {
-            totals[1] += s * Sloped::value(z0 + beyond * d, y, rows.parameter);
-            const double r = derivative_of<Sloped>(z0 + beyond * d, y, s, rows.parameter);
+            totals[1] += with_weight(s, Sloped::value(z0 + beyond * d, y, rows.parameter));
+            const double r = with_weight(s, Sloped::slope(z0 + beyond * d, y, rows.parameter));
             totals[2] += r;
             out[1] = T(r);
         }
