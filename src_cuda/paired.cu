@@ -87,7 +87,7 @@ int64_t index_bytes(int64_t columns) { return columns < 256 ? 1 : 2; }
 // Bytes of the vectors beside a stretch.
 int64_t vector_room(int64_t stretch, int64_t columns, const ValueArray& coding) {
     const int64_t slopes = coding.coding == BB_ONES ? stretch + 1 : 0;
-    return 2 * 8 * stretch + coding.vector_bytes() * (2 * columns + 1 + slopes);
+    return 3 * 8 * stretch + coding.vector_bytes() * (columns + 1 + slopes);
 }
 
 template <class F>
@@ -167,11 +167,13 @@ Paired::Paired(Memory& memory, const Csr& rows, const Csr& columns, const ValueA
     if (shared_bytes_ > room) return;
     // As much that two blocks fit, and not more: else blocks of the next launch come to lie side by side.
     shared_bytes_ = std::max(shared_bytes_, device.shared_per_multiprocessor / 3);
-    threads_ = 32 * int(std::clamp<uint32_t>(most_slices, 4, kPairedThreads / 32));
+    // One warp more than there are slices, for the risk.
+    threads_ = 32 * int(std::clamp<uint32_t>(most_slices + 1, 4, kPairedThreads / 32));
 
     image_ = Array<uint4>(memory, first_.back());
     image_.from_host(reinterpret_cast<const uint4*>(image.data()), image_.size());
     block_sums_ = Array<unsigned char>(memory, blocks_ * columns_ * coding.vector_bytes());
+    block_sums_.fill_bytes(0);
     block_risks_ = Array<double>(memory, blocks_);
     const Array<PairedPlace> of_row = on_device(memory, row_places);
     const Array<PairedPlace> of_column = on_device(memory, column_places);

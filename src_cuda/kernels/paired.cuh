@@ -39,7 +39,7 @@ constexpr int kMostStretches = 256;
 
 struct PairedView {
     const uint4* image;
-    void* block_sums;  // blocks x columns, of gradients
+    void* block_sums;  // blocks x columns, of gradients; 0 where a stretch has nothing of a column
     double* block_risks;
     int64_t rows;
     int32_t stretch, columns;
@@ -75,10 +75,9 @@ class Arrival {
         __pipeline_commit();
 #endif
     }
-    // By all threads; what they wrote to shared memory before is there as well.
+    // By all threads, behind a barrier since the start.
     __device__ __forceinline__ void wait() {
 #if __CUDA_ARCH__ >= 900
-        __syncthreads();
         uint32_t done = 0;
         while (!done)
             asm volatile(
@@ -109,12 +108,29 @@ __device__ __forceinline__ void prefetch(const void* from, int64_t offset, int b
         asm volatile("prefetch.global.L2 [%0];" ::"l"(first + i));
 }
 
+// What a thread has of the inputs, a row's and a column's, on its way to shared memory.
+template <class T>
+struct PairedInputs {
+    HeldNumber label, weight;
+    T of_column;
+
+    __device__ __forceinline__ void fetch(const FusedInput& fused, const T* in, int i, int64_t first_row,
+                                          int rows, int columns) {
+        if (i < columns) of_column = load_input(in + i);
+        if (i < rows) {
+            label.fetch(fused.labels, first_row + i);
+            weight.fetch(fused.weights, first_row + i);
+        }
+    }
+};
+
 // A thread's part of a slice, as the shape and the thread's destination tell.
 struct PairedChunk {
-    uint32_t first, quads, most_log2;  // of the slice
-    uint32_t dest, size;               // of the chunk; its threads
-    bool there, leads;
+    uint32_t first = 0, quads = 0, most_log2 = 0;  // of the slice
+    uint32_t dest = 0, size = 1;                   // of the chunk; its threads
+    bool there = false, leads = false;
 
+    PairedChunk() = default;
     __device__ __forceinline__ PairedChunk(uint32_t shape, uint16_t to)
         : first(shape & 0xFFFF),
           quads(shape >> 16 & 0xFF),
@@ -151,34 +167,27 @@ __global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
 
     double* labels = reinterpret_cast<double*>(raw + view.vectors_at);
     double* weights = labels + stretch;
-    T* w = reinterpret_cast<T*>(weights + stretch);  // the first is of padding
-    T* sums = w + columns + 1;
-    T* slopes = sums + columns;  // of rows, the first of padding
-    for (int c = int(threadIdx.x); c < columns; c += int(blockDim.x)) sums[c] = T(0);
+    double* losses = weights + stretch;
+    T* w = reinterpret_cast<T*>(losses + stretch);  // the first is of padding
+    T* slopes = w + columns + 1;                    // of rows, the first of padding
     if (threadIdx.x == 0) {
         w[0] = T(0);
         if (ONES) slopes[0] = T(0);
     }
     const int64_t first_row = int64_t(blockIdx.x) * stretch;
     const int rows = int(min(int64_t(stretch), view.rows - first_row));
-    const bool weighted = fused.weights.bytes != 0;
     // Earlier launches may still write these, but where they lie does not change.
     prefetch(in, 0, columns * int(sizeof(T)));
     prefetch(fused.labels.data, first_row * fused.labels.bytes, rows * fused.labels.bytes);
-    if (weighted) prefetch(fused.weights.data, first_row * fused.weights.bytes, rows * fused.weights.bytes);
+    prefetch(fused.weights.data, first_row * fused.weights.bytes, rows * fused.weights.bytes);
+    __syncthreads();
     wait_for_previous();
-    for (int i = int(threadIdx.x); i < max(rows, columns); i += int(blockDim.x)) {
-        HeldNumber label, weight;
-        T of_column = T(0);
-        if (i < columns) of_column = load_input(in + i);
-        if (i < rows) label.fetch(fused.labels, first_row + i);
-        if (i < rows && weighted) weight.fetch(fused.weights, first_row + i);
-        if (i < columns) w[i + 1] = of_column;
-        if (i < rows) labels[i] = label.value(fused.labels);
-        if (i < rows && weighted) weights[i] = weight.value(fused.weights);
-    }
-    arrival.wait();
+    PairedInputs<T> inputs;
+    int i = int(threadIdx.x);
+    inputs.fetch(fused, in, i, first_row, rows, columns);
 
+    // While they are on their way: what to do with them.
+    arrival.wait();
     const PairedStretch own = *reinterpret_cast<const PairedStretch*>(raw);
     const uint32_t* shapes = reinterpret_cast<const uint32_t*>(raw + sizeof own);
     const uint16_t* dest = reinterpret_cast<const uint16_t*>(raw + own.dest_at()) + lane;
@@ -187,23 +196,36 @@ __global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
         reinterpret_cast<const Quad<uint16_t>::Raw*>(raw + own.places_at(sizeof(Index))) + lane;
     T* values = reinterpret_cast<T*>(raw + own.values_at(sizeof(Index)));
     Some<T>* fours = reinterpret_cast<Some<T>*>(values + FIRST) + lane;
+    const auto chunk_at = [&](uint32_t s, uint32_t end) {
+        return s < end ? PairedChunk(shapes[s], dest[s * 32]) : PairedChunk();
+    };
+    PairedChunk row = chunk_at(warp, own.slices[0]),
+                column = chunk_at(own.slices[0] + warp, own.all_slices());
 
-    __shared__ double risk_of_warp[kPairedThreads / 32];
-    double risk = 0;
-    for (uint32_t s = warp; s < own.slices[0]; s += warps) {
-        const PairedChunk row(shapes[s], dest[s * 32]);
-        const double label = labels[row.there ? row.dest : 0];
+    while (i < max(rows, columns)) {
+        if (i < columns) w[i + 1] = inputs.of_column;
+        if (i < rows) {
+            labels[i] = inputs.label.value(fused.labels);
+            weights[i] = inputs.weight.value(fused.weights) * fused.scale;
+        }
+        i += int(blockDim.x);
+        inputs.fetch(fused, in, i, first_row, rows, columns);
+    }
+    __syncthreads();
+
+    for (uint32_t s = warp; s < own.slices[0]; s += warps, row = chunk_at(s, own.slices[0])) {
+        const double label = labels[row.there ? row.dest : 0], weight = weights[row.there ? row.dest : 0];
         T sum[4] = {T(0), T(0), T(0), T(0)};
 #pragma unroll 4
         for (uint32_t k = row.first; k < row.first + row.quads; k++) {
-            const Quad<Index> column = {at[k * 32]};
+            const Quad<Index> place = {at[k * 32]};
             if constexpr (ONES) {
 #pragma unroll
-                for (int j = 0; j < 4; j++) sum[j] += w[column[j]];
+                for (int j = 0; j < 4; j++) sum[j] += w[place[j]];
             } else {
                 const Some<T> value = fours[k * 32];
 #pragma unroll
-                for (int j = 0; j < 4; j++) sum[j] += value.at[j] * w[column[j]];
+                for (int j = 0; j < 4; j++) sum[j] += value.at[j] * w[place[j]];
             }
         }
         const T margin = row.add_up(sum);
@@ -211,11 +233,10 @@ __global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
         if (row.there) {
             double value, slope;
             loss_at(fused, double(margin), label, value, slope);
-            const double factor = weighted ? weights[row.dest] * fused.scale : fused.scale;
-            r = T(with_weight(factor, slope));
+            r = T(with_weight(weight, slope));
             if (row.leads) {
                 margins[first_row + row.dest] = margin;
-                risk += with_weight(factor, value);
+                losses[row.dest] = with_weight(weight, value);
                 if (ONES) slopes[row.dest + 1] = r;
             }
         }
@@ -229,16 +250,11 @@ __global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
             }
         }
     }
-    risk = sum_warp(risk);
-    if (lane == 0) risk_of_warp[warp] = risk;
     __syncthreads();
-    if (warp == warps - 1) {  // the last to have a column
-        risk = sum_warp(lane < warps ? risk_of_warp[lane] : 0.0);
-        if (lane == 0) view.block_risks[blockIdx.x] = risk;
-    }
     const T* terms = ONES ? slopes : values;
-    for (uint32_t s = warp; s < own.slices[1]; s += warps) {
-        const PairedChunk column(shapes[own.slices[0] + s], dest[(own.slices[0] + s) * 32]);
+    T* to = static_cast<T*>(view.block_sums) + int64_t(blockIdx.x) * columns;
+    for (uint32_t s = own.slices[0] + warp; s < own.all_slices();
+         s += warps, column = chunk_at(s, own.all_slices())) {
         T sum[4] = {T(0), T(0), T(0), T(0)};
 #pragma unroll 4
         for (uint32_t k = column.first; k < column.first + column.quads; k++) {
@@ -247,11 +263,17 @@ __global__ void __launch_bounds__(kPairedThreads, sizeof(T) == 4 ? 2 : 1)
             for (int j = 0; j < 4; j++) sum[j] += terms[place[j]];
         }
         const T total = column.add_up(sum);
-        if (column.leads) sums[column.dest] = total;
+        if (column.leads) to[column.dest] = total;
     }
-    __syncthreads();
-    T* to = static_cast<T*>(view.block_sums) + int64_t(blockIdx.x) * columns;
-    for (int c = int(threadIdx.x); c < columns; c += int(blockDim.x)) to[c] = sums[c];
+    if (warp < warps - 1) return;
+    // The last warp has the fewest slices, if any.
+    double risk[4] = {};
+    for (int r = int(lane); r < rows; r += 4 * 32)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (r + 32 * j < rows) risk[j] += losses[r + 32 * j];
+    const double total = sum_warp((risk[0] + risk[1]) + (risk[2] + risk[3]));
+    if (lane == 0) view.block_risks[blockIdx.x] = total;
 }
 
 }  // namespace bmrm

@@ -46,7 +46,8 @@ __device__ __forceinline__ double sum_of_parts(const S* __restrict__ sums, int64
 }
 
 // Adds `parts` rows of `count` sums, `stride` apart, in fixed order: `groups` threads a column, each with its
-// share.  A block beyond those does the same with what the blocks have of the risk.
+// share.  A warp of a block beyond those does the same with what the blocks have of the risk: fewer numbers
+// that wait for one another than with all its threads.
 template <class S, class T>
 __global__ void __launch_bounds__(kPartThreads)
     add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
@@ -57,8 +58,9 @@ __global__ void __launch_bounds__(kPartThreads)
     let_next_start();
     wait_for_previous();
     if (int64_t(blockIdx.x) * across >= count) {
-        double mine[1] = {sum_of_parts(of_risk.sums, parts, of_risk.apart, int(threadIdx.x), kPartThreads)};
-        sum_block(mine, of_thread, of_risk.total);
+        if (threadIdx.x >= 32) return;
+        const double risk = sum_warp(sum_of_parts(of_risk.sums, parts, of_risk.apart, int(threadIdx.x), 32));
+        if (threadIdx.x == 0) *of_risk.total = risk;
         return;
     }
     double sum = col < count ? sum_of_parts(sums + col, parts, stride, ty, groups) : 0;
