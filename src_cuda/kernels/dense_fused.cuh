@@ -187,8 +187,9 @@ __global__ void __launch_bounds__(1024)
             if (threadIdx.x == 0) {
                 double value, slope;
                 loss_at(fused, total, label, value, slope);
-                loss_sum += weighted * fused.scale * value;
-                slope_of[round] = T(weighted * fused.scale * slope);
+                const double factor = weighted * fused.scale;
+                loss_sum += with_weight(factor, value);
+                slope_of[round] = T(with_weight(factor, slope));
                 margins[row] = T(total);
             }
         }
