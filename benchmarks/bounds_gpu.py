@@ -140,10 +140,8 @@ def tiled_seconds(kernels: Kernels, matrix: shapes.Csr, tiles: int) -> float:
     kind = "bytes" if width <= 256 else "shorts"
     index = cp.zeros(int(starts[-1]), np.uint8 if kind == "bytes" else np.uint16)
     value = cp.zeros(int(starts[-1]), np.float32)
-    local, values = (matrix.indices % width)[order], matrix.values[order]
-    for t, (first, count) in enumerate(zip(np.cumsum(counts) - counts, counts, strict=True)):
-        index[int(starts[t]) : int(starts[t]) + int(count)] = local[int(first) : int(first + count)]
-        value[int(starts[t]) : int(starts[t]) + int(count)] = values[int(first) : int(first + count)]
+    place = cp.arange(matrix.nnz) + cp.asarray(starts[:-1] - (np.cumsum(counts) - counts))[tile[order]]
+    index[place], value[place] = (matrix.indices % width)[order], matrix.values[order]
     copies = gpu_timing.copies_beyond_cache(index.nbytes + value.nbytes)
     sets = [(index.copy(), value.copy()) for _ in range(copies)]
     quads = cp.asarray(starts // 4)

@@ -1,8 +1,9 @@
 // The paired form built and run.  Lengths of rows, and of what columns have in each stretch, go to the host,
-// which lays the slices out; the device then puts every nonzero in its two places.
+// which lays the slices out; the device then puts every nonzero in its two places, in an order that suits the
+// banks of shared memory.
 #include <algorithm>
-#include <cstring>
 
+#include "kernels/banks.cuh"
 #include "kernels/paired.cuh"
 #include "kernels/parts.cuh"
 #include "paired.h"
@@ -13,10 +14,7 @@ namespace bmrm {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kUnit = 16;  // bytes of which all parts are multiples
-
-int64_t units(int64_t bytes) { return (bytes + kUnit - 1) / kUnit; }
+constexpr int kThreads = 256, kDealers = 32;
 
 // Where the rows of each stretch begin within a column: columns x (stretches + 1).
 __global__ void find_starts(const int64_t* ptr, const uint32_t* row, int64_t columns, int stretches,
@@ -35,65 +33,114 @@ __global__ void find_starts(const int64_t* ptr, const uint32_t* row, int64_t col
     }
 }
 
-struct PlacesOf {
-    const PairedPlace *rows, *columns;  // of each row; of stretches x columns
-    const uint32_t* start;              // of find_starts
-    const uint32_t* first;              // of each stretch within the image
-    int32_t count;                      // stretches
-    int64_t stretch;
+// The matrix both ways, and where its chunks lie.
+struct Parts {
+    const int64_t *row_ptr, *column_ptr;
+    const uint32_t *column, *row;  // of each nonzero by rows; by columns
+    int64_t rows, columns, stretch;
+    int32_t count;                                  // stretches
+    const PairedPlace *row_places, *column_places;  // of each row; of stretches x columns
+    const uint32_t* start;                          // of find_starts
+    const uint32_t* first;                          // of each stretch within the image
+
+    __device__ __forceinline__ ChunkEntries in_row(int64_t r) const {
+        return {row_ptr[r], uint32_t(row_ptr[r + 1] - row_ptr[r])};
+    }
+    __device__ __forceinline__ ChunkEntries in_column(int64_t c, int64_t g) const {
+        const uint32_t* from = start + c * (count + 1) + g;
+        return {column_ptr[c] + from[0], from[1] - from[0]};
+    }
 };
 
-// A warp puts the nonzeros of a row in their places.
+// Calls f(stretch of the image, its number, destinations of a slice) for each slice of a phase, a thread
+// each.
+template <class F>
+__device__ __forceinline__ void for_slices(const Parts& parts, uint4* image, int phase, F&& f) {
+    const int64_t g = blockIdx.x;
+    unsigned char* all = reinterpret_cast<unsigned char*>(image + parts.first[g]);
+    const PairedStretch own = *reinterpret_cast<const PairedStretch*>(all);
+    const uint16_t* dest = reinterpret_cast<const uint16_t*>(all + own.dest_at());
+    const uint32_t first = phase ? own.slices[0] : 0;
+    for (uint32_t s = threadIdx.x; s < own.slices[phase]; s += blockDim.x) f(all, g, dest + (first + s) * 32);
+}
+
+// order[p]: place of the nonzero p among those of its row.
+template <class T>
+__global__ void order_rows(const Parts parts, uint4* image, uint16_t* order) {
+    for_slices(parts, image, 0, [&](unsigned char*, int64_t g, const uint16_t* dest) {
+        deal_out<T>(
+            dest, [&](uint32_t r) { return parts.in_row(g * parts.stretch + r); },
+            [&](int64_t p) { return parts.column[p] + 1; },
+            [&](uint32_t, int64_t p, uint32_t place) { order[p] = uint16_t(place); });
+    });
+}
+
+// A warp puts the nonzeros of a row in their places, and tells the columns: where[q] is what the second phase
+// reads for the nonzero q of X by columns.
 template <class T, int CODING, class Index>
-__global__ void place_nonzeros(const int64_t* ptr, const uint32_t* col, const void* values,
-                               const void* dictionary, int64_t rows, const int64_t* column_ptr,
-                               const uint32_t* column_row, int64_t columns, PlacesOf places, uint4* image) {
-    const Elements<T, CODING, uint32_t, ONCE> elements(col, values, 0, 0, static_cast<const T*>(dictionary));
+__global__ void place_rows(const Parts parts, const void* values, const void* dictionary,
+                           const uint16_t* order, uint4* image, uint16_t* where) {
+    const Elements<T, CODING, uint32_t, ONCE> elements(parts.column, values, 0, 0,
+                                                       static_cast<const T*>(dictionary));
     const uint32_t lane = threadIdx.x % 32;
-    for (int64_t r = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32; r < rows;
+    for (int64_t r = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32; r < parts.rows;
          r += int64_t(gridDim.x) * blockDim.x / 32) {
-        const int64_t g = r / places.stretch;
-        unsigned char* all = reinterpret_cast<unsigned char*>(image + places.first[g]);
+        const int64_t g = r / parts.stretch;
+        unsigned char* all = reinterpret_cast<unsigned char*>(image + parts.first[g]);
         const PairedStretch own = *reinterpret_cast<const PairedStretch*>(all);
         Index* at = reinterpret_cast<Index*>(all + own.columns_at());
-        uint16_t* from = reinterpret_cast<uint16_t*>(all + own.places_at(sizeof(Index)));
         T* value = reinterpret_cast<T*>(all + own.values_at(sizeof(Index))) + kPairedFirst<T>;
-        for (int64_t p = ptr[r] + lane; p < ptr[r + 1]; p += 32) {
-            const int64_t c = col[p];
-            const uint32_t here = paired_element(places.rows[r], uint32_t(p - ptr[r]));
+        for (int64_t p = parts.row_ptr[r] + lane; p < parts.row_ptr[r + 1]; p += 32) {
+            const int64_t c = parts.column[p];
+            const uint32_t here = paired_element(parts.row_places[r], order[p]);
             at[here] = Index(c + 1);
             if (CODING != BB_ONES) value[here] = elements.at(uint64_t(p));
-            const uint32_t* start = places.start + c * (places.count + 1) + g;
-            int64_t low = column_ptr[c] + start[0], high = column_ptr[c] + start[1];
-            const int64_t begin = low;
+            const ChunkEntries column = parts.in_column(c, g);
+            int64_t low = column.first, high = column.first + column.count;
             while (low + 1 < high) {
                 const int64_t middle = (low + high) / 2;
-                if (int64_t(column_row[middle]) <= r)
+                if (int64_t(parts.row[middle]) <= r)
                     low = middle;
                 else
                     high = middle;
             }
-            const uint32_t there = paired_element(places.columns[g * columns + c], uint32_t(low - begin));
-            from[there] = uint16_t(CODING == BB_ONES ? r - g * places.stretch + 1 : kPairedFirst<T> + here);
+            where[low] = uint16_t(CODING == BB_ONES ? r - g * parts.stretch + 1 : kPairedFirst<T> + here);
         }
     }
 }
 
-// Bytes of a nonzero's value.
-int64_t value_bytes(const ValueArray& coding) { return coding.coding == BB_ONES ? 0 : coding.vector_bytes(); }
+template <class T, class Index>
+__global__ void place_columns(const Parts parts, const uint16_t* where, uint4* image) {
+    for_slices(parts, image, 1, [&](unsigned char* all, int64_t g, const uint16_t* dest) {
+        const uint32_t places_at = reinterpret_cast<const PairedStretch*>(all)->places_at(sizeof(Index));
+        uint16_t* from = reinterpret_cast<uint16_t*>(all + places_at);
+        deal_out<T>(
+            dest, [&](uint32_t c) { return parts.in_column(c, g); },
+            [&](int64_t q) { return uint32_t(where[q]); },
+            [&](uint32_t c, int64_t q, uint32_t place) {
+                from[paired_element(parts.column_places[g * parts.columns + c], place)] = where[q];
+            });
+    });
+}
 
-int64_t index_bytes(int64_t columns) { return columns < 256 ? 1 : 2; }
+// Stretches of as many rows as leave each multiprocessor one at most.
+PairedSizes cut_rows(const Csr& rows, const ValueArray& coding, const bb_device& device) {
+    const int64_t blocks = std::min(device.multiprocessors, kMostStretches);
+    const int64_t even = (rows.rows + blocks - 1) / blocks;
+    return {rows.rows, rows.cols, std::max(even, tuning::kLeastStretch),
+            coding.coding == BB_ONES ? 0 : coding.vector_bytes(), rows.cols < 256 ? 1 : 2};
+}
 
 // Bytes of the vectors beside a stretch.
-int64_t vector_room(int64_t stretch, int64_t columns, const ValueArray& coding) {
-    const int64_t slopes = coding.coding == BB_ONES ? stretch + 1 : 0;
-    return 3 * 8 * stretch + coding.vector_bytes() * (columns + 1 + slopes);
+int64_t vector_room(const PairedSizes& sizes, int64_t vector_bytes) {
+    const int64_t slopes = sizes.value_bytes ? 0 : sizes.stretch + 1;
+    return 3 * 8 * sizes.stretch + vector_bytes * (sizes.columns + 1 + slopes);
 }
 
 template <class F>
-void with_kind(const ValueArray& coding, int64_t columns, F&& f) {
+void with_kind(const ValueArray& coding, int64_t index_bytes, F&& f) {
     with_values(coding.type, coding.coding, [&](auto kind) {
-        if (index_bytes(columns) == 1)
+        if (index_bytes == 1)
             f(kind, uint8_t());
         else
             f(kind, uint16_t());
@@ -107,85 +154,49 @@ Paired::Paired(Memory& memory, const Csr& rows, const Csr& columns, const ValueA
     : rows_(rows.rows), columns_(rows.cols) {
     const int64_t room = std::min<int64_t>(device.shared_per_block,
                                            device.shared_per_multiprocessor / 2 - tuning::kReservedShared);
-    stretch_ = std::max((rows_ + device.multiprocessors - 1) / device.multiprocessors, tuning::kLeastStretch);
-    blocks_ = int((rows_ + stretch_ - 1) / stretch_);
-    const int64_t each = value_bytes(coding) + index_bytes(columns_) + 2;
+    const PairedSizes sizes = cut_rows(rows, coding, device);
+    stretch_ = sizes.stretch;
+    blocks_ = int(sizes.stretches());
+    const int64_t vectors = vector_room(sizes, coding.vector_bytes());
+    const int64_t least = rows.nnz * (sizes.value_bytes + sizes.index_bytes + 2);
     if (rows.repeated || rows.nnz == 0 || columns_ > kPairedLongest || stretch_ > kPairedLongest ||
-        rows.nnz * each > blocks_ * room || vector_room(stretch_, columns_, coding) > room)
+        least > blocks_ * room || vectors > room)
         return;
 
-    const int64_t starts = columns_ * (blocks_ + 1);
-    Array<uint32_t> start(memory, starts);
-    find_starts<<<blocks_for(starts), kThreads, 0, memory.stream>>>(
+    Array<uint32_t> start(memory, columns_ * (blocks_ + 1));
+    find_starts<<<blocks_for(start.size()), kThreads, 0, memory.stream>>>(
         columns.ptr.data(), columns.col.data(), columns_, blocks_, stretch_, start.data());
     BB_CHECK(cudaGetLastError());
-    const std::vector<int64_t> ptr = rows.ptr.to_host();
-    const std::vector<uint32_t> start_at = start.to_host();
-    std::vector<PairedPlace> row_places(static_cast<size_t>(rows_));
-    std::vector<PairedPlace> column_places(static_cast<size_t>(columns_ * blocks_));
-    std::vector<unsigned char> image;
-    image.reserve(size_t(rows.nnz * each * 3 / 2));
-    int64_t largest = 0;
-    uint32_t most_slices = 1;
-    for (int64_t b = 0; b < blocks_; b++) {
-        const int64_t first = b * stretch_, end = std::min(first + stretch_, rows_);
-        std::vector<uint32_t> lengths;
-        for (int64_t r = first; r < end; r++)
-            lengths.push_back(uint32_t(ptr[size_t(r + 1)] - ptr[size_t(r)]));
-        const PairedSlices of_rows =
-            pack_chunks(lengths.data(), lengths.size(), true, &row_places[size_t(first)]);
-        lengths.clear();
-        for (int64_t c = 0; c < columns_; c++) {
-            const size_t at = size_t(c * (blocks_ + 1) + b);
-            lengths.push_back(start_at[at + 1] - start_at[at]);
-        }
-        const PairedSlices of_columns =
-            pack_chunks(lengths.data(), lengths.size(), false, &column_places[size_t(b * columns_)]);
-        const PairedStretch own = {{uint32_t(of_rows.shape.size()), uint32_t(of_columns.shape.size())},
-                                   {of_rows.quads, of_columns.quads}};
-        most_slices = std::max({most_slices, own.slices[0], own.slices[1]});
-        const int64_t values = value_bytes(coding) ? kUnit + own.quads[0] * 128 * value_bytes(coding) : 0;
-        const int64_t size = units(own.values_at(uint32_t(index_bytes(columns_))) + values) * kUnit;
-        largest = std::max(largest, size);
-        first_.push_back(uint32_t(image.size() / kUnit));
-        image.resize(image.size() + size_t(size));
-        unsigned char* to = image.data() + image.size() - size;
-        const auto put = [](unsigned char*& at, const auto& what) {
-            std::memcpy(at, what.data(), what.size() * sizeof(what[0]));
-            at += what.size() * sizeof(what[0]);
-        };
-        std::memcpy(to, &own, sizeof own);
-        unsigned char *shapes = to + sizeof own, *dest = to + own.dest_at();
-        for (const PairedSlices* phase : {&of_rows, &of_columns}) {
-            put(shapes, phase->shape);
-            put(dest, phase->dest);
-        }
-    }
-    first_.push_back(uint32_t(image.size() / kUnit));
-    vectors_at_ = uint32_t(largest);
-    shared_bytes_ = largest + vector_room(stretch_, columns_, coding);
+    PairedImage image = lay_out(sizes, rows.ptr.to_host().data(), start.to_host().data());
+    vectors_at_ = uint32_t(image.largest);
+    shared_bytes_ = image.largest + vectors;
     if (shared_bytes_ > room) return;
     // As much that two blocks fit, and not more: else blocks of the next launch come to lie side by side.
     shared_bytes_ = std::max(shared_bytes_, device.shared_per_multiprocessor / 3);
     // One warp more than there are slices, for the risk.
-    threads_ = 32 * int(std::clamp<uint32_t>(most_slices + 1, 4, kPairedThreads / 32));
+    threads_ = 32 * int(std::clamp<uint32_t>(image.most_slices + 1, 4, kPairedThreads / 32));
 
+    first_ = std::move(image.first);
     image_ = Array<uint4>(memory, first_.back());
-    image_.from_host(reinterpret_cast<const uint4*>(image.data()), image_.size());
+    image_.from_host(reinterpret_cast<const uint4*>(image.bytes.data()), image_.size());
     block_sums_ = Array<unsigned char>(memory, blocks_ * columns_ * coding.vector_bytes());
     block_sums_.fill_bytes(0);
     block_risks_ = Array<double>(memory, blocks_);
-    const Array<PairedPlace> of_row = on_device(memory, row_places);
-    const Array<PairedPlace> of_column = on_device(memory, column_places);
+    const Array<PairedPlace> of_row = on_device(memory, image.rows);
+    const Array<PairedPlace> of_column = on_device(memory, image.columns);
     const Array<uint32_t> begins = on_device(memory, first_);
-    const PlacesOf places = {of_row.data(), of_column.data(), start.data(), begins.data(), blocks_, stretch_};
-    with_kind(coding, columns_, [&](auto kind, auto index) {
+    const Parts parts = {rows.ptr.data(), columns.ptr.data(), rows.col.data(), columns.col.data(),
+                         rows_,           columns_,           stretch_,        blocks_,
+                         of_row.data(),   of_column.data(),   start.data(),    begins.data()};
+    Array<uint16_t> order(memory, rows.nnz), where(memory, rows.nnz);
+    with_kind(coding, sizes.index_bytes, [&](auto kind, auto index) {
         using T = typename decltype(kind)::T;
         using Index = decltype(index);
         constexpr int CODING = decltype(kind)::CODING;
-        place_nonzeros<T, CODING, Index><<<blocks_for(rows_ * 32), kThreads, 0, memory.stream>>>(
-            rows.ptr.data(), rows.col.data(), rows.values.data(), coding.dictionary.data(), rows_,
-            columns.ptr.data(), columns.col.data(), columns_, places, image_.data());
+        order_rows<T><<<blocks_, kDealers, 0, memory.stream>>>(parts, image_.data(), order.data());
+        place_rows<T, CODING, Index><<<blocks_for(rows_ * 32), kThreads, 0, memory.stream>>>(
+            parts, rows.values.data(), coding.dictionary.data(), order.data(), image_.data(), where.data());
+        place_columns<T, Index><<<blocks_, kDealers, 0, memory.stream>>>(parts, where.data(), image_.data());
         kernel_ = reinterpret_cast<const void*>(&paired_pass<T, CODING == BB_ONES, Index>);
     });
     BB_CHECK(cudaGetLastError());

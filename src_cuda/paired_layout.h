@@ -6,7 +6,8 @@
 // Everything of a slice is padded to its widest thread, in quads: element (thread t of 32, step s) is at
 //     (s / 4) * 128 + t * 4 + s % 4.
 //
-// Host code, so that it is tested without a device.
+// And how all that a block has of the matrix lies in one piece.  Host code, so that it is tested without a
+// device.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +46,41 @@ struct PairedSlices {
 // Packs `count` chunks of `lengths` nonzeros; `places` gets theirs.  Chunks of none take a thread where
 // `empty_too`, else they are left out.
 PairedSlices pack_chunks(const uint32_t* lengths, size_t count, bool empty_too, PairedPlace* places);
+
+constexpr int64_t kPairedUnit = 16;  // bytes of which all parts are multiples
+
+// What a block has of the matrix: this, then shapes of slices, destinations of their threads (from the next
+// unit on), columns of the first phase, places of the second, values.
+struct alignas(kPairedUnit) PairedStretch {
+    uint32_t slices[2], quads[2];  // of both phases
+
+    BB_HD uint32_t all_slices() const { return slices[0] + slices[1]; }
+    BB_HD uint32_t dest_at() const { return uint32_t(sizeof(PairedStretch)) + (all_slices() + 3) / 4 * 16; }
+    BB_HD uint32_t columns_at() const { return dest_at() + all_slices() * 64; }
+    BB_HD uint32_t places_at(uint32_t index_bytes) const {
+        return columns_at() + quads[0] * 128 * index_bytes;
+    }
+    BB_HD uint32_t values_at(uint32_t index_bytes) const { return places_at(index_bytes) + quads[1] * 256; }
+};
+
+// X cut into stretches of rows, and the bytes of a nonzero's value, 0 where all are one, and column.
+struct PairedSizes {
+    int64_t rows, columns, stretch, value_bytes, index_bytes;
+
+    int64_t stretches() const { return (rows + stretch - 1) / stretch; }
+};
+
+// All stretches laid out, their nonzeros still missing.
+struct PairedImage {
+    std::vector<unsigned char> bytes;
+    std::vector<uint32_t> first;             // of each stretch, in units; and the end
+    std::vector<PairedPlace> rows, columns;  // of each row; of stretches x columns
+    int64_t largest = 0;                     // bytes of a stretch
+    uint32_t most_slices = 1;                // of a phase
+};
+
+// `row_ptr`: where each row's nonzeros begin; `start`: columns x (stretches + 1), where those of each stretch
+// begin within a column.
+PairedImage lay_out(const PairedSizes& sizes, const int64_t* row_ptr, const uint32_t* start);
 
 }  // namespace bmrm

@@ -21,20 +21,6 @@ namespace bmrm {
 
 constexpr int kPairedThreads = 512;
 
-// What a block has of the matrix, in one piece: this, then shapes of slices, destinations of their threads
-// (from the next multiple of 16 bytes on), columns of the first phase, places of the second, values.
-struct alignas(16) PairedStretch {
-    uint32_t slices[2], quads[2];  // of both phases
-
-    BB_HD uint32_t all_slices() const { return slices[0] + slices[1]; }
-    BB_HD uint32_t dest_at() const { return uint32_t(sizeof(PairedStretch)) + (all_slices() + 3) / 4 * 16; }
-    BB_HD uint32_t columns_at() const { return dest_at() + all_slices() * 64; }
-    BB_HD uint32_t places_at(uint32_t index_bytes) const {
-        return columns_at() + quads[0] * 128 * index_bytes;
-    }
-    BB_HD uint32_t values_at(uint32_t index_bytes) const { return places_at(index_bytes) + quads[1] * 256; }
-};
-
 constexpr int kMostStretches = 256;
 
 struct PairedView {

@@ -45,14 +45,8 @@ __device__ __forceinline__ Some<R> numbers_at(const bb_numbers& numbers, int64_t
     return ones;
 }
 
-// What is at one row.
-__device__ __forceinline__ double number_at(const bb_numbers& numbers, int64_t row) {
-    if (numbers.bytes == 1) return double(__ldg(static_cast<const signed char*>(numbers.data) + row));
-    if (numbers.bytes == 4) return double(__ldg(static_cast<const float*>(numbers.data) + row));
-    return numbers.bytes == 8 ? __ldg(static_cast<const double*>(numbers.data) + row) : 1.0;
-}
-
-// The same, of which only the bits are there before it is used: to convert it would wait for the load.
+// What is at one row, of which only the bits are there before it is used: to convert it would wait for the
+// load.
 struct HeldNumber {
     uint32_t low = 0, high = 0;
     __device__ __forceinline__ void fetch(const bb_numbers& numbers, int64_t row) {
@@ -72,5 +66,11 @@ struct HeldNumber {
         return numbers.bytes == 8 ? __hiloint2double(int(high), int(low)) : 1.0;
     }
 };
+
+__device__ __forceinline__ double number_at(const bb_numbers& numbers, int64_t row) {
+    HeldNumber number;
+    number.fetch(numbers, row);
+    return number.value(numbers);
+}
 
 }  // namespace bmrm
