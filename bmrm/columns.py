@@ -86,9 +86,11 @@ class Columns:
         elif isinstance(self.matrix, _cpu.Matrix):
             self.matrix.rmatmat_blocks(R, starts, out)
         else:
-            # A GPU keeps blocks of rows apart for one column at a time.
+            # A GPU keeps blocks of rows apart for one column at a time, and so do solves in step.
+            column = np.empty(out.shape[:2])
             for c in range(self.columns):
-                out[:, :, c] = self.matrix.rmatvec_blocks(np.ascontiguousarray(R[:, c]), starts)
+                self.matrix.rmatvec_blocks(np.ascontiguousarray(R[:, c]), starts, column)
+                out[:, :, c] = column
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
         """There is no such product."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss
 from bmrm.objective import Design
@@ -106,8 +108,8 @@ def oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
 
 
 def _checked_cuts(cuts_per_pass: int | str, rows: int) -> int:
-    if isinstance(cuts_per_pass, str) or not 1 <= cuts_per_pass <= rows:
+    if not (isinstance(cuts_per_pass, (int, np.integer)) and 1 <= cuts_per_pass <= rows):
         raise ParameterError(
             f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {rows}"
         )
-    return cuts_per_pass
+    return int(cuts_per_pass)

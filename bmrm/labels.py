@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from bmrm.errors import DataError
 from bmrm.io.csr import has_masked
 from bmrm.losses import Loss
+from bmrm.vectors import numbers
 
 Vector = NDArray[np.float64]
 
@@ -91,10 +92,7 @@ def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
         raise DataError(f"loss {loss.name}: the data has several labels a row, expected one")
     if has_masked(y):
         raise DataError("labels: found masked ones, expected a number in each place")
-    try:
-        labels = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"labels: {error}; expected numbers") from None
+    labels = numbers("labels", y)
     if labels.shape != (n_samples,):
         raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
     _check_finite(labels)
@@ -145,10 +143,7 @@ def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[NDArray[np.int64], V
     else:
         sets = [row if isinstance(row, (tuple, list, set, frozenset)) else (row,) for row in y]
         counts = np.array([len(row) for row in sets], np.int64)
-        try:
-            each = np.array([label for row in sets for label in row], np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"labels: {error}; expected numbers") from None
+        each = numbers("labels", [label for row in sets for label in row])
         _check_finite(each, np.repeat(np.arange(len(counts)), counts))
         classes = np.unique(each)
     if len(counts) != n_samples:

@@ -13,6 +13,7 @@ from bmrm.result import Result
 from bmrm.structured import Examples
 from bmrm.tables import table
 from bmrm.training import solve
+from bmrm.vectors import numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,8 @@ def path(
     >>> [r.status for r in bmrm.path(X, [1, 1, -1], lams=[1.0, 0.1])]
     ['converged', 'converged']
     """
-    if not len(lams):
+    grid = numbers("lams", lams, ParameterError).ravel().tolist()
+    if not grid:
         raise ParameterError("lams: found none, expected at least one")
     for name in ("lam", "C", "warm_start"):
         if name in options:
@@ -126,7 +128,7 @@ def path(
         raise ParameterError("y: give it to the Dataset, not to path")
     found: dict[float, Result] = {}
     last = None
-    ordered = sorted(set(lams), reverse=True)
+    ordered = sorted(set(grid), reverse=True)
     for done, lam in enumerate(ordered, 1):
         last = solve(X, lam=lam, warm_start=last, **options)
         found[lam] = replace(last, bundle=last.bundle.active())
@@ -135,4 +137,4 @@ def path(
             progress(LamDone(done, len(ordered), found[lam]))
         if last.status == "interrupted":
             break
-    return Path([found[lam] for lam in lams if lam in found])
+    return Path([found[lam] for lam in grid if lam in found])

@@ -118,7 +118,8 @@ def search_ray(
     longest : float
         The longest step that makes sense.
     content : float, default 0
-        Where ``first`` leaves no more than this share of the slope, it is taken as it is.
+        Where ``first`` leaves no more than this share of the slope, and the function is no larger there, it
+        is taken as it is.
 
     Examples
     --------
@@ -130,11 +131,27 @@ def search_ray(
     if not start < 0.0:
         return 0.0
     last = min(end, longest)
-    if content and first <= last and abs(slope(first)) <= -content * start:
+    if content and first <= last and is_content(slope, start, first, slope(first), content):
         return first
     if end <= longest and slope(last) <= 0.0:
         return last
     return min(bracket_minimum(slope, 0.0, min(first, last), accuracy, start).nearest, last)
+
+
+def is_content(
+    slope: Callable[[float], float], start: float, step: float, there: float, content: float
+) -> bool:
+    """Whether a step leaves no more than a share of the slope, and the convex function no larger.
+
+    Parameters
+    ----------
+    slope : callable
+        Asked half way where the function rises at the step: either half rises by no more than its last slope.
+    start, there : float
+        Slopes at 0, negative, and at the step.
+    step, content : float
+    """
+    return abs(there) <= -content * start and (there <= 0.0 or slope(0.5 * step) + there <= 0.0)
 
 
 def _shrink(slope: Callable[[float], float], bracket: Bracket, accuracy: float) -> Bracket:

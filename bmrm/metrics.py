@@ -419,7 +419,10 @@ class RankingMetrics:
         values, labels = (np.concatenate([np.zeros(0), *part]) for part in (self._values, self._labels))
         groups = self._groups[: len(values)]
         order = np.lexsort((labels, -values, groups))
-        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        sorted_groups = groups[order]
+        first = np.ones(len(order), bool)
+        first[1:] = sorted_groups[1:] != sorted_groups[:-1]
+        starts = np.flatnonzero(first)
         gains: list[float] = []
         ranks: list[float] = []
         errors: list[float] = []

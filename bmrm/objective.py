@@ -364,7 +364,7 @@ class Line:
         accuracy : float
             J at the step returned exceeds the minimum on the ray by no more than this.
         content : float, default 0
-            Where ``first`` leaves no more than this share of the slope, it is taken as it is.
+            See `search_ray`.
         reach : float
             How far beyond the step the next cut will most likely be taken, as a share of it.
         """
@@ -423,7 +423,8 @@ class Line:
         share = min(1.0, max(0.0, slope_high / width)) if width > ROUNDING * size else 1.0
         steps.mix_derivatives(share)
         planes = steps.mixed_planes(objective.starts, self.best.w, self.end, t)
-        level = share * (risk_low - slope_low * found.low) + (1.0 - share) * (
-            risk_high - slope_high * found.high
-        )
+        # Of slopes that cancel to rounding alone, the values must not be taken from afar, as at b = 0.
+        b = found.nearest
+        level = share * (risk_low - slope_low * (found.low - b))
+        level += (1.0 - share) * (risk_high - slope_high * (found.high - b))
         return Cut(planes, level - planes.at_point, min(risk_low, risk_high))

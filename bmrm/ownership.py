@@ -14,6 +14,7 @@ import numpy as np
 
 from bmrm.device import gpu
 from bmrm.errors import ParameterError
+from bmrm.vectors import numbers
 
 FORMS = ("auto", "replicated", "owned")
 
@@ -36,7 +37,7 @@ def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
         return f"reg {reg} is solved on whole cuts"
     if positive:
         return "positive weights are solved on whole cuts"
-    if feature_lambda is not None and not np.all(np.asarray(feature_lambda, np.float64) > 0.0):
+    if feature_lambda is not None and not np.all(numbers("feature_lambda", feature_lambda) > 0.0):
         return "feature_lambda has no strength for some feature"
     return None
 

@@ -25,6 +25,7 @@ from bmrm.labels import encode
 from bmrm.losses import Loss
 from bmrm.result import Result
 from bmrm.tables import table
+from bmrm.vectors import numbers
 from bmrm.weights import row_weights
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def select(
     >>> found.result.lam == found.lam, found.result.status
     (True, 'converged')
     """
-    grid = np.array(lams, np.float64)
+    grid = numbers("lams", lams, ParameterError).copy()
     _check(grid, rule, options)
     chosen = losses.get(loss, **{k: options[k] for k in (*losses.PARAMETERS, "costs") if k in options})
     metric = _metric(chosen, metric)

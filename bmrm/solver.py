@@ -67,6 +67,9 @@ was there along: after a few steps of 100 the margins would be none of the weigh
 IMPOSSIBLE = 1e-6
 """A bound above the objective by more than this share of it is no rounding: the loss is not what it says."""
 
+LOST = 1e-14
+"""Share of an intercept that rounding of the margins may put into the risk."""
+
 STALL = 25
 """Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap; or
 ``max_cuts`` is, where it has cost cuts that the model was made of."""
@@ -190,8 +193,12 @@ class BundleMethod:
     def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
         self.clock.start()
-        w, bound = self.bundle.minimise(self.objective.reg, self.best, QP_TOL[self.settings.solver])
+        reg = self.objective.reg
+        radius = reg.radius
+        w, bound = self.bundle.minimise(reg, self.best, QP_TOL[self.settings.solver])
         self._lap("qp")
+        if reg.radius != radius:  # what was certified is void
+            self.bound = -np.inf
         if not self.settings.resolution:
             # A bound above the objective shows how far either may be off.
             self.rounding = max(self.rounding, 2.0 * (bound - self.best.objective))
@@ -214,6 +221,7 @@ class BundleMethod:
         # Cuts may be from where the objective is far larger, those of a warm start from an earlier solve.
         size = max(size, self._largest_risk, float(np.abs(self.bundle.offsets).max()))
         hidden = 2.0 * self.rounding if self.settings.resolution else 0.0
+        hidden += LOST * abs(best.intercept)
         return bound - best.objective > hidden + IMPOSSIBLE * size
 
     def _newton_point(self, minimiser: Weights) -> Weights:
@@ -261,7 +269,7 @@ class BundleMethod:
     def _goes_up(self) -> bool:
         """Whether this pass is a step of ascent in the dual, which ends where it is slow."""
         if self.ascent is not None and not self.ascent.pays(self.gap):
-            self.ascent = None
+            self._end_ascent()
         return self.ascent is not None
 
     def _step_up(self) -> None:
@@ -273,7 +281,12 @@ class BundleMethod:
         self._arrive(self.ascent.at(self._accuracy()), exact=self.ascent.exact)
         self._lap("loss")
         if self._take(cut) is None:
-            self.ascent = None
+            self._end_ascent()
+
+    def _end_ascent(self) -> None:
+        """Go on by cuts, which have not been tried yet."""
+        self.ascent = None
+        self._last_progress = self.iteration
 
     def _step_up_first(self) -> None:
         """Take a step of ascent while there is no model; its cut, or that at the best point, makes one."""
@@ -332,12 +345,12 @@ class BundleMethod:
         self._cut_on_line(line, 0.0, 1.0)
 
     def _cut_on_line(self, line: Line, step: float, shift: float) -> Cut:
-        """Cut at ``step + shift`` on the line, or closer to ``step`` where the loss overflows."""
+        """Cut at ``step + shift`` on the line, or closer to its start where the loss overflows."""
         for _ in range(TRIES):
             cut = self._add_cut(line, step + shift)
             if cut is not None:
                 return cut
-            shift *= 0.1
+            step, shift = (step, 0.1 * shift) if shift else (0.0, 0.0)
         raise BmrmError("the risk is not finite anywhere near the best iterate")
 
     def _make_room(self) -> None:
@@ -436,7 +449,8 @@ class BundleMethod:
         Before the cuts say more it is the least value of the loss.
         """
         best = self.best.objective
-        return max(min(self.bound, best) - self.rounding, min(self.bundle.floor, best))
+        bound = self.bound if self.objective.reg.covers(self.best.w) else -np.inf
+        return max(min(bound, best) - self.rounding, min(self.bundle.floor, best))
 
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
@@ -468,7 +482,9 @@ class BundleMethod:
         return True
 
     def _stalled(self) -> bool:
-        """Whether nothing has moved for so long that nothing will."""
+        """Whether nothing has moved for so long that nothing will; ascent knows itself when to end."""
+        if self.ascent is not None:
+            return False
         hidden = self.gap <= ROUNDED * self._first_objective
         return self.iteration - self._last_progress > (STALL if hidden else max(STALL, len(self.bundle)))
 

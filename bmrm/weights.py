@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError, ParameterError
+from bmrm.vectors import numbers
 
 Vector = NDArray[np.float64]
 ClassWeight = dict[float, float] | str
@@ -28,7 +29,7 @@ def row_weights(
     """
     weights = None
     if sample_weight is not None:
-        weights = np.array(sample_weight, dtype=np.float64)
+        weights = numbers("sample weights", sample_weight).copy()
         if weights.shape != (n_samples,):
             raise DataError(
                 f"sample weights: found shape {weights.shape}, expected ({n_samples},), one a row of X"

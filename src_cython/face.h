@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "dense.h"
@@ -91,7 +92,10 @@ class Face {
             if (so_far < 0 || gram(i, i) < gram(so_far, so_far)) so_far = i;
         }
         clear();
-        for (const int64_t i : shortest) hold(i, q_.alpha[i]);
+        for (const int64_t i : shortest) {
+            if (i < 0) throw std::invalid_argument("alpha: a group has no cut with mass");
+            hold(i, q_.alpha[i]);
+        }
         include_mass();
     }
 
@@ -151,6 +155,10 @@ class Face {
             if (!factor_.solve(delta_.data() + groups_)) break;
             for (size_t k = groups_; k < face_.size(); ++k) delta_[k] *= q_.lam;
             balance();
+            // With so large a lam no step gains anything.
+            if (!std::all_of(delta_.begin(), delta_.begin() + int64_t(face_.size()),
+                             [](const double x) { return std::isfinite(x); }))
+                break;
             double step;
             column_.resize(face_.size());
             const size_t blocking =

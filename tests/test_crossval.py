@@ -144,3 +144,21 @@ def test_an_interrupt_ends_all_folds():
     X, y = problem()
     with pytest.raises(KeyboardInterrupt):
         cross_validate(bmrm.Dataset(X, y), 3, callback=lambda state: True)
+
+
+@pytest.mark.parametrize("loss", ["multiclass", "softmax"])
+def test_several_margins_and_several_cuts_a_pass(loss):
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 3
+    data = bmrm.Dataset(X, y)
+    found = cross_validate(data, 2, loss=loss, lam=0.1, cuts_per_pass=2)
+    for fold, result in enumerate(found.results):
+        rows = deal(y.astype(float), 60, 2, 0).fold_of != fold
+        alone = bmrm.solve(X[rows], y[rows], loss=loss, lam=0.1)
+        assert result.lower_bound <= alone.objective
+        assert alone.lower_bound <= result.objective
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, "a"])
+def test_a_seed_that_is_none(seed):
+    with pytest.raises(ParameterError, match="seed: found"):
+        cross_validate(bmrm.Dataset(np.eye(4), [1, -1, 1, -1]), 2, lam=0.1, seed=seed)

@@ -624,3 +624,13 @@ def test_every_pair_of_a_loss_and_a_lam_is_certified():
 def test_numbers_of_losses_are_checked():
     with pytest.raises(ValueError, match="no loss has number"):
         _losses.has_dual(99)
+
+
+@pytest.mark.parametrize("max_cuts", [None, 10, 20])
+def test_planes_go_on_where_ascent_is_stuck(max_cuts):
+    """Few cuts are kept, so that many passes without progress look like the end."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (6, 300)).astype(float)[np.arange(20) % 6] * (rng.random(300) < 0.2)
+    y = rng.standard_normal(20)
+    found = bmrm.solve(X, y, "epsilon_insensitive", lam=1.2e-4, max_cuts=max_cuts)
+    assert found.status == "converged"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bmrm.linesearch import Bracket, bracket_minimum
+from bmrm.linesearch import Bracket, bracket_minimum, search_ray
 
 
 @settings(max_examples=200, deadline=None)
@@ -71,3 +71,18 @@ def test_slopes_average_to_zero(low, high, share):
 
 def test_a_start_at_the_minimum_is_kept():
     assert bracket_minimum(lambda t: 0.0, 2.0, 1.0, 0.0).nearest == 2.0
+
+
+def test_contentment_takes_no_step_that_rises():
+    """The slope jumps early: 0.2 at the first step is little beside -1, but all of the way up."""
+    slope = lambda t: -1.0 if t < 1e-3 else 0.2  # noqa: E731
+    found = search_ray(slope, 1e3, 1e-9, end=np.inf, longest=1e4, content=0.3)
+    assert found == pytest.approx(1e-3, abs=1e-6)
+    asked: list[float] = []
+
+    def parabola(t):
+        asked.append(t)
+        return t - 0.8
+
+    assert search_ray(parabola, 1.0, 1e-9, end=np.inf, longest=1e4, content=0.3) == 1.0
+    assert len(asked) == 3

@@ -112,6 +112,15 @@ def test_ranking():
     assert (report["rows"], report["groups"]) == (90, 6)
 
 
+@pytest.mark.parametrize("first", [-1, -(2**63), 7])
+def test_groups_of_any_number(first):
+    groups = np.array([first, first, 2**62, 2**62])
+    scores = metrics.RankingMetrics(groups)
+    scores.update(np.array([1.0, 3.0, 2.0, 0.5]), np.array([2.0, 1.0, 2.0, 1.0]))
+    report = scores.report()
+    assert (report["groups"], report["pairwise_error"]) == (2, 0.5)
+
+
 def test_ranking_without_an_opinion_gains_nothing():
     scores = metrics.RankingMetrics(np.zeros(3, int))
     scores.update(np.zeros(3), np.array([0.0, 0.0, 1.0]))

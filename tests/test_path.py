@@ -162,3 +162,17 @@ def test_a_path_under_other_penalties(loss, cuts, penalty):
         assert result.status == again.status == "converged"
         for a, b in ((result, alone), (alone, result), (again, alone), (alone, again)):
             assert a.lower_bound <= b.objective * (1 + 1e-12)
+
+
+def test_newtons_point_far_away_is_not_taken_for_its_slope():
+    """Few rows are curved: the Hessian is all but singular, its point at 1e13, where the slope is small."""
+    X = np.array([[24.0, -2.0, 6.0], [38.0, 0.0, 15.0], [35.0, -1.0, 7.0], [18.0, 4.0, 4.0]])
+    path = bmrm.path(X, [1, -1, 1, 1], [9.5, 0.02], loss="huber_hinge", reg="l1")
+    assert [result.status for result in path] == ["converged", "converged"]
+
+
+@pytest.mark.parametrize("lams", [None, ["a"], [1j], [0.0], []])
+def test_lams_that_are_none(lams):
+    for call in (bmrm.path, bmrm.select):
+        with pytest.raises(ParameterError, match="lam"):
+            call(np.eye(4), [1, -1, 1, -1], lams=lams)

@@ -168,6 +168,26 @@ def test_cholesky_refuses_what_is_not_positive_definite(value):
     assert not _qp.cholesky_solve(np.diag([1.0, value, 1.0]), np.ones(3))
 
 
+def test_a_group_without_mass_is_refused():
+    with pytest.raises(ValueError, match="no cut with mass"):
+        _qp.solve(np.eye(2), np.ones(2), np.zeros(2, np.int32), np.arange(2), 1, 1.0, np.zeros(2), np.ones(2),
+                  _qp.Face(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
+
+
+def test_a_step_that_overflows_is_not_taken():
+    rng = np.random.default_rng(0)
+    A, alpha, gradient = rng.standard_normal((20, 3)), np.eye(20)[0], np.empty(20)
+    group, serial = np.zeros(20, np.int32), np.arange(20)
+    for _ in range(3):
+        dual, gap, _ = _qp.solve(
+            A @ A.T, rng.standard_normal(20), group, serial, 1, 1e308, alpha, gradient, _qp.Face(),
+            best=1.0, rel_tol=1e-6, abs_tol=0.0, max_changes=100,
+        )  # fmt: skip
+        assert np.isfinite([dual, gap]).all()
+        assert (alpha >= 0).all()
+        assert alpha.sum() == pytest.approx(1.0)
+
+
 def test_sizes_are_checked():
     with pytest.raises(ValueError, match="disagree"):
         _qp.cholesky_solve(np.eye(3), np.ones(2))

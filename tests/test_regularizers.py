@@ -505,3 +505,39 @@ def test_products_that_are_kept_change_no_optimum(reg, monkeypatch):
     for one, other in (found, found[::-1]):
         assert one.status == "converged"
         assert one.lower_bound <= other.objective * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
+@pytest.mark.parametrize("scale", [1e3, 1.0, 1e-3, 1e-6])
+def test_a_free_weight_beyond_the_radius_is_certified_too(loss, scale):
+    """The weight without a penalty is near 2 / scale: beyond what certificates cover at first for most."""
+    X = np.array([[1.0, 1e-3], [1.0, 2e-3], [0.5, 3e-3], [1.0, -1e-3]])
+    y = np.array([2.0, 4.0, 6.5, -1.0])
+    options = {"loss": loss, "lam": 1.0, "feature_lambda": [1.0, 0.0], "tol": 1e-6}
+    near = bmrm.solve(X * [1.0, 1e3], y, **options)
+    found = bmrm.solve(X * [1.0, scale], y, **options)
+    assert found.status == near.status == "converged"
+    assert found.lower_bound <= near.objective * (1 + 1e-14)
+    assert near.lower_bound <= found.objective * (1 + 1e-14)
+    assert found.objective == pytest.approx(near.objective, rel=2e-6)
+
+
+def test_a_bound_that_does_not_cover_the_best_point_is_none():
+    """Stopped as soon as the best point lies beyond the radius of the bound that there is."""
+    X = np.array([[1.0, 1e-3], [1.0, 2e-3], [0.5, 3e-3], [1.0, -1e-3]]) * [1.0, 1e-3]
+    y = np.array([2.0, 4.0, 6.5, -1.0])
+    optimum = bmrm.solve(X * [1.0, 1e6], y, "absolute", lam=1.0, feature_lambda=[1, 0], tol=1e-9).objective
+    for passes in range(1, 12):
+        found = bmrm.solve(X, y, "absolute", lam=1.0, feature_lambda=[1, 0], tol=1e-9, max_iter=passes)
+        assert found.lower_bound <= optimum * (1 + 1e-9)
+
+
+def test_a_perfect_fit_ends_without_a_fault():
+    """An optimum of 0, which no relative gap resolves: the proximal term goes to 0 / 0."""
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(-1, 1, (3, 30)), rng.uniform(-1, 1, 3)
+    free = np.r_[np.zeros(12), np.ones(18)]
+    for reg in ("l2", "l1", "elastic_net"):
+        found = bmrm.solve(X, y, "absolute", reg=reg, lam=1.0, feature_lambda=free, max_iter=2000)
+        assert found.objective < 1e-12
+        assert found.lower_bound <= 1e-12

@@ -180,6 +180,10 @@ def test_a_full_step_of_a_fold_is_that_of_a_search():
         if steps.slope(best.margins, steps.margins(end), 0.0, 0.0)[0] > 0.0:
             end = -end
         alone, penalty = HostSteps(design, steps.rows, cut_of=parts.risk), objective.reg.line(w, end - w)
+        # A little beyond the lowest point of the line.
+        exact = Ray(best.margins, alone.margins(end), w, end, penalty, 1.0, 1e-9, 0.0, 0.0)
+        end *= 1.05 * alone.search(exact)[1].step
+        penalty = objective.reg.line(w, end - w)
         for content, taken in ((100.0, True), (1e-9, False)):  # any slope will do at the end; none will
             given = w, end, penalty, 1.0, 1e-9, content, 0.0
             dz, found = steps.search(Ray(best.margins, steps.margins(end), *given))

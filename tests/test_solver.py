@@ -730,6 +730,18 @@ def test_predictions():
         ({"class_weight": {1.0: "2"}}, ParameterError, "label 1 has '2', expected a positive number"),
         ({"class_weight": [1.0, 2.0]}, ParameterError, "expected 'balanced' or a weight a label"),
         ({"class_weight": "even"}, ParameterError, "even"),
+        ({"lam": 1e250}, ParameterError, "lam: found 1e\\+250, expected a number from 1e-200"),
+        ({"sample_weight": ["one"] * 60}, DataError, "sample weights: .*expected numbers"),
+        (
+            {"sample_weight": np.full(60, 1j)},
+            DataError,
+            "sample weights: found complex ones; expected numbers",
+        ),
+        ({"feature_lambda": ["one"]}, DataError, "feature_lambda: .*expected numbers"),
+        ({"prior": ["one"]}, DataError, "prior: .*expected numbers"),
+        ({"loss": "quantile", "tau": "one"}, ParameterError, "tau: found 'one', expected a number"),
+        ({"cuts_per_pass": 1.5}, ParameterError, "cuts_per_pass: found 1.5"),
+        ({"cuts_per_pass": None}, ParameterError, "cuts_per_pass: found None"),
     ],
 )
 def test_bad_arguments(options, error, text):

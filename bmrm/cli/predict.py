@@ -155,10 +155,11 @@ def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | D
     zero_based = _zero_based(options, model)
     with reading(options.data):
         if is_text(options.data):
-            for X, y in iter_svmlight(options.data, zero_based=zero_based, threads=options.threads):
+            threads = options.threads
+            for X, y in iter_svmlight(options.data, zero_based=zero_based, dtype="float64", threads=threads):
                 yield X, _checked(y, model)
         else:
-            data = read_data(options.data, threads=options.threads)
+            data = read_data(options.data, dtype=None, threads=options.threads)
             if isinstance(data.X, Csr):
                 yield data.X, _labels(data, model)
             else:
@@ -172,7 +173,11 @@ def _ranked(options: argparse.Namespace, model: Model) -> Data:
 
     with reading(options.data):
         return read_data(
-            options.data, zero_based=_zero_based(options, model), query_id=True, threads=options.threads
+            options.data,
+            zero_based=_zero_based(options, model),
+            dtype=None,
+            query_id=True,
+            threads=options.threads,
         )
 
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.errors import ParameterError
+
 Vector = NDArray[np.float64]
 
 
@@ -61,12 +63,19 @@ def deal(labels: Vector | None, rows: int, folds: int, seed: int) -> Folds:
     -------
     Folds
 
+    Raises
+    ------
+    ParameterError
+        For a seed that is none.
+
     Examples
     --------
     >>> import numpy as np
     >>> deal(None, 5, 2, seed=0).starts.tolist()
     [0, 3, 5]
     """
+    if not (isinstance(seed, (int, np.integer)) and seed >= 0):
+        raise ParameterError(f"seed: found {seed!r}, expected an integer of at least 0")
     shuffled = np.random.default_rng(seed).permutation(rows)
     if labels is not None:
         shuffled = shuffled[_stable_order(labels[shuffled])]

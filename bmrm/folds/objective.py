@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.host_steps import HostSteps
+from bmrm.linesearch import is_content
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
 from bmrm.objective import USELESS, Design, Iterate, Objective, Planes, Ray, Searched, Starts
@@ -158,7 +159,11 @@ class FoldSteps(HostSteps):
             parts, _ = self.cut_of.cut(end, end, 0.0, 0.0, self._parts.starts, self._derivatives[0])
             dz, r, out = end - z, self._derivatives[0], self._left_out
             last = self._scale * (dot(r, dz) - dot(r[out], dz[out])) + penalty.slope(1.0)
-            if abs(last) <= -ray.content * (self.slope(z, dz, 0.0, 0.0)[0] + penalty.slope(0.0)):
+
+            def slope(t: float) -> float:
+                return self.slope(z, dz, t, 0.0)[0] + penalty.slope(t)
+
+            if is_content(slope, slope(0.0), 1.0, last, ray.content):
                 self._full = _FullStep(end, dz, parts)
                 return dz, Searched(1.0, end, float(self.without(parts)))
             self._parts.doubt()

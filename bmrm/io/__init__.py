@@ -26,7 +26,7 @@ def read_data(
     format: str = "auto",
     n_features: int | None = None,
     zero_based: ZeroBased = "auto",
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike | None = "float32",
     query_id: bool = False,
     threads: int | None = None,
     cache: bool = False,
@@ -47,7 +47,7 @@ def read_data(
     zero_based : bool or "auto", default "auto"
         See `load_svmlight`; the other formats leave no choice.
     dtype : dtype, default float32
-        Of the values: float32 or float64.
+        Of the values: float32 or float64. None for float64, but leave a dense array of float32 as it is.
     query_id : bool, default False
         Read the ``qid:`` of the rows.
     threads : int, optional

@@ -68,7 +68,7 @@ def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> Csr | NDArray[Any]:
         raise DataError(f"found {columns} columns, expected {wanted} (n_features={wanted})")
     if not isinstance(X, Csr):
         with np.errstate(over="ignore"):
-            X = X.astype(grammar.dtype, order="C", copy=False)
+            X = X.astype(X.dtype if grammar.as_stored else grammar.dtype, order="C", copy=False)
         check_finite(X)
         return X
     if X.data is not None:

@@ -36,6 +36,8 @@ class Grammar(NamedTuple):
     zero_based : bool or "auto"
     dtype : numpy dtype
         float32 or float64.
+    as_stored : bool
+        Whether values that a file has in one of these types stay as they are.
     query_id : bool
         Whether ``qid:`` is asked for, and then of every row.
     sum_duplicates : bool
@@ -45,6 +47,7 @@ class Grammar(NamedTuple):
     n_features: int | None
     zero_based: ZeroBased
     dtype: np.dtype[Any]
+    as_stored: bool
     query_id: bool
     sum_duplicates: bool
 
@@ -60,7 +63,8 @@ class Grammar(NamedTuple):
         if duplicates not in ("error", "sum"):
             raise ParameterError(f"duplicates: found {duplicates!r}, expected 'error' or 'sum'")
         base: ZeroBased = "auto" if zero_based == "auto" else bool(zero_based)
-        return cls(n_features, base, value_type(dtype), bool(query_id), duplicates == "sum")
+        kind = value_type("float64" if dtype is None else dtype)
+        return cls(n_features, base, kind, dtype is None, bool(query_id), duplicates == "sum")
 
     @property
     def largest(self) -> int:

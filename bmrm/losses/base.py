@@ -309,7 +309,11 @@ class NamedLoss(Loss):
         self.parameter_value = 0.0
         if self.parameter is not None:
             spec = PARAMETERS[self.parameter]
-            self.parameter_value = float(params.get(self.parameter, spec.default))
+            given = params.get(self.parameter, spec.default)
+            try:
+                self.parameter_value = float(given)
+            except (TypeError, ValueError):
+                raise ParameterError(f"{self.parameter}: found {given!r}, expected a number") from None
             self._check_parameter(spec)
 
     def _check_parameter(self, spec: Parameter) -> None:

@@ -24,6 +24,7 @@ from bmrm.regularizers.base import Regularizer, Slopes, strength
 from bmrm.regularizers.l2 import L2
 from bmrm.regularizers.penalised import RADIUS, Penalised
 from bmrm.separable import Separable
+from bmrm.vectors import numbers
 
 __all__ = ["L1_RATIO", "L2", "NAMES", "RADIUS", "Penalised", "Regularizer", "Slopes", "get"]
 
@@ -125,7 +126,7 @@ def _vector(what: str, given: Any, n_features: int, columns: int, intercepts: in
     """Numbers of all weights, row after row; of the intercepts behind them where they are not given."""
     found = np.full(n_features * columns + intercepts, fill)
     if given is not None:
-        values = np.asarray(given, np.float64)
+        values = numbers(what, given)
         shape = values.shape
         if shape in ((n_features,), (n_features, columns)):
             values = (np.repeat(values, columns) if values.ndim == 1 else values).ravel()

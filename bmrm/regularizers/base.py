@@ -19,6 +19,9 @@ the QP takes as it is: near 1e12 rounding hides what is left of others in it. An
 feature has once it is eased: with more the QP of several blocks still gets stuck, with less the bound needs
 more steps."""
 
+LEAST_LAM, MOST_LAM = 1e-200, 1e200
+"""Beyond these, products of lam with what it is multiplied by or divides would overflow."""
+
 MULTIPLIER_STEPS = 10
 """Most steps of the method of multipliers in a pass."""
 
@@ -43,6 +46,9 @@ class Regularizer(Protocol):
     """Whether weights can be exactly those of the prior mean."""
     needs_floor: bool
     """Whether a certificate needs a number that no risk is below."""
+    radius: float
+    """How far from the prior mean bounds cover features without a penalty; it may grow, which makes earlier
+    ones void. Infinite where all have one."""
     metric_key: object
     """What tells products of cuts in a metric of this penalty's own; None where they are plain ones."""
 
@@ -60,6 +66,9 @@ class Regularizer(Protocol):
 
     def start(self, n_features: int) -> Vector:
         """Return the point to start from: the prior mean."""
+
+    def covers(self, w: Vector) -> bool:
+        """Whether bounds are of a region that a point is in."""
 
     def value(self, w: Vector) -> float:
         """``lam * Omega(w)``."""
@@ -124,4 +133,6 @@ def strength(lam: float) -> float:
     """Return a strength that is one."""
     if not 0.0 < lam < np.inf:
         raise ParameterError(f"lam: found {lam:g}, expected a positive number")
+    if not LEAST_LAM <= lam <= MOST_LAM:
+        raise ParameterError(f"lam: found {lam:g}, expected a number from {LEAST_LAM:g} to {MOST_LAM:g}")
     return float(lam)

@@ -51,6 +51,7 @@ class L2:
 
     name = "l2"
     sparse = needs_floor = False
+    radius = np.inf
 
     def __init__(
         self,
@@ -91,6 +92,10 @@ class L2:
     def start(self, n_features: int) -> Vector:
         """Return the prior mean."""
         return np.zeros(n_features) if self.prior is None else self.prior.copy()
+
+    def covers(self, w: Vector) -> bool:
+        """Bounds are of all points."""
+        return True
 
     def value(self, w: Vector) -> float:
         """Value of the penalty."""

@@ -16,7 +16,8 @@ from bmrm.vectors import dot
 Vector = NDArray[np.float64]
 
 RADIUS = 1e3
-"""Weights without a penalty are certified to be the best ones within this distance of the prior mean."""
+"""Weights without a penalty are certified to be the best ones within this distance of the prior mean, or
+within four times the distance of the best point where that is more than half of this."""
 
 LEAST_SLOPE = 1e-4
 """Smallest square of a slope that the first weight of the proximal term is chosen for, as a share of what the
@@ -69,13 +70,34 @@ class Penalised:
         self._spent = self._due = self._waited = 0
         self._products = MovingGram()
         self._linear = LinearModel(penalty) if not penalty.l2.any() else None
-        free = penalty.free
-        self._free = np.flatnonzero(free)
-        self.radius = RADIUS if free.any() else np.inf
-        self._certified = penalty._replace(
-            low=np.where(free, np.maximum(penalty.low, penalty.prior - self.radius), penalty.low),
-            high=np.where(free, np.minimum(penalty.high, penalty.prior + self.radius), penalty.high),
+        self._free = np.flatnonzero(penalty.free)
+        self.radius = RADIUS if len(self._free) else np.inf
+        self._certified = self._within_radius()
+
+    def _within_radius(self) -> Separable:
+        """Return the penalty on the weights that certificates cover."""
+        penalty, free = self.penalty, self.penalty.free
+        low, high = penalty.prior - self.radius, penalty.prior + self.radius
+        return penalty._replace(
+            low=np.where(free, np.maximum(penalty.low, low), penalty.low),
+            high=np.where(free, np.minimum(penalty.high, high), penalty.high),
         )
+
+    def covers(self, w: Vector) -> bool:
+        """Whether certificates are of a region that a point is in."""
+        return self._distance(w) <= self.radius
+
+    def _distance(self, w: Vector) -> float:
+        free = self._free
+        return float(np.abs(w[free] - self.penalty.prior[free]).max(initial=0.0))
+
+    def _reach(self, best: Vector) -> None:
+        """Have certificates cover the best point with room around it; what was certified before is void."""
+        distance = self._distance(best)
+        if distance > 0.5 * self.radius:
+            self.radius = 4.0 * distance
+            self._certified = self._within_radius()
+            self._best_bound, self._gap = -np.inf, np.inf
 
     def start(self, n_features: int) -> Vector:
         """Return the prior mean, or the point of the domain that is nearest to it."""
@@ -128,6 +150,7 @@ class Penalised:
         self, planes: CutModel, best: float, rel_tol: float, centre: Vector
     ) -> tuple[Vector, float]:
         """Minimise the model, near ``centre`` where the penalty has no curvature."""
+        self._reach(centre)
         last = np.empty(planes.groups, np.intp)
         last[planes.blocks] = np.arange(len(planes.blocks))
         newest = np.zeros(len(planes.alpha))
@@ -139,7 +162,7 @@ class Penalised:
             bound = max(bound, self._bound(planes, planes.alpha))
             if mu is not None and found.value - bound > rel_tol * (best - bound):
                 bound = max(bound, self._sharper_bound(planes, mu, found, best, rel_tol))
-            return found.w, bound
+            return _finite(found.w, centre), bound
         if self._mu == 0.0:
             self._mu = self._first_mu(planes, best, bound)
             self._least_mu = LEAST_MU * self._mu
@@ -155,7 +178,7 @@ class Penalised:
         self._best_bound = max(self._best_bound, bound)
         self._gap = min(self._gap, best - self._best_bound)
         self._adapt(best - found.value)
-        return found.w, bound
+        return _finite(found.w, centre), bound
 
     def _ease(self, planes: CutModel, best: float) -> Vector | None:
         """Return the proximal term that features have in which cuts are too steep, as under `L2`."""
@@ -248,3 +271,8 @@ class Penalised:
         if 0.0 < self._gap < np.inf:
             change = min(4.0, max(0.25, 2.0 * fall / self._gap)) if fall >= 0.0 else 4.0
             self._mu = max(self._least_mu, change * self._mu)
+
+
+def _finite(w: Vector, centre: Vector) -> Vector:
+    """Return the minimiser; the best point itself where rounding has left none, as for an optimum of 0."""
+    return w if np.isfinite(w).all() else centre.copy()

@@ -23,7 +23,7 @@ def numbers(path):
 @pytest.fixture
 def values():
     X, _ = two_classes()
-    return X.astype(np.float32).astype(float) @ model().w + 0.25
+    return X @ model().w + 0.25
 
 
 def test_labels_and_accuracy(data, folder, values, bmrm_predict):
@@ -128,6 +128,18 @@ def test_feature_numbers_start_as_in_training(folder, bmrm_train, bmrm_predict):
     assert numbers(folder / "out") == [pytest.approx(Model.load("model").w[1])]
     bmrm_predict("-q", "--decision-values", "--zero-based", "no", "test", "model", "out")
     assert numbers(folder / "out") == [pytest.approx(Model.load("model").w[0])]
+
+
+def test_values_are_read_in_full(folder, bmrm_predict):
+    """Numbers that float32 cannot tell apart, nor hold."""
+    (folder / "train").write_text("".join(f"{i} 1:{20240000 + i} 2:{i}e39\n" for i in range(1, 9)))
+    Model(np.array([1.0, 1e-39]), -20240000.0, "squared", "regression", None, lam=1.0).save("model")
+    outcome = bmrm_predict("train", "model", "out")
+    assert outcome.code == 0, outcome.err
+    assert numbers(folder / "out") == pytest.approx([2.0 * i for i in range(1, 9)], abs=1e-6)
+    np.save("data.npy", np.array([[20240001.0, 1e39]]))
+    assert bmrm_predict("data.npy", "model", "out").code == 0
+    assert numbers(folder / "out") == pytest.approx([2.0], abs=1e-6)
 
 
 def test_dense_array(folder, values, bmrm_predict):
