@@ -162,6 +162,32 @@ def test_damaged_descriptions_are_refused(tmp_path, note):
         Checkpoint.load(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"blocks": blocks} for blocks in ({}, [], None, True, 0, 3.0, M + 1)),
+        {"n_samples": None},
+        {"nnz": -1},
+        {"free_intercept": 0},
+        *({"intercept_scaling": scaling} for scaling in ("1", 0.0, np.nan, np.inf)),
+    ],
+)
+def test_problems_that_cannot_be_are_refused(tmp_path, change):
+    path = tmp_path / "state"
+    written(path)
+    rewritten(path, note={"version": 1, **vars(Checkpoint.load(path).problem), **change})
+    with pytest.raises(DataError, match=f"^{path}: damaged description of the checkpoint"):
+        Checkpoint.load(path)
+
+
+def test_more_blocks_than_cuts_are_refused(tmp_path):
+    path = tmp_path / "state"
+    written(path)
+    rewritten(path, note={"version": 1, **vars(Checkpoint.load(path).problem), "blocks": M})
+    with pytest.raises(DataError, match="damaged cuts"):
+        Checkpoint.load(path).cuts(0, D)
+
+
 def test_a_newer_version_is_refused(tmp_path):
     path = tmp_path / "state"
     written(path)

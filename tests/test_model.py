@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
@@ -120,6 +120,35 @@ def test_a_changed_byte_is_an_error_or_a_model(position, value, tmp_path_factory
         assert np.isfinite(Model.load(folder / "changed").w).all()
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"loss": {"name": "softmax", "params": {}}},
+            "found the loss softmax of the task 'binary', expected",
+        ),
+        ({"loss": {"name": "logistic", "params": {}}, "task": "regression"}, "expected 'binary'"),
+        ({"loss": {"name": "huber_hinge", "params": {"h": 0}}}, "h: found 0, expected > 0"),
+        ({"loss": {"name": "huber_hinge", "params": {"k": 1}}}, "unknown parameter 'k'"),
+        ({"loss": {"name": "precision_at_k", "params": {"k": 0}}}, "k: found 0, expected > 0"),
+        ({"loss": {"name": "precision_at_k", "params": {"k": np.nan}}}, "damaged model description"),
+        ({"loss": {"name": "own", "params": {"p": np.inf}}}, "damaged model description"),
+        ({"reg_params": {"l1_ratio": np.nan}}, "damaged model description"),
+        ({"reg_params": {"l1_ratio": 10**400}}, "damaged model description"),
+        ({"certificate": {**vars(CERTIFICATE), "tol": np.inf}}, "damaged model description"),
+    ],
+)
+def test_descriptions_that_fit_nothing_are_refused(changes, text, tmp_path):
+    path = tmp_path / "model"
+    example().save(path)
+    raw = path.read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    document = json.loads(header["__metadata__"]["bmrm"]) | changes
+    save_file(load_file(path), path, {"bmrm": json.dumps(document)})
+    with pytest.raises(DataError, match=f"^{path}: .*{text}"):
+        Model.load(path)
+
+
 def test_every_truncation_is_an_error(tmp_path):
     example().save(tmp_path / "whole")
     raw = (tmp_path / "whole").read_bytes()
@@ -141,6 +170,7 @@ def test_every_truncation_is_an_error(tmp_path):
         {"classes": (1.0, 1.0)},
         {"classes": (0.0, np.nan)},
         {"task": "regression"},
+        {"task": "multiclass", "w": np.ones((3, 0)), "intercept": np.ones(0), "classes": ()},
         {"lam": 0.0},
         {"lam": np.inf},
     ],
@@ -211,6 +241,11 @@ def test_liblinear_text_of_regression_has_no_labels(tmp_path):
     assert lines[:5] == ["solver_type L2R_L2LOSS_SVR", "nr_class 2", "nr_feature 3", "bias -1", "w"]
 
 
+def test_liblinear_text_without_features(tmp_path):
+    example(w=np.zeros(0)).export_liblinear(tmp_path / "text")
+    assert (tmp_path / "text").read_text().splitlines()[3:] == ["nr_feature 0", "bias 1", "w", "0.25 "]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -226,7 +261,13 @@ def test_what_liblinear_cannot_hold(changes, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-ORDINAL = {"loss": "ordinal", "task": "ordinal", "classes": (1.0, 2.0, 5.0), "thresholds": (-0.5, 0.5)}
+ORDINAL = {
+    "loss": "ordinal",
+    "task": "ordinal",
+    "loss_params": {},
+    "classes": (1.0, 2.0, 5.0),
+    "thresholds": (-0.5, 0.5),
+}
 
 
 def test_ordered_classes_are_saved_and_predicted(tmp_path):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     Dense = npt.NDArray[np.floating[Any]]
 
 PROGRAM = "bmrm-predict"
-_DENSE_ROWS = 1 << 16  # rows of a mapped array that are taken at a time
+_LISTS = ("multilabel", "label_ranking")  # tasks whose rows may have several labels or none
+_ROWS = 1 << 16  # rows of a mapped array that are taken at a time, and of lines that are made at a time
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,7 +96,7 @@ def predict(argv: Sequence[str]) -> int:
 
     options = _parse(argv)
     with Interrupts() as interrupts:
-        interrupts.importing("bmrm._cpu", "bmrm.io", "bmrm.metrics", "safetensors.numpy")
+        interrupts.importing("bmrm._cpu", "bmrm.io", "bmrm.losses", "bmrm.metrics", "safetensors.numpy")
         return _predict(options)
 
 
@@ -137,7 +138,8 @@ def _predict(options: argparse.Namespace) -> int:
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
             values = model.decision_function(X, threads=options.threads)
-            _write(out, model, values, options)
+            for start in range(0, len(values), _ROWS):
+                _write(out, model, values[start : start + _ROWS], options)
             if y is not None:
                 scores.update(metrics.scored(model, values), y)
                 if fit is not None and not isinstance(y, list):
@@ -155,16 +157,21 @@ def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | D
     zero_based = _zero_based(options, model)
     with reading(options.data):
         if is_text(options.data):
-            threads = options.threads
-            for X, y in iter_svmlight(options.data, zero_based=zero_based, dtype="float64", threads=threads):
+            for X, y in iter_svmlight(
+                options.data,
+                zero_based=zero_based,
+                dtype="float64",
+                threads=options.threads,
+                one_label=model.task not in _LISTS,
+            ):
                 yield X, _checked(y, model)
         else:
             data = read_data(options.data, dtype=None, threads=options.threads)
             if isinstance(data.X, Csr):
                 yield data.X, _labels(data, model)
             else:
-                for start in range(0, data.X.shape[0], _DENSE_ROWS):
-                    yield data.X[start : start + _DENSE_ROWS], None
+                for start in range(0, data.X.shape[0], _ROWS):
+                    yield data.X[start : start + _ROWS], None
 
 
 def _ranked(options: argparse.Namespace, model: Model) -> Data:
@@ -194,7 +201,7 @@ def _labels(data: Data, model: Model) -> Labels | None:
 
 
 def _checked(y: Labels, model: Model) -> Labels:
-    if isinstance(y, list) and model.task not in ("multilabel", "label_ranking"):
+    if isinstance(y, list) and model.task not in _LISTS:
         raise DataError("found rows with several labels, expected one label a row")
     return y
 
@@ -235,8 +242,6 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
     if options.probability:
         values = model.probabilities(values)
     rows = values if options.probability or options.decision_values else model.predictions(values)
-    if not len(rows):
-        return
     if isinstance(rows, list):
         out.write("".join(",".join(map(_number, row)) + "\n" for row in rows).encode())
     elif rows.ndim == 2:

@@ -11,6 +11,7 @@ and row pointers their ranges; whatever does not is read from the text and writt
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -79,6 +80,8 @@ def options_key(grammar: Grammar) -> dict[str, Any]:
 def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
     """Map the cache of ``path``, or return None where there is none that matches and is sound."""
     began = time.perf_counter()
+    if not os.path.isfile(path + SUFFIX):  # before opening: a pipe would wait for its writer
+        return None
     try:
         with open(path + SUFFIX, "rb") as file:
             data = _load(file, {"source": key, "options": options_key(grammar)}, threads)
@@ -171,6 +174,8 @@ def store(path: str, data: Data, key: dict[str, int], grammar: Grammar, threads:
     """Write the cache of ``path``; where that fails, say so once and go on without."""
     began = time.perf_counter()
     try:
+        if os.path.exists(path + SUFFIX) and not os.path.isfile(path + SUFFIX):
+            raise FileExistsError(errno.EEXIST, "not a regular file")  # a pipe would wait for its reader
         _store(path + SUFFIX, data, {"source": key, "options": options_key(grammar)}, threads)
     except OSError as error:
         if path not in _unwritable:

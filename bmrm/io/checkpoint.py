@@ -112,6 +112,8 @@ class Checkpoint:
             found = json.loads(text)
             version = found.pop("version")
             problem = Problem(**found)
+            if not _is_sound(problem):
+                raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise DataError(f"{name}: damaged description of the checkpoint") from None
         if version != CHECKPOINT_VERSION:
@@ -146,6 +148,7 @@ class Checkpoint:
             and all(array.shape == (n,) for array in (offsets, alpha, blocks))
             and all(np.isfinite(array).all() for array in (gradients, offsets, alpha))
             and blocks.dtype == np.int32
+            and self.problem.blocks <= n  # each has a cut, and no memory is taken for more
             and ((blocks >= 0) & (blocks < self.problem.blocks)).all()
             and (alpha >= 0.0).all()
             # The masses of each block add up to 1, or the bound would be none.
@@ -172,6 +175,17 @@ class Checkpoint:
         for what, (then, here) in now.items():
             if then != here:
                 raise ParameterError(f"{self.path}: is of a problem with {what} {then}, found {here}")
+
+
+def _is_sound(problem: Problem) -> bool:
+    """Whether a file's description is one of a problem: of the right types, and within their ranges."""
+    counts, scaling = (problem.n_samples, problem.nnz, problem.blocks), problem.intercept_scaling
+    return (
+        all(type(count) is int and count >= 0 for count in counts)
+        and 1 <= problem.blocks <= problem.n_samples
+        and type(problem.free_intercept) is bool
+        and (scaling is None or (type(scaling) in (int, float) and 0 < scaling < math.inf))
+    )
 
 
 def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Cuts) -> None:

@@ -12,12 +12,15 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 from bmrm.errors import DataError
 
 HEAD_BYTES = 16
-_ZSTD_BYTES = 1 << 16  # compressed bytes at a time: what they decompress to is held at once
+_PIECE = 1 << 16  # bytes that are read, and that are decompressed, at a time
+_SKIPPABLE = tuple(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16))  # magics of frames of zstd
+_REPEATED_BYTE = 1  # a kind of block of zstd
 
 
 @dataclass
@@ -82,7 +85,7 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
         regular_path = name if status is not None else None
         name = name if name.isprintable() else ascii(name)
         head = _peek(raw)
-        opener = next((make for magic, make in _FORMATS.items() if head.startswith(magic)), None)
+        opener = next((make for magics, make in _FORMATS.items() if head.startswith(magics)), None)
         if opener is None:
             yield Source(name, raw, head, status, False, regular_path)
             return
@@ -96,10 +99,11 @@ def _peek(file: Any) -> bytes:
 
 
 class _Decompressor(io.RawIOBase):
-    """Turns what each decompressor raises for damaged data into one `DataError`."""
+    """A file of pieces; turns what each decompressor raises for damaged data into one `DataError`."""
 
-    def __init__(self, file: Any, name: str):
-        self._file = file
+    def __init__(self, pieces: Iterator[bytes], name: str):
+        self._pieces = pieces
+        self._piece = memoryview(b"")
         self._name = name
 
     def readable(self) -> bool:
@@ -107,7 +111,11 @@ class _Decompressor(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            return int(self._file.readinto(buffer))
+            while not self._piece:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    return 0
+                self._piece = memoryview(piece)
         except OSError as error:
             if error.errno is not None:
                 raise
@@ -117,73 +125,102 @@ class _Decompressor(io.RawIOBase):
         except Exception as error:
             # EOFError, and classes of zlib, lzma and zstandard, which are not all imported.
             raise self._damaged(error) from None
+        count = min(len(buffer), len(self._piece))
+        buffer[:count] = self._piece[:count]
+        self._piece = self._piece[count:]
+        return count
 
     def _damaged(self, error: Exception) -> DataError:
         text = " ".join(str(error).split()) or type(error).__name__
         return DataError(f"{self._name}: found damaged compressed data ({text})")
 
 
-def _gzip(file: BinaryIO, name: str) -> Any:
+def _gzip(file: BinaryIO, name: str) -> Iterator[bytes]:
     import gzip
 
-    return gzip.GzipFile(fileobj=file, mode="rb")
+    # Behind a member it takes another one or zeros, as the program gzip does.
+    return iter(partial(gzip.GzipFile(fileobj=file, mode="rb").read1, _PIECE), b"")
 
 
-def _bz2(file: BinaryIO, name: str) -> Any:
+def _bz2(file: BinaryIO, name: str) -> Iterator[bytes]:
     import bz2
 
-    return bz2.BZ2File(file)
+    return _streams(file, bz2.BZ2Decompressor)
 
 
-def _xz(file: BinaryIO, name: str) -> Any:
+def _xz(file: BinaryIO, name: str) -> Iterator[bytes]:
     import lzma
 
-    return lzma.LZMAFile(file)
+    return _streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), pad=4)
 
 
-def _zstd(file: BinaryIO, name: str) -> Any:
+def _streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: int = 0) -> Iterator[bytes]:
+    """Streams one after the other; Python's own files take for their end what is not another one.
+
+    With ``pad``, zeros in multiples of it may follow each.
+    """
+    rest = file.read(_PIECE)
+    while rest:
+        stream = new_stream()
+        while not stream.eof:
+            yield stream.decompress(rest, _PIECE)
+            rest = file.read(_PIECE) if stream.needs_input else b""
+            if stream.needs_input and not rest:
+                raise EOFError("the last stream is cut short")
+        rest = stream.unused_data or file.read(_PIECE)
+        zeros = 0
+        while pad and rest.startswith(b"\0"):
+            behind = rest.lstrip(b"\0")
+            zeros += len(rest) - len(behind)
+            rest = behind or file.read(_PIECE)
+        if pad and zeros % pad:
+            raise EOFError(f"{zeros} zeros behind a stream")
+
+
+def _zstd(file: BinaryIO, name: str) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
         raise DataError(
             f"{name}: found zstd data, expected the package zstandard to be installed (pip install zstandard)"
         ) from None
-    return _ZstdFile(file, zstandard.ZstdDecompressor().decompressobj)
+    return _zstd_blocks(file, zstandard)
 
 
-class _ZstdFile:
-    """Frames one after the other; zstandard's own stream takes a cut frame for the end of the file."""
+def _zstd_blocks(file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
+    """Frames one after the other, a block of at most 128 KiB at a time (RFC 8878, section 3.1.1).
 
-    def __init__(self, file: BinaryIO, new_frame: Callable[[], Any]):
-        self._file = file
-        self._new_frame = new_frame
-        self._frame: Any = None
-        self._compressed = b""
-        self._ready = memoryview(b"")
+    A block may be stored in four bytes, so that pieces of another kind could decompress to any size; and
+    zstandard's own stream takes a cut frame for the end of the file.
+    """
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            if not self._compressed:
-                self._compressed = self._file.read(_ZSTD_BYTES)
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError("the last frame is cut short")
-                return 0
-            if self._frame is None:
-                self._frame = self._new_frame()
-            self._ready = memoryview(self._frame.decompress(self._compressed))
-            self._compressed = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
+    def take(count: int) -> bytes:
+        data = file.read(count)
+        if len(data) < count:
+            raise EOFError("the last frame is cut short")
+        return data
+
+    decompressor = zstandard.ZstdDecompressor()
+    while magic := file.read(4):
+        if magic in _SKIPPABLE:
+            left = int.from_bytes(take(4), "little")
+            while left:
+                left -= len(take(min(left, _PIECE)))
+            continue
+        start = magic + take(1)
+        checksum = 4 if start[-1] & 4 else 0
+        frame = decompressor.decompressobj()
+        frame.decompress(start + take(zstandard.frame_header_size(start) - len(start)))
+        while not frame.eof:
+            header = take(3)
+            last, kind, size = header[0] & 1, header[0] >> 1 & 3, int.from_bytes(header, "little") >> 3
+            stored = 1 if kind == _REPEATED_BYTE else size
+            yield frame.decompress(header + take(stored + checksum * last))
 
 
-_FORMATS: dict[bytes, Callable[[BinaryIO, str], Any]] = {
-    b"\x1f\x8b": _gzip,
-    b"BZh": _bz2,
-    b"\xfd7zXZ\x00": _xz,
-    b"\x28\xb5\x2f\xfd": _zstd,
+_FORMATS: dict[tuple[bytes, ...], Callable[[BinaryIO, str], Iterator[bytes]]] = {
+    (b"\x1f\x8b",): _gzip,
+    (b"BZh",): _bz2,
+    (b"\xfd7zXZ\x00",): _xz,
+    (b"\x28\xb5\x2f\xfd", *_SKIPPABLE): _zstd,
 }

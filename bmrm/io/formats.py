@@ -24,6 +24,7 @@ from bmrm.io.matrix_market import read_matrix_market
 from bmrm.io.text import Grammar
 
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")
+_MOST_COLUMNS = 1 << 32  # as many as products take
 _MAGIC = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
@@ -63,6 +64,8 @@ def read_other(source: Source, kind: str, grammar: Grammar) -> Data:
 def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> Csr | NDArray[Any]:
     """Give X the value type and the columns asked for."""
     rows, columns = X.shape
+    if columns > _MOST_COLUMNS:
+        raise DataError(f"found {columns} columns, expected at most {_MOST_COLUMNS}")
     wanted = columns if grammar.n_features is None else grammar.n_features
     if columns > wanted or (columns != wanted and not isinstance(X, Csr)):
         raise DataError(f"found {columns} columns, expected {wanted} (n_features={wanted})")
@@ -103,7 +106,7 @@ def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64
     if missing:
         raise DataError(f"found no array {missing[0]!r}, expected the arrays of a CSR matrix")
     shape = arrays["shape"]
-    integers = all(np.issubdtype(arrays[name].dtype, np.integer) for name in ("shape", "indptr", "indices"))
+    integers = all(arrays[name].dtype.kind in "iu" for name in ("shape", "indptr", "indices"))
     if shape.shape != (2,) or not integers:
         raise DataError("found a shape, row pointers or indices that are not integers")
     rows, columns = map(int, shape)
@@ -117,7 +120,11 @@ def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
     file: Any = source.file if source.mappable else io.BytesIO(source.file.read())
     wanted = ("format", "shape", "indptr", "indices", "data", "y")
     with _blaming_file("npz"), np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in wanted if name in archive.files}
+        arrays = {name: archive[name] for name in wanted if name in archive.files}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # numpy gives what is no npy file as bytes
+            raise DataError(f"found a member {name!r} that is no npy file, expected an array")
+    return arrays
 
 
 def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:

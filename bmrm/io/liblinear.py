@@ -58,7 +58,7 @@ def export(model: Model, path: str | os.PathLike[str]) -> None:
         lines.append(f"label {' '.join(str(int(label)) for label in labels)}")
     biased = bool(np.any(model.intercept))
     lines += [f"nr_feature {model.n_features}", f"bias {1 if biased else -1}", "w"]
-    columns = model.w.reshape(model.n_features, -1)
+    columns = model.w if model.w.ndim == 2 else model.w[:, None]
     rows = np.vstack([columns, np.atleast_1d(model.intercept)]) if biased else columns
     with atomic_write(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())

@@ -24,7 +24,8 @@ from bmrm.io.text import Grammar, mapped, token
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
-_EMPTY_ROWS_PER_BYTE = 1 << 10  # a matrix with more rows than this for each byte of its file is a mistake
+# Sizes that any file may have, and more for each byte of it: others are a mistake. Empty rows take memory.
+_SMALL, _ROWS_PER_BYTE, _COLUMNS_PER_BYTE = 1 << 20, 16, 1 << 10
 
 
 @dataclass
@@ -100,8 +101,9 @@ def _read_header(text: Any, length: int) -> _Header:
     header.stored = count[0] if sparse else _dense_count(header)
     if header.stored > length - start:
         raise DataError(f"found {length - start} bytes behind the sizes, expected {header.stored} entries")
-    if max(rows, columns) > length * _EMPTY_ROWS_PER_BYTE:
-        raise DataError(f"found a size of {max(rows, columns)} in a file of {length} bytes")
+    for size, most in ((rows, _ROWS_PER_BYTE), (columns, _COLUMNS_PER_BYTE)):
+        if size > (allowed := _SMALL + most * length):
+            raise DataError(f"found a size of {size} in a file of {length} bytes, expected at most {allowed}")
     return header
 
 

@@ -150,6 +150,8 @@ class Model:
         if self.w.ndim != 1 + several or self.w.dtype != np.float64:
             wanted = "float64 matrix" if several else "float64 vector"
             return f"weights have shape {self.w.shape} and type {self.w.dtype}, expected one {wanted}"
+        if several and not self.w.shape[1]:
+            return f"weights have shape {self.w.shape}, expected a column for each label"
         if np.shape(self.intercept) != self.w.shape[1:]:
             return f"an intercept of shape {np.shape(self.intercept)} beside weights of {self.w.shape}"
         if not (np.isfinite(self.w).all() and np.isfinite(self.intercept).all()):

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from bmrm._version import __version__
 from bmrm.calibration import Calibration, Isotonic, Platt
-from bmrm.errors import DataError
+from bmrm.errors import DataError, ParameterError
 from bmrm.io.atomic import atomic_write
 from bmrm.io.model import Certificate, Model
 
@@ -186,7 +186,7 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
             lam=float(document["lam"]),
             reg=str(document["reg"]),
             reg_params=_reg_params(document.get("reg_params", {})),
-            loss_params={str(key): float(value) for key, value in document["loss"]["params"].items()},
+            loss_params=_loss_params(document["loss"], document["task"]),
             certificate=None if certificate is None else _certificate(certificate),
             calibration=_calibration(document.get("calibration"), tensors),
             zero_based=document["zero_based"],
@@ -199,9 +199,27 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
         raise DataError("damaged model description") from None
 
 
+def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
+    """Return the parameters of a loss that is one of its task, by its own check of them."""
+    from bmrm.losses import LOSSES
+
+    name = str(document["name"])
+    params = {str(key): float(value) for key, value in document["params"].items()}
+    if not all(map(math.isfinite, params.values())):
+        raise ValueError
+    if name in LOSSES:  # else it is a user's own
+        if LOSSES[name].task != task:
+            raise DataError(f"found the loss {name} of the task {task!r}, expected {LOSSES[name].task!r}")
+        try:
+            LOSSES[name](**params)
+        except ParameterError as error:
+            raise DataError(str(error)) from None
+    return params
+
+
 def _reg_params(document: dict[str, Any]) -> dict[str, float | bool]:
     for value in document.values():
-        if not isinstance(value, bool | int | float):
+        if not (isinstance(value, bool | int | float) and math.isfinite(value)):
             raise ValueError
     return {str(key): value for key, value in document.items()}
 
@@ -224,12 +242,14 @@ def _calibration(document: dict[str, Any] | None, tensors: dict[str, Vector]) ->
 
 
 def _certificate(document: dict[str, Any]) -> Certificate:
-    objective, bound = document["objective"], document["lower_bound"]
+    objective, bound, tol = document["objective"], document["lower_bound"], float(document["tol"])
+    if not math.isfinite(tol):
+        raise ValueError
     return Certificate(
         objective=math.inf if objective is None else float(objective),
         lower_bound=-math.inf if bound is None else float(bound),
         status=str(document["status"]),
         n_iter=int(document["n_iter"]),
-        tol=float(document["tol"]),
+        tol=tol,
         tol_kind=str(document["tol_kind"]),
     )

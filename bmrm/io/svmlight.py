@@ -105,6 +105,7 @@ def iter_svmlight(
     dtype: DTypeLike = "float32",
     threads: int | None = None,
     duplicates: str = "error",
+    one_label: bool = False,
 ) -> Iterator[tuple[Csr, Labels]]:
     r"""Read an SVMlight file in bounded memory, some rows at a time.
 
@@ -119,12 +120,15 @@ def iter_svmlight(
     zero_based, dtype, threads, duplicates
         As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand; a pipe
         or a compressed file cannot be, and one that shows up behind the first chunk is an error.
+    one_label : bool, default False
+        Whether a row without a label is an error at once. Else it is one at the end, where no row has had
+        several labels.
 
     Yields
     ------
     X : Csr, shape (rows of the chunk, columns)
     y : ndarray of float64 or list of tuples of float
-        Tuples from the first chunk on where some row has several labels.
+        Tuples from the first chunk on where some row has several labels or none.
 
     Raises
     ------
@@ -147,10 +151,11 @@ def iter_svmlight(
         parser = Parser(source.name, grammar, thread_count(threads))
         parts = _mapped_parts if source.mappable else _streamed_parts
         for part in parts(source, parser, rows_bytes):
-            parser.check()
+            parser.check(labels=one_label)
             X, y, _ = join([part], parser)
             if X.shape[0]:
                 yield X, y
+        parser.check()
         _check_content(parser)
 
 
@@ -213,7 +218,7 @@ def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
             if not part.has_zero:
                 part.indices += 1
     y: Labels
-    if parser.has_lists:
+    if parser.gives_tuples:
         y = [labels for part in parts for labels in _label_tuples(part)]
     else:
         y = _joined([part.labels for part in parts])

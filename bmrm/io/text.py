@@ -149,15 +149,20 @@ class Parser:
         return self.has_zero if self.grammar.zero_based == "auto" else self.grammar.zero_based
 
     @property
+    def gives_tuples(self) -> bool:
+        """Whether labels are tuples from the parts parsed so far on: some row had several, or none."""
+        return self.has_lists or self._unlabelled is not None
+
+    @property
     def columns(self) -> int:
         """As given, else as many as the parts parsed so far need."""
         if self.grammar.n_features is not None:
             return self.grammar.n_features
         return max(0, self.max_index + self.zero_based)
 
-    def check(self) -> None:
-        """Raise what the parts parsed so far, taken together, have wrong."""
-        if self._unlabelled is not None and not self.has_lists:
+    def check(self, *, labels: bool = True) -> None:
+        """Raise what the parts parsed so far, taken together, have wrong, missing ``labels`` or not."""
+        if labels and self._unlabelled is not None and not self.has_lists:
             raise self._unlabelled
         if self._too_large_if_zero_based is not None and self.has_zero:
             raise self._too_large_if_zero_based
@@ -172,7 +177,10 @@ class Parser:
 
 def _expected(fault: str, grammar: Grammar) -> str:
     if fault == "range":
-        fixed = "" if grammar.n_features is None else f" (n_features={grammar.n_features})"
+        columns = grammar.n_features
+        fixed = "" if columns is None else f" (n_features={columns})"
+        if columns is not None and grammar.zero_based == "auto":
+            return f"an index from 1 to {grammar.largest}, or from 0 to {columns - 1}{fixed}"
         return f"an index from {int(grammar.zero_based is False)} to {grammar.largest}{fixed}"
     if fault == "value" and grammar.dtype == np.float32:
         return "index:value with a finite number that float32 can hold"

@@ -182,11 +182,12 @@ class BlockParser {
         int64_t query = 0;
         int digits = 0;
         for (; *q >= '0' && *q <= '9' && digits < 19; ++q, ++digits) {
-            if (__builtin_mul_overflow(query, 10, &query) || __builtin_add_overflow(query, *q - '0', &query))
+            const int digit = negative ? '0' - *q : *q - '0';  // signed at once: -2^63 has no opposite
+            if (__builtin_mul_overflow(query, 10, &query) || __builtin_add_overflow(query, digit, &query))
                 return fail(Fault::kQuery, token);
         }
         if (digits == 0 || !is_token_end(q)) return fail(Fault::kQuery, token);
-        if (options_.query_id) arrays_.queries[block_.first_row + block_.rows] = negative ? -query : query;
+        if (options_.query_id) arrays_.queries[block_.first_row + block_.rows] = query;
         return q;
     }
 

@@ -1,10 +1,13 @@
 """The commands with several classes and several labels a row."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
 
+import bmrm.cli.dryrun
+import bmrm.io
 from bmrm.io.model import Model
 
 LABELS = (-2, 3, 5, 10)
@@ -143,3 +146,19 @@ def test_sets_of_labels_need_a_loss_for_them(sets_file, tmp_path, bmrm_train, bm
     bmrm_train("--loss", "multiclass", classes_file, tmp_path / "model")
     outcome = bmrm_predict(sets_file, tmp_path / "model", tmp_path / "out")
     assert (outcome.code, "several labels" in outcome.err) == (3, True)
+
+
+def test_rows_without_labels_in_small_chunks(sets_file, tmp_path, monkeypatch, bmrm_train, bmrm_predict):
+    """Rows without a label before the first that has several, in a chunk of their own."""
+    sets_file.write_text(" 1:1\n2 1:1\n" * 100 + sets_file.read_text())
+    words = ("--loss", "multilabel", "-B", "1", sets_file)
+    model, whole, parts = (tmp_path / name for name in ("model", "whole", "parts"))
+    assert bmrm_train("-q", *words, model).code == 0
+    scores, size = bmrm_predict(sets_file, model, whole), bmrm_train("--dry-run", *words)
+    assert (scores.code, size.code) == (0, 0)
+    small = functools.partial(bmrm.io.iter_svmlight, rows_bytes=500)
+    for module in (bmrm.io, bmrm.cli.dryrun):
+        monkeypatch.setattr(module, "iter_svmlight", small)
+    assert bmrm_predict(sets_file, model, parts) == scores
+    assert bmrm_train("--dry-run", *words) == size
+    assert whole.read_bytes() == parts.read_bytes()

@@ -178,6 +178,15 @@ def test_chunks_make_no_difference(folder, data, bmrm_predict, monkeypatch):
     assert (folder / "whole").read_bytes() == (folder / "parts").read_bytes()
 
 
+@pytest.mark.parametrize("option", ["-q", "--decision-values", "--probability", "-b1"])
+def test_rows_written_at_a_time_make_no_difference(option, folder, data, bmrm_predict, monkeypatch):
+    model("logistic").save("model")
+    whole = bmrm_predict(option, data, "model", "whole")
+    monkeypatch.setattr("bmrm.cli.predict._ROWS", 7)
+    assert bmrm_predict(option, data, "model", "parts") == whole
+    assert (folder / "whole").read_bytes() == (folder / "parts").read_bytes()
+
+
 def test_closed_pipe_is_no_error_to_see(folder):
     X, y = two_classes(rows=20_000)
     write_svmlight(folder / "data", X, y)

@@ -52,7 +52,7 @@ def reference(
         row, fine = [], all(map(np.isfinite, labels[-1]))
         if tokens and tokens[0].startswith(b"qid:"):
             match = QUERY.fullmatch(tokens.pop(0))
-            fine &= match is not None and abs(int(match[1])) < 1 << 63
+            fine &= match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
             query.append(match and int(match[1]))
         elif query_id:
             fine = False

@@ -196,6 +196,16 @@ def test_folder_in_the_place_of_the_cache(path, caplog):
     assert not read_data(path, cache=True).from_cache
 
 
+def test_pipe_in_the_place_of_the_cache(path, caplog):
+    """Which nobody reads or writes: opening it would take for ever."""
+    os.mkfifo(cache_of(path))
+    with caplog.at_level(logging.WARNING):
+        assert not read_data(path, cache=True).from_cache
+    message = f"{cache_of(path)}: no cache written: not a regular file"
+    assert [record.getMessage() for record in caplog.records] == [message]
+    assert cache_of(path).is_fifo()
+
+
 def test_faulty_text_leaves_no_cache(path):
     path.write_bytes(b"1 x\n")
     with pytest.raises(DataError):

@@ -29,6 +29,11 @@ FAULTS = [
     (b"1 1:1 1.5:2", '1:7: found "1.5:2", expected index:value'),
     (b"1 1:1 qid:2", f'1:7: found "qid:2", {INDEX}'),
     (b"1 qid:two 1:1", '1:3: found "qid:two", expected qid: and an integer'),
+    (b"1 qid:9223372036854775808 1:1", '1:3: found "qid:9223372036854775808", expected qid: and an integer'),
+    (
+        b"1 qid:-9223372036854775809 1:1",
+        '1:3: found "qid:-9223372036854775809", expected qid: and an integer',
+    ),
     (
         b"1 qid:99999999999999999999 1:1",
         '1:3: found "qid:99999999999999999999", expected qid: and an integer',
@@ -83,7 +88,11 @@ def test_index_zero_of_a_one_based_file():
     [
         (False, b"1 3:1\n1 1:1 4:1\n", '2:7: found "4:1", expected an index from 1 to 3'),
         (True, b"1 2:1\n1 1:1 3:1\n", '2:7: found "3:1", expected an index from 0 to 2'),
-        ("auto", b"1 3:1\n1 1:1 4:1\n", '2:7: found "4:1", expected an index from 0 to 3'),
+        (
+            "auto",
+            b"1 3:1\n1 1:1 4:1\n",
+            '2:7: found "4:1", expected an index from 1 to 3, or from 0 to 2',
+        ),
         ("auto", b"1 2:1\n1 3:1 1:1\n1 3:1\n1 0:1", '2:3: found "3:1", expected an index from 0 to 2'),
     ],
 )

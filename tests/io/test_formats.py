@@ -3,6 +3,7 @@
 import gzip
 import io
 import itertools
+import zipfile
 
 import numpy as np
 import pytest
@@ -83,6 +84,11 @@ def test_published_matrices(real_data):
         ("coordinate real general\n2 2 -1\n", "expected 3 integers"),
         ("coordinate real general\n2 2 99999999999\n1 1 1\n", "expected 99999999999 entries"),
         ("coordinate real general\n99999999999 2 1\n1 1 1\n", "found a size of 99999999999 in a file"),
+        (
+            "coordinate real general\n2000000 2 1\n1 1 1\n",
+            "found a size of 2000000 in a file of .*at most 104",
+        ),
+        ("coordinate real general\n2 2000000 1\n1 1 1\n", "found a size of 2000000 in a file"),
         ("array real general\n99999 99999\n1\n", "bytes behind the sizes, expected"),
         ("coordinate real general\n2 2 2\n1 1 1\n", "line 4: found the end of the file, expected 2 entries"),
         ("coordinate real general\n2 2 1\n\n3 1 1\n", 'line 4: found "3", expected 1 entries: a row up to 2'),
@@ -106,6 +112,12 @@ def test_bad_matrix_market(tmp_path, text, message):
     path.write_text(f"%%MatrixMarket matrix {text}")
     with pytest.raises(DataError, match=f"^{path}: .*{message}"):
         read_data(path)
+
+
+def test_most_rows_may_be_empty(tmp_path):
+    path = tmp_path / "x.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n7 1000000 1\n")
+    assert read_data(path).X.shape == (1_000_000, 1_000_000)
 
 
 def test_entries_are_added_up_where_asked_for(tmp_path):
@@ -160,9 +172,12 @@ GOOD = {
         ({"data": None}, "found no array 'data'"),
         ({"shape": (2, 2, 2)}, "integers"),
         ({"shape": (2.0, 2.0)}, "integers"),
+        ({"shape": np.array([2, 2], "m8[s]")}, "integers"),
+        ({"indptr": np.array([0, 1, 2], "m8[s]")}, "integers"),
         ({"shape": (-1, 2)}, "negative"),
         ({"shape": (3, 2)}, "found 3 row pointers, expected 4"),
         ({"shape": (2, 1)}, "found the column 1, expected 0 to 0"),
+        ({"shape": (2, 1 << 40)}, "found 1099511627776 columns, expected at most 4294967296"),
         ({"indptr": [0, 2, 1]}, "row pointers that do not rise"),
         ({"indptr": [0, 3, 2]}, "row pointers that do not rise"),
         ({"indptr": [[0, 1, 2]]}, "several dimensions"),
@@ -183,6 +198,17 @@ def test_bad_npz(tmp_path, change, message):
     arrays = {name: value for name, value in (GOOD | change).items() if value is not None}
     np.savez(path, allow_pickle=True, **{name: np.array(value) for name, value in arrays.items()})
     with pytest.raises(DataError, match=f"^{path}: .*{message}"):
+        read_data(path)
+
+
+@pytest.mark.parametrize("name", [*GOOD, "y"])
+def test_npz_member_that_is_no_array(tmp_path, name):
+    path = tmp_path / "x.npz"
+    arrays = {**GOOD, "y": [1, 2]}
+    np.savez(path, **{key: np.array(value) for key, value in arrays.items() if key != name})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{name}.npy", "csr")
+    with pytest.raises(DataError, match=f"^{path}: found a member '{name}' that is no npy file"):
         read_data(path)
 
 
@@ -227,8 +253,6 @@ def test_header_that_promises_too_much(tmp_path, name):
     if name == "x.npy":
         path.write_bytes(file.getvalue())
     else:
-        import zipfile
-
         np.savez(path, **{key: np.array(value) for key, value in GOOD.items() if key != "data"})
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr("data.npy", file.getvalue())

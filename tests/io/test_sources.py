@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import zstandard
 
 from bmrm.errors import DataError
 from bmrm.io import iter_svmlight, load_svmlight, read_data, text
+from bmrm.io.compressed import open_source
 
 COMPRESS = {
     "gz": gzip.compress,
@@ -56,6 +58,73 @@ def test_damaged(tmp_path, kind):
         read_data(path)
 
 
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize("bit", [1, 128])
+def test_damage_where_a_second_stream_begins(tmp_path, kind, bit):
+    path = tmp_path / "data"
+    whole = COMPRESS[kind](TEXT)
+    path.write_bytes(whole + bytes([whole[0] ^ bit]) + whole[1:])
+    with pytest.raises(DataError, match=f"^{path}: found damaged compressed data"):
+        read_data(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "zeros", "valid"),
+    [("gz", 3, True), ("xz", 4, True), ("xz", 1 << 17, True), ("xz", 3, False), ("bz2", 4, False)],
+)
+@pytest.mark.parametrize("streams", [1, 2])
+def test_zeros_behind_a_stream(tmp_path, kind, zeros, valid, streams):
+    path = tmp_path / "data"
+    path.write_bytes((COMPRESS[kind](TEXT) + bytes(zeros)) * streams)
+    if valid:
+        assert load_svmlight(path)[0].shape == (2000 * streams, 3)
+    else:
+        with pytest.raises(DataError, match="found damaged compressed data"):
+            load_svmlight(path)
+
+
+@pytest.mark.parametrize("size", [0, 5, 1 << 17])
+@pytest.mark.parametrize("number", [0x50, 0x5F])
+def test_skippable_frames_of_zstd(tmp_path, number, size):
+    path = tmp_path / "data"
+    skipped = bytes([number]) + b"\x2a\x4d\x18" + size.to_bytes(4, "little") + bytes(size)
+    frame = COMPRESS["zst"](TEXT)
+    path.write_bytes(skipped + frame + skipped * 2 + frame + skipped)
+    assert load_svmlight(path)[0].shape == (4000, 3)
+    path.write_bytes(frame + (skipped + b"\0")[: 7 + size])
+    with pytest.raises(DataError, match="the last frame is cut short"):
+        load_svmlight(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"write_checksum": True}, {"write_content_size": False}, {"level": 19, "write_checksum": True}],
+)
+def test_frames_of_zstd_of_any_kind(tmp_path, options):
+    """Blocks that are stored, packed, and one byte over and over."""
+    noise = np.random.default_rng(0).integers(1, 100_000, 200_000)
+    text = b"".join(b"1 %d:1\n" % index for index in noise) + b"#" * 500_000 + b"\n"
+    text += b"#" + np.random.default_rng(1).bytes(300_000).replace(b"\n", b" ")
+    path = tmp_path / "data"
+    path.write_bytes(zstandard.ZstdCompressor(**options).compress(text))
+    with open_source(path) as source:
+        assert source.file.read() == text
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_memory_is_bounded_whatever_the_ratio(tmp_path, kind):
+    path = tmp_path / "data"
+    path.write_bytes(COMPRESS[kind](bytes(1 << 26)))
+    with open_source(path) as source:
+        tracemalloc.start()
+        try:
+            while source.file.read(1 << 16):
+                pass
+            assert tracemalloc.get_traced_memory()[1] < 1 << 22
+        finally:
+            tracemalloc.stop()
+
+
 def test_zstd_without_its_package(tmp_path, monkeypatch):
     path = tmp_path / "data"
     path.write_bytes(COMPRESS["zst"](TEXT))
@@ -93,6 +162,24 @@ def test_iterating_over_a_stream(tmp_path):
     with pytest.raises(DataError, match="found an index 0 behind rows that were read as one-based"):
         list(iter_svmlight(path, rows_bytes=1000))
     assert len(list(iter_svmlight(path, rows_bytes=1000, zero_based=True))) == 20
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_rows_without_a_label_in_chunks(tmp_path, compress):
+    """Where a row has several, be it in a later chunk, the chunks hold what the whole file does."""
+    path = tmp_path / "data"
+    path.write_bytes(compress(b" 1:1\n2 1:1\n" * 100 + b"1,2 1:1\n"))
+    chunks = [y for _, y in iter_svmlight(path, rows_bytes=100)]
+    assert len(chunks) > 3
+    assert [labels for y in chunks for labels in y] == load_svmlight(path)[1]
+    with pytest.raises(DataError, match=f'^{path}:1:2: found "1:1", expected a label'):
+        next(iter_svmlight(path, rows_bytes=100, one_label=True))
+    path.write_bytes(compress(b"2 1:1\n 1:1\n" * 100))
+    given = iter_svmlight(path, rows_bytes=100)
+    assert next(given)[1][:2] == [(2,), ()]
+    for read in (list, lambda _: load_svmlight(path)):
+        with pytest.raises(DataError, match=f'^{path}:2:2: found "1:1", expected a label'):
+            read(given)
 
 
 def test_standard_input():

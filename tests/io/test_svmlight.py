@@ -206,6 +206,11 @@ def test_csr_of_scipy_and_back(write):
     assert ours.to_scipy(np.float32).dtype == np.float32
 
 
+def test_query_ids_of_64_bits(write):
+    path = write(b"1 qid:-9223372036854775808 1:1\n1 qid:9223372036854775807\n")
+    assert load_svmlight(path, query_id=True)[2].tolist() == [-(2**63), 2**63 - 1]
+
+
 def test_is_text(write, tmp_path):
     assert is_text(write(b"1 1:1\n"))
     np.save(tmp_path / "x.npy", np.eye(2))
