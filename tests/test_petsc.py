@@ -171,27 +171,31 @@ def first_cause(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else first_cause(error.__cause__)
 
 
-@pytest.mark.parametrize("product", ["mult", "multTranspose", "multAdd"])
+@pytest.mark.parametrize("product", ["mult", "multTranspose", "multAdd", "normal"])
 def test_a_failing_product_gives_the_vectors_back(monkeypatch, product):
     class Failing:
         shape = (M, D)
         mean_squares = np.ones(D)
 
-        def matvec(self, vector, out):
+        def rmatvec(self, vector, out):
             self.lent = vector, out
             raise FloatingPointError("a product failed")
 
-        rmatvec = matvec
+        def matvec(self, vector, out):
+            if product != "normal":
+                self.rmatvec(vector, out)
 
     failing = Failing()
     A = mat_on(failing, monkeypatch)
     right, left = A.createVecs()
     x, y = (left, right) if product == "multTranspose" else (right, left)
+    if product == "normal":  # the first of its products goes well
+        A, y = normal_mat(A), right.duplicate()
     operands = (x, y, y.duplicate()) if product == "multAdd" else (x, y)
     out = operands[-1]
     before = out.stateGet()
     with pytest.raises(PETSc.Error) as raised:
-        getattr(A, product)(*operands)
+        getattr(A, "mult" if product == "normal" else product)(*operands)
     assert isinstance(first_cause(raised.value), FloatingPointError)
     # PETSc counts a change when an array is given back for good, and refuses to change a locked vector.
     # The views in `lent` and the frames of the exception are alive all the same.
@@ -456,6 +460,15 @@ def test_options_of_the_database_win_over_keywords(database):
     assert (result.loss.name, result.loss.params, result.lam) == ("quantile", {"tau": 0.9}, 0.01)
 
 
+def test_the_penalty_from_the_database(database):
+    for name, value in {"reg": "elastic_net", "l1_ratio": 0.25, "positive": None}.items():
+        database[f"bmrm_{name}"] = value
+    X, y = labelled()
+    result = solve(as_aij(X), vec(y), lam=0.01).result
+    assert (result.reg, result.reg_params) == ("elastic_net", {"l1_ratio": 0.25, "positive": True})
+    assert (result.w >= 0.0).all()
+
+
 def test_an_option_that_there_is_not(database):
     database["other_lamda"] = 1.0
     with pytest.raises(ParameterError, match="-other_lamda: found no such option"):
@@ -473,7 +486,7 @@ import numpy as np
 import scipy.sparse as sp
 from petsc4py import PETSc
 import bmrm
-from bmrm.errors import ParameterError
+from bmrm.errors import DataError, ParameterError
 from bmrm.petsc import normal_mat, resident_mat, solve
 
 world = PETSc.COMM_WORLD
@@ -539,6 +552,38 @@ expected = bmrm.solve(X, y, lam=0.05, prior=0.1 * w)
 assert abs(result.objective - expected.objective) <= result.gap + expected.gap
 whole = bmrm.solve(stored, labels, lam=0.05, weights="owned")  # as an array, and so on every rank
 assert whole.w.shape == (d,)
+
+# A resident matrix takes vectors as the stored one does, however that lays its columns out.
+kept = resident_mat(odd)
+assert kept.getSizes() == odd.getSizes()
+(into, back), (stored_out, kept_out) = odd.createVecs(), (odd.createVecLeft(), odd.createVecLeft())
+into.setArray(w[slice(*into.getOwnershipRange())])
+odd.mult(into, stored_out)
+kept.mult(into, kept_out)
+np.testing.assert_allclose(kept_out.getArray(), stored_out.getArray(), rtol=1e-12, atol=1e-12)
+
+# A matrix of this rank alone, with the others' in one problem: its weights are whole.
+mine = PETSc.Mat().createAIJ(rows.shape, csr=(rows.indptr, rows.indices, rows.data), comm=PETSc.COMM_SELF)
+own_labels = PETSc.Vec().createWithArray(y[first:last].copy(), comm=PETSc.COMM_SELF)
+PETSc.Options().delValue("bmrm_weights")
+for form in ("replicated", "owned"):
+    weights, result = solve(mine, own_labels, lam=0.05, tol=1e-8, comm=world, weights=form)
+    np.testing.assert_allclose(weights.getArray(), alone.w, atol=1e-3)
+
+
+def fails_everywhere(error, call, *arguments, **options):
+    # What is wrong on one rank is an error on all, and none waits for another.
+    try:
+        call(*arguments, **options)
+    except error:
+        return
+    raise SystemExit(f"rank {rank}: no {error.__name__}")
+
+
+spread = PETSc.Vec().createMPI((last - first + (rank == 1) - (rank == 2), m), comm=world)
+fails_everywhere(ParameterError, solve, stored, spread, lam=0.05)
+fails_everywhere(DataError, resident_mat, np.full((2, 3), np.nan if rank == 1 else 1.0), comm=world)
+fails_everywhere(DataError, resident_mat, np.ones((0 if rank == 2 else 2, 3)), comm=world)
 
 try:
     resident_mat(np.ones((2, 3 + rank)), comm=world)

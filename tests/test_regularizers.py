@@ -541,3 +541,21 @@ def test_a_perfect_fit_ends_without_a_fault():
         found = bmrm.solve(X, y, "absolute", reg=reg, lam=1.0, feature_lambda=free, max_iter=2000)
         assert found.objective < 1e-12
         assert found.lower_bound <= 1e-12
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute", "softmax", "roc_area", "prbep"])
+@pytest.mark.parametrize("options", [{}, {"cuts_per_pass": 1}, {"solver": "bmrm"}])
+def test_a_free_feature_in_which_the_first_plane_has_no_slope(loss, options):
+    """A column of ones, and as many rows of either class: what its slope is is rounding."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 20)
+    X = rng.standard_normal((40, 6)) + 0.3 * y[:, None] * (np.arange(6) < 3) + 0.5
+    free = np.append(np.ones(6), 0.0)
+    given = {"loss": loss, "lam": 0.01, "max_iter": 1000, **options}
+    found = bmrm.solve(np.column_stack([X, np.ones(40)]), y, feature_lambda=free, **given)
+    # The limit of small strengths.
+    free[-1] = 1e-6
+    near = bmrm.solve(np.column_stack([X, np.ones(40)]), y, feature_lambda=free, **given)
+    assert found.status == near.status == "converged"
+    assert found.lower_bound <= near.objective
+    assert found.objective >= near.lower_bound - 1e-6

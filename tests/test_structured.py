@@ -132,6 +132,10 @@ class Wrong(OneLabel):
 X, Y = [np.ones(3)] * 2, [0, 1]
 
 
+def solve_wrong(answer):
+    return bmrm.solve(X, Y, Structured(Wrong(answer)))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -141,6 +145,10 @@ X, Y = [np.ones(3)] * 2, [0, 1]
         (lambda: bmrm.solve(X, None, Structured(OneLabel(2, 3))), DataError, "0 outputs"),
         (lambda: bmrm.solve(X, Y, Structured(Wrong((0.0, np.zeros(2))))), DataError, "example 1 has a diff"),
         (lambda: bmrm.solve(X, Y, Structured(Wrong((-1.0, np.zeros(12))))), DataError, "maximum -1, below"),
+        (lambda: solve_wrong((0.0, ([-1], [1.0]))), DataError, r"example 1 has indices \[-1\]"),
+        (lambda: solve_wrong((0.0, ([12], [1.0]))), DataError, "indices from 0 to 11"),
+        (lambda: solve_wrong((0.0, ([1, 2], [1.0]))), DataError, "expected as many"),
+        (lambda: solve_wrong((np.nan, np.zeros(12))), DataError, "example 1 has a maximum that is no number"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), dtype="float32"), ParameterError, "no dtype"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), groups=Y), ParameterError, "no groups"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), fit_intercept=True), ParameterError, "oracle"),
@@ -167,3 +175,8 @@ X, Y = [np.ones(3)] * 2, [0, 1]
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_difference_may_be_a_list():
+    found = solve_wrong((1.0, [0.0] * 12))
+    assert found.objective == pytest.approx(1.0)

@@ -1,13 +1,15 @@
 """``bmrm-train`` on several ranks: one voice, one exit code.
 
 Rank 0 speaks and writes; the others compute. A failure that all ranks have is told once. One that a rank has
-alone is told by that rank, and ends the job on all of them.
+alone is told by that rank, and ends the job on all of them. Until all have come together nobody could be
+told, and a rank that Ctrl-C ended would be waited for without end: signals that come earlier wait.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from bmrm.distributed import Group
 
 Body = Callable[[Sequence[str], "Group | None"], int]
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
@@ -34,6 +37,7 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
             from bmrm.distributed import Group
         except ImportError as error:
             if alone():  # a batch system that starts every program this way
+                hear()
                 return body(words, None)
             raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
         group = Group(MPI.COMM_WORLD)
@@ -44,10 +48,32 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
 
         group.report = report
         with group.guarded():
+            hear()
             return body(words, group)
 
-    with _muted() if rank() else contextlib.nullcontext():
+    with _signals_held() as hear, _muted() if rank() else contextlib.nullcontext():
         return run(program, guarded, argv)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[Callable[[], None]]:
+    """Hold signals back until the function given is called; from then on each is a KeyboardInterrupt."""
+    waiting: list[int] = []
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def hear() -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.default_int_handler)
+        if waiting:
+            raise KeyboardInterrupt
+
+    try:
+        for number in SIGNALS:
+            signal.signal(number, lambda number, _: waiting.append(number))
+        yield hear
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -155,7 +155,13 @@ class _OracleRisk:
         """Add the subgradient of an example; return its loss."""
         cost, difference = self.loss.oracle.most_violated(w, *self.examples[i])
         if isinstance(difference, tuple):
-            places, entries = difference
+            places, entries = np.asarray(difference[0], np.intp), np.asarray(difference[1])
+            inside = places.size == 0 or (places.min() >= 0 and places.max() < len(w))
+            if places.ndim != 1 or places.shape != entries.shape or not inside:
+                raise DataError(
+                    f"oracle: example {i + 1} has indices {places} and values {entries}, expected as many of "
+                    f"either, and indices from 0 to {len(w) - 1}"
+                )
             gained = float(w[places] @ entries)
             np.add.at(gradient, places, self.weights[i] * entries)
         else:
@@ -164,8 +170,11 @@ class _OracleRisk:
                     f"oracle: example {i + 1} has a difference of shape {np.shape(difference)}, "
                     f"expected {w.shape}"
                 )
-            gained = dot(w, np.ascontiguousarray(difference, np.float64))
-            gradient += self.weights[i] * difference
+            dense = np.ascontiguousarray(difference, np.float64)
+            gained = dot(w, dense)
+            gradient += self.weights[i] * dense
+        if np.isnan(cost + gained):
+            raise DataError(f"oracle: example {i + 1} has a maximum that is no number")
         if cost + gained < -BELOW_TRUTH * (1.0 + abs(cost) + abs(gained)):
             raise DataError(
                 f"oracle: example {i + 1} has the maximum {cost + gained:g}, below the 0 of its true output"

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -59,6 +59,15 @@ def share_stream(matrix: Matrix) -> None:
         matrix.use_stream(DEFAULT_STREAM)
 
 
+def together(comm: Any) -> AbstractContextManager[object]:
+    """Make a failure of the block on any rank of a communicator one of all ranks; None is one rank."""
+    if comm is None or comm.size == 1:
+        return nullcontext()
+    from bmrm.distributed import Group
+
+    return Group(comm).together()
+
+
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
     """``y = X x``, or ``y = X' x`` for ``op="transposed"``, with the parts of x and y of this process.
 
@@ -69,16 +78,12 @@ def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
     x, y : PETSc.Vec
         Of the sizes that the product takes and gives; on the host, or both on the GPU of the matrix.
     """
-    try:
-        if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
-            with _pointer(x, "r") as source, _pointer(y, "w") as target:
-                apply(op, source, target)
-        else:
-            with lent(x, y) as (source, target):
-                (matrix.matvec if op == "normal" else matrix.rmatvec)(source, target)
-    except BaseException:
-        _unlock(x)
-        raise
+    if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
+        with _pointer(x, "r") as source, _pointer(y, "w") as target:
+            apply(op, source, target)
+    else:
+        with lent(x, y) as (source, target):
+            (matrix.matvec if op == "normal" else matrix.rmatvec)(source, target)
 
 
 @contextmanager
@@ -130,6 +135,16 @@ def _pointer(vec: PETSc.Vec, mode: str) -> Iterator[_Pointer]:
         yield _Pointer(address, vec.getLocalSize(), readonly=mode == "r")
     finally:
         vec.restoreCUDAHandle(address, mode)
+
+
+@contextmanager
+def unlocking(x: PETSc.Vec) -> Iterator[None]:
+    """Take back PETSc's locks on the input of a product where that raises."""
+    try:
+        yield
+    except BaseException:
+        _unlock(x)
+        raise
 
 
 def _unlock(x: PETSc.Vec) -> None:

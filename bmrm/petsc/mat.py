@@ -22,7 +22,7 @@ from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
 from bmrm.io.csr import Csr
-from bmrm.petsc.bridge import check_scalars, multiply, share_stream
+from bmrm.petsc.bridge import check_scalars, multiply, share_stream, together, unlocking
 from bmrm.petsc.rows import rows_of
 from bmrm.resident import Matrix, checked, resident
 
@@ -101,15 +101,18 @@ def resident_mat(
     True
     """
     check_scalars()
+    columns = None
     if isinstance(X, PETSc.Mat):
         comm = X.getComm() if comm is None else comm
+        columns = X.getLocalSize()[1] if X.getComm().getSize() == comm.getSize() else None
         X = rows_of(X)
     comm = PETSc.COMM_SELF if comm is None else comm
-    rows = checked(X)
-    placed = resident(rows, device=device, threads=threads)
+    with together(comm):
+        rows = checked(X)
+        placed = resident(rows, device=device, threads=threads)
     share_stream(placed.matrix)
     m, d = rows.shape
-    layout = _layout(comm, m, d)
+    layout = _layout(comm, m, d, columns)
     mat = PETSc.Mat().createPython(layout.sizes, comm=comm)
     sums = _sums(rows, placed.matrix, layout)
     mat.setPythonContext(_ResidentMat(placed.matrix, placed.device, layout, sums))
@@ -175,7 +178,8 @@ class Layout(NamedTuple):
     everywhere: PETSc.Vec | None
 
 
-def _layout(comm: PETSc.Comm, m: int, d: int) -> Layout:
+def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> Layout:
+    """Spread d columns over the ranks, so many of them here, or as PETSc does it by itself."""
     if comm.getSize() == 1:
         return Layout(((m, m), (d, d)), None, None)
     counts = PETSc.Vec().createMPI((1, None), comm=comm)
@@ -183,7 +187,7 @@ def _layout(comm: PETSc.Comm, m: int, d: int) -> Layout:
     least, most = int(counts.min()[1]), int(counts.max()[1])
     if least != most:
         raise ParameterError(f"X: found {least} columns on one rank and {most} on another, expected as many")
-    right = PETSc.Vec().createMPI((None, d), comm=comm)
+    right = PETSc.Vec().createMPI((columns, d), comm=comm)
     counts.set(float(m))
     rows = int(counts.sum())
     scatter, everywhere = PETSc.Scatter.toAll(right)
@@ -259,14 +263,14 @@ class _ResidentMat:
         self.matrix, self.device, self.layout, self.sums = matrix, device, layout, sums
 
     def mult(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
-        multiply(self.matrix, "normal", self._gathered(x), y)
+        with unlocking(x):
+            multiply(self.matrix, "normal", self._gathered(x), y)
 
     def multTranspose(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:  # noqa: N802
         scatter, everywhere = self.layout.scatter, self.layout.everywhere
-        if scatter is None:
-            multiply(self.matrix, "transposed", x, y)
-        else:
-            multiply(self.matrix, "transposed", x, everywhere)
+        with unlocking(x):
+            multiply(self.matrix, "transposed", x, y if scatter is None else everywhere)
+        if scatter is not None:
             y.set(0.0)
             scatter.scatter(everywhere, y, addv=True, mode="reverse")
 
@@ -320,8 +324,9 @@ class _NormalMat:
         self._margins = resident.vec((rows[0], rows[0]), PETSc.COMM_SELF)
 
     def mult(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
-        self.resident.mult(mat, x, self._margins)
-        self.resident.multTranspose(mat, self._margins, y)
+        with unlocking(x):
+            self.resident.mult(mat, x, self._margins)
+            self.resident.multTranspose(mat, self._margins, y)
         if self.shift:
             y.axpy(self.shift, x)
 

@@ -37,6 +37,8 @@ def _cuts(database: PETSc.Options, name: str) -> int | str:
 _KEYWORDS: dict[str, tuple[str, _Reader]] = {
     "loss": ("loss", _text),
     "reg": ("reg", _text),
+    "l1_ratio": ("l1_ratio", _number),
+    "positive": ("positive", _flag),
     "lambda": ("lam", _number),
     "cost": ("C", _number),
     "class_weight": ("class_weight", _text),

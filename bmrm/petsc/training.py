@@ -11,7 +11,7 @@ from petsc4py import PETSc
 from bmrm.errors import ParameterError
 from bmrm.inputs import OF_DATA, taken_form
 from bmrm.losses import LOSSES
-from bmrm.petsc.bridge import check_scalars
+from bmrm.petsc.bridge import check_scalars, together
 from bmrm.petsc.options import options
 from bmrm.petsc.rows import rows_of
 from bmrm.result import Result
@@ -99,10 +99,11 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     if "tol" in keywords:
         of_data["tol"] = keywords["tol"]
     shard = Shard(X, y, comm=comm, weights=form, **of_data)
-    shard.wanted_by = "none"
+    # Where A is not the matrix of all ranks, each has a vector of its own.
+    here = shard.owned and A.getComm().getSize() == shard.group.size
+    shard.wanted_by = "none" if here else "all"
     result = solve_arrays(shard, **keywords)
-    made = own_weights(result.w, shard, A) if shard.owned else weights(result.w, A)
-    return Solution(made, result)
+    return Solution(own_weights(result.w, shard, A) if here else weights(result.w, A), result)
 
 
 def own_weights(w: npt.NDArray[np.float64], shard: Shard, A: PETSc.Mat) -> PETSc.Vec:
@@ -159,10 +160,11 @@ def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
     check_scalars()
     if comm is None and X.getComm().getSize() > 1:
         comm = X.getComm()
-    if isinstance(y, PETSc.Vec):
-        if y.getLocalSize() != X.getLocalSize()[0]:
-            raise ParameterError(
-                f"y: found {y.getLocalSize()} labels on a rank that holds {X.getLocalSize()[0]} rows"
-            )
-        y = np.array(y.getArray(readonly=True), np.float64)
+    with together(comm):
+        if isinstance(y, PETSc.Vec):
+            if y.getLocalSize() != X.getLocalSize()[0]:
+                raise ParameterError(
+                    f"y: found {y.getLocalSize()} labels on a rank that holds {X.getLocalSize()[0]} rows"
+                )
+            y = np.array(y.getArray(readonly=True), np.float64)
     return rows_of(X), y, comm

@@ -20,8 +20,11 @@ RADIUS = 1e3
 within four times the distance of the best point where that is more than half of this."""
 
 LEAST_SLOPE = 1e-4
-"""Smallest square of a slope that the first weight of the proximal term is chosen for, as a share of what the
-penalty holds."""
+"""Smallest square of a slope that the first weight of the proximal term is chosen for, as a share of that of
+the plane, and of what the penalty holds."""
+
+ROUNDING = 1e-24
+"""Square of a slope in some features, as a share of that in all, that is rounding."""
 
 LEAST_MU = 1e-6
 """Smallest weight of the proximal term, as a share of the first one."""
@@ -255,10 +258,14 @@ class Penalised:
     def _first_mu(self, planes: CutModel, best: float, bound: float) -> float:
         """Return the mu at which the first step closes half the gap, were the plane all there is.
 
-        A warm start may have a plane with hardly a slope that the penalty does not hold.
+        A warm start may have a plane with hardly a slope that the penalty does not hold. Where it is
+        rounding, as in a column of ones for as many rows of either class, that in all features is the scale.
         """
-        a, l1 = combination(planes, planes.alpha)[0][self._flat], self.penalty.l1[self._flat]
+        whole = combination(planes, planes.alpha)[0]
+        a, l1 = whole[self._flat], self.penalty.l1[self._flat]
         beyond = np.maximum(0.0, np.abs(a) - l1)
+        if dot(a, a) <= ROUNDING * dot(whole, whole):
+            a = whole
         size = max(dot(beyond, beyond), LEAST_SLOPE * max(dot(a, a), dot(l1, l1)), 1e-300)
         gap = best - max(bound, planes.floor)
         return size / (gap if 0.0 < gap < np.inf else max(abs(best), 1.0))

@@ -417,6 +417,26 @@ sys.exit(train.main(sys.argv[1:]))
     assert Model.load("model").certificate.n_iter == 5
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_ranks_are_together_ends_all(data, folder, number):
+    code = f"""
+import os, sys
+from bmrm.cli import train
+from bmrm.distributed import Group
+likeness = Group._check_likeness
+def press(self):
+    if os.environ["PMI_RANK"] == "1":
+        os.kill(os.getpid(), {int(number)})
+    return likeness(self)
+Group._check_likeness = press
+sys.exit(train.main(sys.argv[1:]))
+"""
+    done = mpi.run(2, "-c", code, data, "model")
+    assert done.returncode == 130
+    assert done.stderr.startswith("bmrm-train: rank 1: interrupted")
+    assert not (folder / "model").exists()
+
+
 def test_one_rank_needs_no_mpi(data, bmrm_train, monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
