@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from bmrm import _cpu, losses, metrics
 from bmrm.dataset import Dataset, WithConstant
+from bmrm.design import intercept_of
 from bmrm.errors import DataError, ParameterError
 from bmrm.folds import (
     FoldBundle,
@@ -50,6 +51,7 @@ from bmrm.result import Result
 from bmrm.settings import Settings
 from bmrm.solver import UNKNOWN, BundleMethod
 from bmrm.training import result_of, solve
+from bmrm.weights import lam_of
 
 if TYPE_CHECKING:
     from bmrm.resident import Matrix
@@ -257,7 +259,7 @@ class FoldProblem:
     def _solve(self, lam: float, folds: Sequence[int]) -> Iterator[tuple[Result, Vector]]:
         """Solve with each of the folds held out."""
         given = self.options["C"]
-        wanted = {f: lam if given is None else 1.0 / (given * float(self._rest(f).sum())) for f in folds}
+        wanted = {f: lam if given is None else lam_of(given, float(self._rest(f).sum())) for f in folds}
         for fold, solved in self._engine.solve(wanted, lambda: self._deadline - time.perf_counter()):
             if solved[0].status == "interrupted":
                 raise KeyboardInterrupt
@@ -422,7 +424,10 @@ class _Shared:
         if not self._sorted:
             copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= COPIED
             rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
-        scaling = given["intercept_scaling"] if given["fit_intercept"] else None
+        fit, penalize = given["fit_intercept"], given["penalize_intercept"]
+        scaling = intercept_of(
+            problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"]
+        ).scaling
         design = cast("Design", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
         self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]

@@ -33,8 +33,10 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
     """Return the intercept that is asked for or that the loss needs; raise where it takes no such."""
     if penalize and not fit:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
-    if not 0.0 < scaling < np.inf:
-        raise ParameterError(f"intercept_scaling: found {scaling:g}, expected a positive number")
+    if not (scaling > 0.0 and float(scaling) * scaling < np.inf):
+        raise ParameterError(
+            f"intercept_scaling: found {scaling:g}, expected a positive number with a finite square"
+        )
     fit = fit or loss.needs_intercept
     if loss.needs_intercept and penalize:
         raise ParameterError(f"loss {loss.name}: its intercept cannot be penalised")

@@ -227,7 +227,7 @@ class RegressionMetrics:
             "mse": mse,
             "rmse": math.sqrt(mse),
             "mae": self._absolutes / self._rows,
-            "r2": vy * vy / (vv * yy) if vv > 0 and yy > 0 else None,
+            "r2": (vy / vv) * (vy / yy) if vv > 0 and yy > 0 else None,
         }
 
 

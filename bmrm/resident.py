@@ -140,14 +140,15 @@ def checked(X: Any) -> _Checked:
     if not isinstance(X, Csr) and hasattr(X, "tocsr"):
         X = Csr.from_scipy(X)
     if isinstance(X, Csr):
-        _check_shape(X.shape)
+        check_shape(X.shape)
         return X
     dense = dense_matrix(X)
-    _check_shape(dense.shape)
+    check_shape(dense.shape)
     return dense
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise `DataError` for a matrix without rows or columns."""
     if shape[0] == 0 or shape[1] == 0:
         raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
 

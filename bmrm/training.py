@@ -24,7 +24,7 @@ from bmrm.settings import Callback, Settings
 from bmrm.solver import BundleMethod
 from bmrm.structured import Copies, Examples
 from bmrm.warm_start import first_point, go_on, known_bundle, origin_of, prior_mean
-from bmrm.weights import ClassWeight
+from bmrm.weights import ClassWeight, lam_of
 
 Vector = NDArray[np.float64]
 
@@ -183,9 +183,7 @@ def solve(
     )
     parts = parts_of(data)
     if C is not None:
-        if not 0.0 < C < np.inf:
-            raise ParameterError(f"C: found {C:g}, expected a positive number")
-        lam = 1.0 / (C * data.total_weight)
+        lam = lam_of(C, data.total_weight)
     reporter = _verbose(callback, verbose if parts.speaks else 0)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     chosen = chosen.grouped(data.groups)

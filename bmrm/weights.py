@@ -49,6 +49,22 @@ def row_weights(
     return weights
 
 
+def lam_of(C: float, total: float) -> float:
+    """Return the lam that LIBLINEAR's C comes to with weights of this sum.
+
+    Examples
+    --------
+    >>> lam_of(0.5, 200.0)
+    0.01
+    """
+    if not 0.0 < C < np.inf:
+        raise ParameterError(f"C: found {C:g}, expected a positive number")
+    product = float(C) * total
+    if not (product > 0.0 and 0.0 < 1.0 / product < np.inf):
+        raise ParameterError(f"C: found {C:g}, expected a finite lam, 1 / (C times {total:g}), above 0")
+    return 1.0 / product
+
+
 def _check_sum(weights: Vector) -> None:
     """Raise unless weights can be divided by their sum."""
     with np.errstate(over="ignore"):

@@ -181,3 +181,8 @@ def test_no_rows(task):
 def test_constant_predictions_have_no_correlation():
     report = feed(metrics.RegressionMetrics(), np.ones(4), np.arange(4.0), [])
     assert report["r2"] is None
+
+
+def test_correlation_of_values_whose_squares_underflow():
+    report = feed(metrics.RegressionMetrics(), 1e-100 * np.arange(4.0), 1e-100 * np.arange(4.0), [])
+    assert report["r2"] == pytest.approx(1.0)

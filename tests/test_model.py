@@ -219,7 +219,7 @@ def test_what_each_task_predicts():
 
 
 def test_liblinear_text(tmp_path):
-    example(loss="hinge", w=np.array([0.1, -2.0])).export_liblinear(tmp_path / "text")
+    example(loss="hinge", w=np.array([0.1, -2.0]), zero_based=False).export_liblinear(tmp_path / "text")
     assert (tmp_path / "text").read_text().splitlines() == [
         "solver_type L2R_L1LOSS_SVC_DUAL",
         "nr_class 2",
@@ -234,9 +234,8 @@ def test_liblinear_text(tmp_path):
 
 
 def test_liblinear_text_of_regression_has_no_labels(tmp_path):
-    example(loss="squared", task="regression", classes=None, intercept=0.0).export_liblinear(
-        tmp_path / "text"
-    )
+    model = example(loss="squared", task="regression", classes=None, intercept=0.0, zero_based=False)
+    model.export_liblinear(tmp_path / "text")
     lines = (tmp_path / "text").read_text().splitlines()
     assert lines[:5] == ["solver_type L2R_L2LOSS_SVR", "nr_class 2", "nr_feature 3", "bias -1", "w"]
 
@@ -251,8 +250,9 @@ def test_liblinear_text_without_features(tmp_path):
     [
         {"loss": "poisson", "task": "count", "classes": None},
         {"loss": "novelty", "task": "novelty", "classes": None},
-        {"classes": (0.5, 1.0)},
-        {"classes": (0.0, 2.0**40)},
+        {"classes": (0.5, 1.0), "zero_based": False},
+        {"classes": (0.0, 2.0**40), "zero_based": False},
+        {"zero_based": True},
     ],
 )
 def test_what_liblinear_cannot_hold(changes, tmp_path):

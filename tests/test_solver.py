@@ -695,6 +695,12 @@ def test_predictions():
         ({"lam": 0.0}, ParameterError, "lam: found 0"),
         ({"lam": float("nan")}, ParameterError, "lam: found nan"),
         ({"C": -1.0}, ParameterError, "C: found -1"),
+        ({"C": 1e-320}, ParameterError, "expected a finite lam"),
+        (
+            {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 1e200},
+            ParameterError,
+            "intercept_scaling: found 1e\\+200",
+        ),
         ({"tol": 1e-20}, ParameterError, "at least 1e-13"),
         ({"tol": 0.0, "tol_kind": "abs"}, ParameterError, "tol: found 0"),
         ({"tol_kind": "relative"}, ParameterError, "relative"),

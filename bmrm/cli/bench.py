@@ -56,7 +56,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads that read (default: all)")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
-    return parser.parse_intermixed_args(argv)
+    return parser.parse_words(argv)
 
 
 def bench(argv: Sequence[str]) -> int:

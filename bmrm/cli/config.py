@@ -37,8 +37,10 @@ def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
             table = tomllib.load(file)
     except OSError as error:
         raise ParameterError(f"--config {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or an integer with more digits than Python takes
         raise ParameterError(f"--config {path}: {error}") from None
+    except RecursionError:
+        raise ParameterError(f"--config {path}: found arrays nested too deeply, expected options") from None
     actions = {
         name: action
         for action in parser._actions
@@ -52,7 +54,7 @@ def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
             raise ParameterError(f"--config {path}: unknown key {key!r}, expected a long option's name")
         try:
             words += _words(option, actions[option], value)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ParameterError(f"--config {path}: {key}: {error}") from None
     return words
 
@@ -74,4 +76,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         found = "a table" if isinstance(value, dict) else repr(value)
         raise TypeError(f"found {found}, expected a number or a string")
-    return str(value)
+    if "\0" in (text := str(value)):
+        raise ValueError(f"found {text!r}, expected a string without null characters")
+    return text

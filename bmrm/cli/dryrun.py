@@ -22,7 +22,7 @@ from bmrm.host_steps import CUT_BYTES
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.losses import LOSSES, JointLoss
 from bmrm.ownership import refusal, weight_bytes
-from bmrm.resident import default_threads, gpu_type, number_of, wants_gpu
+from bmrm.resident import check_shape, default_threads, gpu_type, number_of, wants_gpu
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -56,6 +56,7 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
         return _dry_run_of_ranks(options, group)
     with reading(options.data):
         size = measure(options)
+    check_shape((size.n_samples, size.n_features))
     parts = part_bytes(size, options)
     parts["total"] = sum(parts.values())
     if options.json:
@@ -82,6 +83,7 @@ def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
             with reading(options.data):
                 names = paths_of(options.data)
                 size = _joined([measure(dataclasses.replace(options, data=name)) for name in names])
+            check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
                 raise ParameterError("--dry-run: tells of several ranks on CPUs only; give --device cpu")
             forms = rank_bytes(size, options, group.size)

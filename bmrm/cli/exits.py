@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import io
 import os
 import sys
 import warnings
@@ -57,6 +58,7 @@ def epilog(meanings: Mapping[Exit, str]) -> str:
 
 def run(program: str, body: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     """Run a command's body; say what went wrong in one line, and return the exit code."""
+    _prepare_streams()
     # Read when the compiled core is loaded. A waiting OpenMP thread spins for milliseconds by default; on a
     # machine with other work it then keeps the core from the very thread that it waits for.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -68,13 +70,33 @@ def run(program: str, body: Callable[[Sequence[str]], int], argv: Sequence[str])
         with warnings.catch_warnings():
             warnings.showwarning = warn  # type: ignore[assignment]
             try:
-                code = _version(program) if "--version" in argv else int(body(argv))
+                code = _version(program) if "--version" in options_of(argv) else int(body(argv))
             except SystemExit as stop:  # argparse, after --help
                 code = stop.code if isinstance(stop.code, int) else Exit.OK
         sys.stdout.flush()
         return code
     except (Exception, KeyboardInterrupt) as error:
         return explain(program, error, argv)
+
+
+def options_of(argv: Sequence[str]) -> Sequence[str]:
+    """Return the words before ``--``; those behind it are files, whatever they look like.
+
+    Examples
+    --------
+    >>> options_of(["-q", "--", "--version"])
+    ['-q']
+    """
+    return argv[: argv.index("--")] if "--" in argv else argv
+
+
+def _prepare_streams() -> None:
+    """Open closed standard streams, before another file takes their numbers; let stdout take any name."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr is
 
 
 def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
@@ -91,7 +113,7 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
         return _complain(program, _os_error_text(error), Exit.FAILURE)
     if isinstance(error, MemoryError):
         return _complain(program, "out of memory; --dry-run tells what the data will take", Exit.FAILURE)
-    if "--verbose" in argv:
+    if "--verbose" in options_of(argv):
         import traceback
 
         traceback.print_exception(error)

@@ -16,6 +16,7 @@ from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
 from bmrm.labels import encode
+from bmrm.weights import lam_of
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -81,20 +82,21 @@ def check(options: TrainOptions) -> None:
     if options.l1_ratio is not None and options.reg != "elastic_net":
         raise ParameterError(f"--l1-ratio: goes with --reg elastic_net, found {options.reg}")
     if options.export == "liblinear":
-        check_exportable(options.loss, None)
+        check_exportable(options.loss, None, None)
 
 
-def labels(options: TrainOptions, y: Any, rows: int) -> tuple[float, ...] | None:
-    """Return the classes, negative and positive for a binary loss; raise for labels that do not suit."""
-    found = encode(y, rows, make_loss(options))[1]
-    return exportable(options, found)
+def check_labels(options: TrainOptions, data: Data) -> None:
+    """Raise for labels that do not suit the loss, or data that do not suit the export that is wanted."""
+    exportable(options, data, encode(data.y, data.X.shape[0], make_loss(options))[1])
 
 
-def exportable(options: TrainOptions, found: np.ndarray[Any, Any] | None) -> tuple[float, ...] | None:
-    """Return classes as a model has them; raise where they do not suit the export that is wanted."""
+def exportable(
+    options: TrainOptions, data: Data, found: np.ndarray[Any, Any] | None
+) -> tuple[float, ...] | None:
+    """Return classes as a model has them; raise where these or the data do not suit the export."""
     classes = None if found is None else tuple(map(float, found))
     if options.export == "liblinear":
-        check_exportable(options.loss, classes)
+        check_exportable(options.loss, classes, data.zero_based)
     return classes
 
 
@@ -150,8 +152,8 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
     loss = make_loss(options)
     parts = parts_of(dataset)
     coded, found = parts.labels(loss)
-    classes = exportable(options, found)
-    lam = options.lam if options.cost is None else 1.0 / (options.cost * dataset.total_weight)
+    classes = exportable(options, data, found)
+    lam = options.lam if options.cost is None else lam_of(options.cost, dataset.total_weight)
     arguments = penalty_arguments(options, dataset.shape[1])
     arguments["prior"] = arguments["prior"] and arguments["prior"].w
     columns = len(classes) if loss.several and classes is not None else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from bmrm.cli.exits import reading, shown
 from bmrm.cli.progress import ProgressLine, logged
-from bmrm.errors import DataError
+from bmrm.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from bmrm._svmlight import Land
@@ -135,17 +136,13 @@ def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[n
         return None
     found = np.empty(count)
     number = 0
-    with reading(path), open(path, "rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(_LINE_LIMIT), b""), 1):
-            try:
-                value = float(line)
-            except ValueError:
-                value = np.nan
-            if not 0 <= value < np.inf:
-                text = line[:40].decode("ascii", "backslashreplace").strip()
-                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a {what} of at least 0")
-            if number <= count:
-                found[number - 1] = value
+    for number, line in _lines(path, _LINE_LIMIT):
+        value = _number(line)
+        if not 0 <= value < np.inf:
+            text = line[:40].decode("ascii", "backslashreplace").strip()
+            raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a {what} of at least 0")
+        if number <= count:
+            found[number - 1] = value
     if number != count:
         raise DataError(f"{shown(path)}: found {number} {what}s, expected one for each of the {count} {each}")
     return found
@@ -153,25 +150,44 @@ def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[n
 
 def read_costs(path: str) -> npt.NDArray[np.float64]:
     """Read a matrix, a row a line, its numbers separated by blanks or commas."""
+    from bmrm.losses.multiclass import checked_costs
+
     rows: list[list[float]] = []
-    with reading(path), open(path, "rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(_COSTS_LIMIT), b""), 1):
-            words = line.replace(b",", b" ").split()
-            try:
-                row = [float(word) for word in words]
-            except ValueError:
-                row = []
-            if not row or (rows and len(row) != len(rows[0])):
-                wanted = f"{len(rows[0])} numbers" if rows else "numbers"
-                text = line[:40].decode("ascii", "backslashreplace").strip()
-                raise DataError(f"{shown(path)}:{number}: found {text!r}, expected {wanted}")
-            rows.append(row)
-            if len(rows) > len(rows[0]):
-                break
+    for number, line in _lines(path, _COSTS_LIMIT):
+        row = [_number(word) for word in line.replace(b",", b" ").split()]
+        if not row or np.isnan(row).any() or (rows and len(row) != len(rows[0])):
+            wanted = f"{len(rows[0])} numbers" if rows else "numbers"
+            text = line[:40].decode("ascii", "backslashreplace").strip()
+            raise DataError(f"{shown(path)}:{number}: found {text!r}, expected {wanted}")
+        rows.append(row)
+        if len(rows) > len(rows[0]):
+            break
     if not rows or len(rows) != len(rows[0]):
         columns = len(rows[0]) if rows else 0
         raise DataError(f"{shown(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix")
-    return np.array(rows)
+    try:
+        return checked_costs(rows)
+    except ParameterError as error:
+        raise DataError(f"{shown(path)}: {error}") from None
+
+
+def _lines(path: str, limit: int) -> Iterator[tuple[int, bytes]]:
+    """Read a file line by line, with their numbers; raise for one that is not shorter than ``limit``."""
+    with reading(path), open(path, "rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(limit), b""), 1):
+            if len(line) == limit:
+                raise DataError(
+                    f"{shown(path)}:{number}: found a line of {limit} bytes or more, expected fewer"
+                )
+            yield number, line
+
+
+def _number(word: bytes) -> float:
+    """Read a number; NaN where there is none, as in ``1_0``, which Python takes for 10."""
+    try:
+        return np.nan if b"_" in word else float(word)
+    except ValueError:
+        return np.nan
 
 
 def model_of(path: str | None) -> Model | None:

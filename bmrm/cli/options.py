@@ -14,6 +14,7 @@ from typing import Any
 
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
 from bmrm.cli.parsing import Parser, integer, positive, real
+from bmrm.cli.units import number_text
 from bmrm.errors import ParameterError
 
 PROGRAM = "bmrm-train"
@@ -25,6 +26,7 @@ class TrainOptions:
 
     data: str = ""
     model: str | None = None
+    config: str | None = dataclasses.field(default=None, compare=False)
     loss: str = "hinge"
     loss_params: dict[str, float] = dataclasses.field(default_factory=dict)
     reg: str = "l2"
@@ -93,7 +95,9 @@ class TrainOptions:
         options.update(options.pop("loss_params"))
         options["lambda"] = options.pop("lam")
         if isinstance(self.class_weight, dict):
-            options["class_weight"] = {f"{label:g}": weight for label, weight in self.class_weight.items()}
+            options["class_weight"] = {
+                number_text(label): weight for label, weight in self.class_weight.items()
+            }
         return {name.replace("_", "-"): value for name, value in options.items()}
 
 
@@ -131,7 +135,7 @@ def parse(argv: Sequence[str]) -> TrainOptions:
     """
     parser = build_parser()
     given = _namespace(parser, argv)
-    config = given.pop("config", None)
+    config = given.get("config")
     if config is not None:
         from bmrm.cli.config import read_config
 
@@ -176,7 +180,7 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
 
 def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
     """Parse words into the `TrainOptions` fields that they give."""
-    found = vars(parser.parse_intermixed_args(list(_spell_out_class_weights(argv))))
+    found = vars(parser.parse_words(_spell_out_class_weights(argv)))
     found["loss_params"] = {
         name[len(_LOSS_PREFIX) :]: found.pop(name) for name in list(found) if name.startswith(_LOSS_PREFIX)
     }

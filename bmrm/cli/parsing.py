@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from bmrm.errors import ParameterError
@@ -24,6 +24,18 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.add_argument("--version", action="store_true", help="print the version and exit")
+
+    def parse_words(self, words: Iterable[str]) -> argparse.Namespace:
+        """Parse options and files in any order; behind ``--`` there are files only.
+
+        `parse_intermixed_args` loses that word and parses the others once more (Python 3.11), so a file that
+        could then be taken for an option gets its folder; ``-`` is no option.
+        """
+        given = list(words)
+        for place in range(given.index("--") + 1 if "--" in given else len(given), len(given)):
+            if given[place].startswith("-") and given[place] != "-":
+                given[place] = f"./{given[place]}"
+        return self.parse_intermixed_args(given)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, so that an error stays one line."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run
+from bmrm.cli.units import number_text
 from bmrm.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object on stdout")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
-    return parser.parse_intermixed_args(argv)
+    return parser.parse_words(argv)
 
 
 def predict(argv: Sequence[str]) -> int:
@@ -133,7 +134,7 @@ def _predict(options: argparse.Namespace) -> int:
         if options.estimates == 1 and model.classes is not None:
             # The columns in which `_write` has the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes
-            out.write(f"labels {' '.join(map(_number, order))}\n".encode())
+            out.write(f"labels {' '.join(map(number_text, order))}\n".encode())
         for X, y in _chunks(options, model) if ranking is None else [(ranking.X, _labels(ranking, model))]:
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
@@ -237,21 +238,17 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
         p = model.probabilities(values)
         table = np.column_stack([p, 1.0 - p]) if p.ndim == 1 else p
         for label, row in zip(np.asarray(model.predictions(values)).tolist(), table.tolist(), strict=True):
-            out.write(f"{_number(label)} {' '.join(map(repr, row))}\n".encode())
+            out.write(f"{number_text(label)} {' '.join(map(repr, row))}\n".encode())
         return
     if options.probability:
         values = model.probabilities(values)
     rows = values if options.probability or options.decision_values else model.predictions(values)
     if isinstance(rows, list):
-        out.write("".join(",".join(map(_number, row)) + "\n" for row in rows).encode())
+        out.write("".join(",".join(map(number_text, row)) + "\n" for row in rows).encode())
     elif rows.ndim == 2:
-        out.write("".join(" ".join(map(_number, row)) + "\n" for row in rows.tolist()).encode())
+        out.write("".join(" ".join(map(number_text, row)) + "\n" for row in rows.tolist()).encode())
     else:
-        out.write("".join(_number(value) + "\n" for value in rows.tolist()).encode())
-
-
-def _number(value: float) -> str:
-    return f"{int(value)}" if value.is_integer() and abs(value) < 1e15 else f"{value!r}"
+        out.write("".join(number_text(value) + "\n" for value in rows.tolist()).encode())
 
 
 def _report(
@@ -262,7 +259,7 @@ def _report(
     seconds: float,
 ) -> None:
     from bmrm.cli.progress import notice
-    from bmrm.cli.report import metrics_text
+    from bmrm.cli.report import finite_metrics, metrics_text
 
     if ignored:
         text = f"{PROGRAM}: note: ignored {ignored} values of features beyond the model's {model.n_features}"
@@ -270,7 +267,12 @@ def _report(
     if options.json:
         import json
 
-        document = {"task": model.task, **report, "ignored_values": ignored, "seconds": seconds}
+        document = {
+            "task": model.task,
+            **finite_metrics(report),
+            "ignored_values": ignored,
+            "seconds": seconds,
+        }
         print(json.dumps(document, allow_nan=False))
     elif not options.quiet and (text := metrics_text(model.task, report)):
         print(text, file=sys.stderr if options.out == "-" else sys.stdout)

@@ -28,6 +28,7 @@ SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
 SHOW_EVERY = 0.1
 CHECKPOINT_EVERY = 5.0
 CHECKPOINT_SHARE = 0.05  # of the time, at most, goes into checkpoints
+LEFT_BEHIND = 1.0  # seconds for imports in a thread of their own to end, once nobody needs them
 
 
 class Interrupts:
@@ -78,7 +79,11 @@ class Interrupts:
 
     @contextlib.contextmanager
     def importing_beside(self, *modules: str) -> Iterator[None]:
-        """Import modules beside what mostly waits; what is wrong with them is told by who needs them."""
+        """Import modules beside what mostly waits; what is wrong with them is told by who needs them.
+
+        A `KeyboardInterrupt` that strikes inside an import may leave Python's import lock locked (3.11), for
+        which the thread would wait for ever. So nobody waits for it that long, and signals get through.
+        """
 
         def bring() -> None:
             with contextlib.suppress(Exception):
@@ -89,9 +94,10 @@ class Interrupts:
         thread.start()
         try:
             yield
-        finally:
-            with self._held_back():
-                thread.join()
+        except BaseException:
+            thread.join(LEFT_BEHIND)
+            raise
+        thread.join()
 
     @contextlib.contextmanager
     def _held_back(self) -> Iterator[None]:

@@ -91,9 +91,9 @@ def selection_document(selection: Selection) -> dict[str, Any]:
         "grid": [
             {
                 "lambda": float(lam),
-                "mean": float(mean),
-                "standard_error": float(error),
-                "scores": [float(score) for score in scores],
+                "mean": finite_or_none(mean),
+                "standard_error": finite_or_none(error),
+                "scores": [finite_or_none(score) for score in scores],
                 "objectives": [finite_or_none(result.objective) for result in validation.results],
                 "lower_bounds": [finite_or_none(result.lower_bound) for result in validation.results],
                 "statuses": [result.status for result in validation.results],
@@ -134,13 +134,26 @@ def cross_validation_json(found: CrossValidation, options: TrainOptions) -> str:
     return json.dumps(
         {
             "folds": len(found.results),
-            **found.metrics,
+            **finite_metrics(found.metrics),
             "statuses": [result.status for result in found.results],
             "iterations": [result.n_iter for result in found.results],
             "options": options.as_dict(),
         },
         allow_nan=False,
     )
+
+
+def finite_metrics(report: Mapping[str, float | int | None]) -> dict[str, float | int | None]:
+    """Return metrics as JSON takes them: null where one is undefined or overflows.
+
+    Examples
+    --------
+    >>> finite_metrics({"rows": 4, "mse": float("inf")})
+    {'rows': 4, 'mse': None}
+    """
+    return {
+        name: finite_or_none(value) if isinstance(value, float) else value for name, value in report.items()
+    }
 
 
 def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:

@@ -6,16 +6,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.fitting import check, labels, make_loss, solver_arguments
+from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
 from bmrm.cli.progress import Interrupts, ProgressLine, logged, notice
-from bmrm.cli.report import metrics_text, selection_document, selection_text
+from bmrm.cli.report import finite_metrics, metrics_text, selection_document, selection_text
 from bmrm.cli.train import exit_code, model_path, report
 from bmrm.crossval import FoldDone
 from bmrm.errors import ParameterError
 from bmrm.io.model import Model
 from bmrm.metrics import ProbabilityMetrics
 from bmrm.selection import LAMS, Selection, select
+from bmrm.weights import lam_of, row_weights
 
 if TYPE_CHECKING:
     from bmrm.calibration import Calibration
@@ -37,7 +38,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
 
         check_suffix(options.plot)
     data = read(options)
-    labels(options, data.y, data.X.shape[0])
+    check_labels(options, data)
     loaded = time.perf_counter()
     selection = _select(options, data)
     calibration, fit = _calibrate(options, selection)
@@ -68,7 +69,7 @@ def _select(options: TrainOptions, data: Data) -> Selection:
     folds = FOLDS if options.folds is None else options.folds
     lam, cost = arguments.pop("lam", None), arguments.pop("C", None)
     if not options.has_grid:
-        lams = (lam if cost is None else 1.0 / (cost * _total_weight(options, data)),)
+        lams = (lam if cost is None else lam_of(cost, _total_weight(options, data)),)
     if options.metric is not None:
         arguments["metric"] = options.metric
     try:
@@ -89,8 +90,6 @@ def _select(options: TrainOptions, data: Data) -> Selection:
 
 
 def _total_weight(options: TrainOptions, data: Data) -> float:
-    from bmrm.weights import row_weights
-
     given, X = placement(options, data), data.X
     weights = row_weights(data.y, X.shape[0], given["sample_weight"], given["class_weight"])
     return float(X.shape[0]) if weights is None else float(weights.sum())
@@ -128,7 +127,7 @@ def _report(
         )
     document: dict[str, Any] = {"selection": selection_document(selection)}
     if fit:
-        document["calibration"] = {"method": options.calibrate, **fit}
+        document["calibration"] = {"method": options.calibrate, **finite_metrics(fit)}
     if not options.json and not options.quiet:
         print(text)
     if selection.result is not None:

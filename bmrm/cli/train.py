@@ -65,7 +65,7 @@ def train(argv: Sequence[str], group: Group | None = None) -> int:
             ranks.check(options)
         elif options.weights != "auto":
             raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
-        interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing")
+        interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing", "bmrm.io.formats")
         if not (options.dry_run or options.validates or options.has_grid):
             return _train(options, interrupts, group)
         interrupts.importing("bmrm.training")
@@ -205,18 +205,20 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
         if group is not None and not os.path.exists(options.data) and glob.has_magic(options.data):
             raise ParameterError("DATA is a pattern: name the MODEL")
         path = os.path.basename(options.data) + ".model"
-    # A checkpoint is a model, and models that are read may be written anew.
-    inputs = {"DATA": options.data, "--sample-weight": options.sample_weight}
+    inputs = {"DATA": options.data, "--config": options.config, "--sample-weight": options.sample_weight}
     inputs |= {"--feature-lambda": options.feature_lambda, "--costs": options.costs}
     outputs = {"MODEL": path, "--checkpoint": options.checkpoint}
+    # A checkpoint is a model, and models that are read may be written anew, but by nothing else.
+    models = {"--warm-start": options.warm_start, "--resume": options.resume, "--prior": options.prior}
     logs = {"--log-jsonl": options.log_jsonl, "--plot": options.plot}
     with together(group):
         for output in filter(None, (*outputs.values(), *logs.values())):
             if is_first(group):
                 check_writable(output)
             check_apart(output, inputs)
+        check_apart(path, {"--checkpoint": options.checkpoint})
         for log in filter(None, logs.values()):
-            check_apart(log, outputs)
+            check_apart(log, outputs | models)
     return path
 
 

@@ -1,6 +1,17 @@
-"""Sizes and times as people read them."""
+"""Numbers, sizes and times as people read them."""
 
 from __future__ import annotations
+
+
+def number_text(value: float) -> str:
+    """Return the shortest decimal form that reads back as the same number; of an integer without a point.
+
+    Examples
+    --------
+    >>> number_text(1234567.0), number_text(0.1)
+    ('1234567', '0.1')
+    """
+    return f"{int(value)}" if value.is_integer() and abs(value) < 1e15 else f"{value!r}"
 
 
 def size_text(count: float) -> str:

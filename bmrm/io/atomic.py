@@ -104,6 +104,8 @@ def _mode(name: str) -> int | None:
     try:
         return os.stat(name).st_mode
     except FileNotFoundError:
+        if name.endswith("/"):  # which `realpath` drops
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name) from None
         return None
 
 

@@ -38,10 +38,12 @@ _SOLVER_TYPES = {
 }
 
 
-def check_exportable(loss: str, classes: Sequence[float] | None) -> None:
-    """Raise `ParameterError` when LIBLINEAR's format cannot hold a model of this loss or these labels."""
+def check_exportable(loss: str, classes: Sequence[float] | None, zero_based: bool | None) -> None:
+    """Raise `ParameterError` when LIBLINEAR's format cannot hold a model of this loss, labels or features."""
     if loss not in _SOLVER_TYPES:
         raise ParameterError(f"--export liblinear: LIBLINEAR has no model for the {loss} loss")
+    if zero_based:  # the weights would be those of the features after theirs
+        raise ParameterError("--export liblinear: found features numbered from 0, expected them from 1")
     for label in classes if classes is not None else ():
         if not float(label).is_integer() or abs(label) >= 2**31:
             raise ParameterError(f"--export liblinear: found label {label:g}, expected a 32-bit integer")
@@ -49,7 +51,7 @@ def check_exportable(loss: str, classes: Sequence[float] | None) -> None:
 
 def export(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model; see `Model.export_liblinear`."""
-    check_exportable(model.loss, model.classes)
+    check_exportable(model.loss, model.classes, model.zero_based)
     lines = [f"solver_type {_SOLVER_TYPES[model.loss]}"]
     lines.append(f"nr_class {model.w.shape[1] if model.w.ndim == 2 else 2}")
     if model.classes is not None:

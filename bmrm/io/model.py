@@ -435,8 +435,8 @@ class Model:
         Raises
         ------
         ParameterError
-            LIBLINEAR has no such model: the task is novelty, counts or several labels a row, or a label is
-            not an integer.
+            LIBLINEAR has no such model: the task is novelty, counts or several labels a row, a label is
+            not an integer, or features are numbered from 0.
         OSError
             The folder cannot be written or the disk is full.
 

@@ -86,7 +86,7 @@ class Multiclass(ClassLoss):
 
     def __init__(self, costs: Any = None, **params: Any) -> None:
         super().__init__(**params)
-        self.costs = None if costs is None else _checked_costs(costs)
+        self.costs = None if costs is None else checked_costs(costs)
 
     @property
     def key(self) -> object:
@@ -172,7 +172,7 @@ class MultilabelRanking(ClassLoss):
     )
 
 
-def _checked_costs(costs: Any) -> Vector:
+def checked_costs(costs: Any) -> Vector:
     """Return a cost matrix as float64, or raise for what is none."""
     try:
         found = np.ascontiguousarray(costs, np.float64)

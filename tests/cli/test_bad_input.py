@@ -52,6 +52,8 @@ BAD_FILES = {
     "one class": ("1 1:1\n1 2:1\n", [], ["label"]),
     "negative count": ("0 1:1\n3 2:1\n-2 1:1\n", ["--loss", "poisson"], ["poisson"]),
     "several labels": ("1,2 1:1\n2 2:1\n", [], []),
+    "no features": ("1\n-1\n", [], ["0 columns"]),
+    "no features, dry run": ("1\n-1\n", ["--dry-run"], ["0 columns"]),
     "too many features": (GOOD, ["--n-features", "1"], ["feature"]),
 }
 
@@ -106,6 +108,8 @@ def test_directory(folder, bmrm_train):
         ("1\ninf\n" + "1\n" * 58, [":2", "inf"]),
         ("1 2\n" + "1\n" * 59, [":1", "1 2"]),
         ("1" * 100_000 + "\n" + "1\n" * 59, [":1"]),
+        ("1" + " " * 5000 + "\n" + "1\n" * 58, [":1", "found a line of 4096 bytes or more"]),
+        ("1_0\n" + "1\n" * 59, [":1", "1_0"]),
     ],
 )
 def test_bad_sample_weights(text, named, data, folder, bmrm_train):
@@ -149,6 +153,14 @@ def test_weights_that_are_all_zero(data, folder, bmrm_train):
         (["--loss", "hinge", "--tau", "0.5"], ["tau", "hinge"]),
         (["--loss", "quantile", "--tau", "1.5"], ["tau", "1.5"]),
         (["--loss", "poisson", "--export", "liblinear"], ["poisson", "liblinear"]),
+        (["-c", "1e-320"], ["C: found ", "expected a finite lam"]),
+        (["-c", "1e-320", "-v", "2"], ["C: found ", "expected a finite lam"]),
+        (["-c", "1e-320", "--calibrate", "platt"], ["C: found ", "expected a finite lam"]),
+        (["-c", "1e308"], ["C: found 1e+308"]),
+        (["-B", "2e258"], ["intercept_scaling: found 2e+258"]),
+        (["-B", "2e258", "-v", "2"], ["intercept_scaling: found 2e+258"]),
+        (["--export", "liblinear", "--zero-based", "yes"], ["features numbered from 0"]),
+        (["--export", "liblinear", "--zero-based", "yes", "-C"], ["features numbered from 0"]),
         (["--device", "abacus"], ["abacus"]),
         (["--config", "missing.toml"], ["missing.toml"]),
         (["--unknown"], ["--unknown"]),
@@ -179,6 +191,29 @@ def test_files_of_the_command_are_not_overwritten(data, model, bmrm_train, bmrm_
     assert data.read_bytes() == before
     Model.load(model)
     assert bmrm_train("--log-jsonl", "/dev/null", data, "/dev/null").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--log-jsonl", "model", "--warm-start", "model", "train.txt", "new"], "--warm-start"),
+        (["--log-jsonl", "model", "--resume", "model", "train.txt", "new"], "--resume"),
+        (["--log-jsonl", "model", "--prior", "model", "train.txt", "new"], "--prior"),
+        (["--config", "toml", "train.txt", "toml"], "--config"),
+        (["--config", "toml", "--checkpoint", "toml", "train.txt", "new"], "--config"),
+        (["--checkpoint", "new", "train.txt", "./new"], "--checkpoint"),
+    ],
+)
+def test_what_is_read_is_overwritten_by_nothing_else(words, named, data, model, folder, bmrm_train):
+    (folder / "toml").write_text("tol = 1e-3\n")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    check(bmrm_train(*words), USAGE, f"is {named} itself")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_model_that_is_read_may_be_written_anew(data, model, bmrm_train):
+    assert bmrm_train("--warm-start", model, "--checkpoint", "best", data, model).code == 0
+    assert bmrm_train("--resume", "best", "--checkpoint", "best", data, model).code == 0
 
 
 def test_tolerance_below_what_is_possible(data, folder, bmrm_train):
@@ -340,7 +375,7 @@ def test_full_stdout(data, folder):
     assert Model.load("model").n_features == 5
 
 
-@pytest.mark.parametrize("out", ["missing/model", "train.txt/model", "."])
+@pytest.mark.parametrize("out", ["missing/model", "train.txt/model", ".", "missing/"])
 def test_folder_that_cannot_be_written(out, data, model, folder, bmrm_train, bmrm_predict):
     before = listing(folder)
     check(bmrm_train(data, out), FAILURE, f"{out}: ")

@@ -118,6 +118,10 @@ def test_folds_dry_run_and_a_warm_start(classes_file, tmp_path, bmrm_train):
         (["--loss", "multiclass", "--costs", "wide"], 3, "1 rows of 3 costs"),
         (["--loss", "multiclass", "--costs", "words"], 3, "words:1: found 'a b', expected numbers"),
         (["--loss", "multiclass", "--costs", "long"], 3, "3 rows of 2 costs"),
+        (["--loss", "multiclass", "--costs", "nan"], 3, "nan:1: found '0 nan', expected numbers"),
+        (["--loss", "multiclass", "--costs", "digits"], 3, "digits:1: found '0 1_0', expected numbers"),
+        (["--loss", "multiclass", "--costs", "negative"], 3, "negative: costs: row 1, column 2 has -1"),
+        (["--loss", "multiclass", "--costs", "diagonal"], 3, "diagonal: costs: row 2 has 1 on the diagonal"),
         (["--loss", "multiclass", "--costs", "nowhere"], 3, "nowhere: No such file"),
         (["--loss", "multilabel", "--export", "liblinear"], 2, "no model for the multilabel loss"),
         (["--loss", "hinge"], 3, "expected two classes"),
@@ -131,6 +135,10 @@ def test_one_clear_line(words, code, message, classes_file, tmp_path, monkeypatc
         "wide": "0 1 2\n",
         "words": "a b\n",
         "long": "0 1\n1 0\n1 1\n0 0\n",
+        "nan": "0 nan\n1 0\n",
+        "digits": "0 1_0\n1 0\n",
+        "negative": "0 -1\n1 0\n",
+        "diagonal": "0 1\n1 1\n",
     }.items():
         (tmp_path / name).write_text(content)
     outcome = bmrm_train(*words, classes_file, "model")

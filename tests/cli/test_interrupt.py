@@ -169,6 +169,50 @@ def test_signal_while_reading(folder):
     assert os.listdir(folder) == []
 
 
+LEAVES_THE_LOCK = """
+import _imp, sys
+from bmrm.cli.progress import Interrupts
+
+sys.path.insert(0, sys.argv[1])
+with Interrupts() as interrupts, interrupts.importing_beside("brought_beside"):
+    _imp.acquire_lock()
+    print("locked", flush=True)
+    if sys.argv[2] == "interrupted":
+        raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize("end", ["interrupted", "waits"])
+def test_an_import_lock_that_an_interrupt_left_locked(end, tmp_path):
+    """Where it strikes after the lock was taken and before the block that gives it back."""
+    (tmp_path / "brought_beside.py").write_text("import time\ntime.sleep(0.2)\nimport colorsys\n")
+    process = start_python(LEAVES_THE_LOCK, tmp_path, end)
+    assert process.stdout.readline() == "locked\n"
+    if end == "waits":
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+    try:
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert err.endswith("KeyboardInterrupt\n")
+
+
+def test_reading_imports_nothing_that_an_interrupt_could_strike(data, folder):
+    code = (
+        "import contextlib, sys\n"
+        "from bmrm.cli import progress, train\n"
+        "@contextlib.contextmanager\n"
+        "def beside(self, *modules):\n"
+        "    before = set(sys.modules)\n"
+        "    yield\n"
+        "    print(*(name for name in sys.modules if name not in before))\n"
+        "progress.Interrupts.importing_beside = beside\n"
+        "train.main(['-q', '--device', 'cpu', sys.argv[1], 'model'])\n"
+    )
+    assert start_python(code, data, cwd=folder).communicate(timeout=60) == ("\n", "")
+
+
 def test_modules_are_imported_beside_what_waits(tmp_path, monkeypatch):
     (tmp_path / "brought_beside.py").write_text("import time\ntime.sleep(0.05)\nDONE = True\n")
     (tmp_path / "broken_beside.py").write_text("raise ValueError('broken')\n")

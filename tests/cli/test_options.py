@@ -38,6 +38,21 @@ def test_negative_values():
     assert parse(["-w-2.5", "1e-1", "d"]).class_weight == {-2.5: 0.1}
 
 
+@pytest.mark.parametrize(
+    ("words", "data", "model"),
+    [
+        (["--", "-d"], "./-d", None),
+        (["-q", "--", "--version", "-m"], "./--version", "./-m"),
+        (["d", "-q", "--", "-w1"], "d", "./-w1"),
+        (["--", "-", "--"], "-", "./--"),
+    ],
+)
+def test_files_with_a_leading_dash(config, words, data, model):
+    for given_words in (words, ["--config", config("tol = 0.5\n"), *words]):
+        options = parse(given_words)
+        assert (options.data, options.model) == (data, model)
+
+
 @pytest.mark.parametrize(("size", "count"), [("8G", 8 * 10**9), ("1.5M", 1_500_000), ("4096", 4096)])
 def test_sizes_of_memory(tmp_path, size, count):
     assert parse(["--gpu-mem", size, "d"]).gpu_mem == count
@@ -148,6 +163,10 @@ def test_command_line_wins(config):
         ('class-weight = "2"\n', "expected LABEL=WEIGHT or balanced"),
         ("lambda = \n", "options.toml"),
         ("lambda = 1\ncost = 1\n", "--lambda"),
+        (f"lambda = {'1' * 5000}\n", "digits"),
+        (f"lambda = 0x{'f' * 5000}\n", "lambda: "),
+        (f"lambda = {'[' * 5000}\n", "nested too deeply"),
+        ('plot = "a\\u0000b"\n', r"plot: found 'a\x00b', expected a string without null characters"),
     ],
 )
 def test_bad_config(config, text, named):
@@ -167,4 +186,6 @@ def test_as_dict_is_json():
     document = json.loads(json.dumps(given("-w1 2 --epsilon 0.5 d").as_dict()))
     assert document["epsilon"] == 0.5
     assert document["class-weight"] == {"1": 2.0}
+    labels = given("-w1234567 2 -w1234568 3 -w0.5 1 d").as_dict()["class-weight"]
+    assert labels == {"1234567": 2.0, "1234568": 3.0, "0.5": 1.0}
     assert document["lambda"] == TrainOptions.lam

@@ -86,6 +86,20 @@ def test_values(loss, task, line, folder, values, bmrm_predict):
     assert mae == pytest.approx(np.abs(expected - y - 1).mean())
 
 
+@pytest.mark.parametrize(
+    ("loss", "task", "row", "metric"),
+    [("squared", "regression", "1e200 1:1", "mse"), ("poisson", "count", "1 1:800", "deviance")],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_metric_that_overflows(loss, task, row, metric, folder, bmrm_predict):
+    (folder / "data").write_text(f"{row}\n2 1:1\n3 2:1\n")
+    model(loss, task, None).save("model")
+    outcome = bmrm_predict("--json", "data", "model", "out")
+    assert outcome.code == 0
+    report = json.loads(outcome.out)
+    assert (report["rows"], report[metric]) == (3, None)
+
+
 def test_novelty(folder, data, values, bmrm_predict):
     model("novelty", "novelty", None).save("model")
     outcome = bmrm_predict(data, "model", "out")

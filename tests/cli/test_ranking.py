@@ -43,7 +43,7 @@ def test_ranking_from_file_to_metrics(folder, bmrm_train, bmrm_predict, loss):
     assert model.certificate.objective == pytest.approx(again.objective, rel=1e-12)
     report = json.loads(bmrm_predict("--json", "train.txt", "model", "out").out)
     scores = np.array((folder / "out").read_text().split(), float)
-    np.testing.assert_allclose(scores, X.astype(np.float32).astype(float) @ model.w, rtol=1e-12)
+    np.testing.assert_allclose(scores, X @ model.w, rtol=1e-12)
     wanted = RankingMetrics(np.unique(qid, return_inverse=True)[1], 5 if loss == "ndcg" else 10)
     wanted.update(scores, y)
     assert {name: report[name] for name in wanted.report()} == wanted.report()

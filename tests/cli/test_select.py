@@ -62,6 +62,20 @@ def test_json_has_the_grid_and_the_certificate(data, bmrm_train):
     assert report["options"]["lambdas"] == [1e-3, 1e-2, 0.1, 1.0]
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_scores_that_overflow_are_null(folder, bmrm_train):
+    X, y = two_classes()
+    y[0] = 1e200
+    words = ["-v", "3", "--loss", "absolute", "--json", write_svmlight(folder / "data", X, y)]
+    report = json.loads(bmrm_train(*words).out)
+    assert (report["rows"], report["mse"]) == (60, None)
+    for row in json.loads(bmrm_train("--lambdas", "1e-3,1", "--metric", "mse", *words).out)["selection"][
+        "grid"
+    ]:
+        assert (row["mean"], row["standard_error"]) == (None, None)
+        assert row["scores"].count(None) == 1
+
+
 def test_the_default_grid(data, bmrm_train):
     report = json.loads(bmrm_train("-C", "--json", data, "model").out)
     lams = [row["lambda"] for row in report["selection"]["grid"]]
@@ -93,7 +107,7 @@ def test_calibrated_probabilities(method, data, folder, bmrm_train, bmrm_predict
     found = bmrm.select(X, y, [0.01], 5, class_weight={1.0: 2.0})
     model = Model.load("model")
     assert isinstance(model.calibration, {"platt": Platt, "isotonic": Isotonic}[method])
-    expected = found.calibrate(method).probability(model.decision_function(X))
+    expected = found.calibrate(method).probability(model.decision_function(two_classes()[0]))
     outcome = bmrm_predict("--probability", data, "model", "out")
     np.testing.assert_allclose(numbers(folder / "out"), expected, rtol=1e-9, atol=1e-12)
     assert [line.split(" = ")[0] for line in outcome.out.splitlines()] == [
