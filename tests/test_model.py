@@ -241,7 +241,7 @@ def test_liblinear_text_of_regression_has_no_labels(tmp_path):
 
 
 def test_liblinear_text_without_features(tmp_path):
-    example(w=np.zeros(0)).export_liblinear(tmp_path / "text")
+    example(w=np.zeros(0), zero_based=False).export_liblinear(tmp_path / "text")
     assert (tmp_path / "text").read_text().splitlines()[3:] == ["nr_feature 0", "bias 1", "w", "0.25 "]
 
 
