@@ -73,7 +73,7 @@ class Interrupts:
 
     def importing(self, *modules: str) -> None:
         """Import modules, with signals held back: raised there they may be lost, or break a module."""
-        with self._held_back():
+        with self.held_back():
             for module in modules:
                 import_module(module)
 
@@ -100,7 +100,7 @@ class Interrupts:
         thread.join()
 
     @contextlib.contextmanager
-    def _held_back(self) -> Iterator[None]:
+    def held_back(self) -> Iterator[None]:
         """Let signals wait, and raise behind."""
         with self.shielded():
             yield

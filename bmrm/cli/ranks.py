@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import explain, run
 from bmrm.cli.launch import alone, rank
+from bmrm.cli.progress import Interrupts
 from bmrm.errors import BmrmError, ParameterError
 
 if TYPE_CHECKING:
@@ -24,56 +24,36 @@ if TYPE_CHECKING:
     from bmrm.distributed import Group
 
 Body = Callable[[Sequence[str], "Group | None"], int]
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
     """Run a command's body on every rank; return the same exit code on each."""
 
     def guarded(words: Sequence[str]) -> int:
-        try:
-            from mpi4py import MPI
+        with contextlib.ExitStack() as held:
+            held.enter_context(interrupts.held_back())
+            try:
+                from mpi4py import MPI
 
-            from bmrm.distributed import Group
-        except ImportError as error:
-            if alone():  # a batch system that starts every program this way
-                hear()
-                return body(words, None)
-            raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
-        group = Group(MPI.COMM_WORLD)
+                from bmrm.distributed import Group
+            except ImportError as error:
+                if alone():  # a batch system that starts every program this way
+                    held.close()
+                    return body(words, None)
+                raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
+            group = Group(MPI.COMM_WORLD)
 
-        def report(error: BaseException) -> int:
-            sys.stderr = sys.__stderr__
-            return explain(f"{program}: rank {group.rank}", error, words)
+            def report(error: BaseException) -> int:
+                sys.stderr = sys.__stderr__
+                return explain(f"{program}: rank {group.rank}", error, words)
 
-        group.report = report
-        with group.guarded():
-            hear()
-            return body(words, group)
+            group.report = report
+            with group.guarded():
+                held.close()
+                return body(words, group)
 
-    with _signals_held() as hear, _muted() if rank() else contextlib.nullcontext():
+    with Interrupts() as interrupts, _muted() if rank() else contextlib.nullcontext():
         return run(program, guarded, argv)
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[Callable[[], None]]:
-    """Hold signals back until the function given is called; from then on each is a KeyboardInterrupt."""
-    waiting: list[int] = []
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-
-    def hear() -> None:
-        for number in SIGNALS:
-            signal.signal(number, signal.default_int_handler)
-        if waiting:
-            raise KeyboardInterrupt
-
-    try:
-        for number in SIGNALS:
-            signal.signal(number, lambda number, _: waiting.append(number))
-        yield hear
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

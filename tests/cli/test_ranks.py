@@ -437,6 +437,25 @@ sys.exit(train.main(sys.argv[1:]))
     assert not (folder / "model").exists()
 
 
+def test_signals_that_are_ignored_stay_so(data, folder):
+    """As those of a background job are, and under nohup."""
+    code = """
+import os, signal, sys
+from bmrm.cli import train
+from bmrm.cli.progress import Observer
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+observe = Observer.__call__
+def press(self, state):
+    os.kill(os.getpid(), signal.SIGINT)
+    return observe(self, state)
+Observer.__call__ = press
+sys.exit(train.main(sys.argv[1:]))
+"""
+    done = mpi.run(2, "-c", code, "-q", data, "model")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Model.load("model").certificate.status == "converged"
+
+
 def test_one_rank_needs_no_mpi(data, bmrm_train, monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
