@@ -17,7 +17,10 @@ class Matrix:
         *,
         threads: int | None = None,
         transpose: bool | None = None,
+        by_popularity: bool | None = None,
     ) -> None: ...
+    @property
+    def by_popularity(self) -> bool: ...
     @staticmethod
     def from_dense(array: npt.ArrayLike, *, threads: int | None = None) -> Matrix: ...
     @staticmethod

@@ -1,6 +1,6 @@
 """The matrix resident in main memory and its products, with OpenMP (C++ in ``cpu/``)."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
@@ -23,6 +23,11 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
         automatic
         always
 
+    cdef enum class ColumnOrder:
+        automatic
+        as_given
+        by_popularity
+
     cdef cppclass Sources "bmrm::Vectors<const double>":
         Sources(double**, int64_t)
 
@@ -44,9 +49,11 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
         cbool has_transpose()
         int index_bytes()
         cbool ones()
+        cbool owns_values()
+        const uint32_t* places()
 
     unique_ptr[CMatrix] make_sparse(const int64_t*, const void*, int, const void*, int,
-                                    int64_t, int64_t, int64_t, int, TransposePolicy) except +
+                                    int64_t, int64_t, int64_t, int, TransposePolicy, ColumnOrder) except +
     unique_ptr[CMatrix] make_dense(const void*, int, int64_t, int64_t, int) except +
     int64_t predict_sparse_bytes(int64_t, int64_t, int64_t, int64_t, TransposePolicy)
     const char* isa_name()

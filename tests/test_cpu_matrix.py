@@ -74,7 +74,7 @@ def assert_close(got, want, scale):
         np.testing.assert_array_less(np.abs(g - v), 1e-13 * s + 1e-300)
 
 
-def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3):
+def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3, popular=None):
     m, d = A.shape
     w, r, R = rng.standard_normal(d), rng.standard_normal(m), rng.standard_normal((m, columns))
     R[rng.random(m) < 0.3] = 0.0
@@ -84,7 +84,8 @@ def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3
     for kept in transpose:
         first = None
         for n in threads:
-            got = products(Matrix(*triple, A.shape, threads=n, transpose=kept), w, r, starts, R)
+            X = Matrix(*triple, A.shape, threads=n, transpose=kept, by_popularity=popular)
+            got = products(X, w, r, starts, R)
             assert_close(got, want, scale)
             first = first or got
             for a, b in zip(first, got, strict=True):
@@ -99,32 +100,37 @@ def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3
     dtype=st.sampled_from(VALUES),
     columns=st.integers(0, 40),
     blocks=st.integers(1, 9),
+    popular=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_small_matrices(m, d, fill, dtype, columns, blocks, seed):
+def test_small_matrices(m, d, fill, dtype, columns, blocks, popular, seed):
     rng = np.random.default_rng(seed)
     A, triple = random_csr(rng, m, d, fill, dtype)
-    check(A, triple, rng, columns=columns, blocks=blocks)
+    check(A, triple, rng, columns=columns, blocks=blocks, popular=popular)
 
 
 @pytest.mark.parametrize("dtype", VALUES)
 @pytest.mark.parametrize(
-    ("m", "d", "nnz", "index_bytes"),
+    ("m", "d", "nnz", "index_bytes", "popular"),
     [
-        pytest.param(30_000, 256, 500_000, 1, id="several-panels"),
-        pytest.param(9_000, 257, 450_000, 2, id="narrow-uint16"),
-        pytest.param(20_000, 65_536, 500_000, 2, id="sparse-columns"),
-        pytest.param(1_000, 65_537, 500_000, 4, id="strips"),
-        pytest.param(150_000, 400_000, 450_000, 4, id="one-wide-panel"),
-        pytest.param(1, 400_000, 450_000, 4, id="one-huge-row"),
-        pytest.param(400_000, 1, 450_000, 1, id="one-column"),
+        pytest.param(30_000, 256, 500_000, 1, False, id="several-panels"),
+        pytest.param(9_000, 257, 450_000, 2, False, id="narrow-uint16"),
+        pytest.param(20_000, 65_536, 500_000, 2, False, id="sparse-columns"),
+        pytest.param(1_000, 65_537, 500_000, 4, False, id="strips"),
+        pytest.param(150_000, 400_000, 450_000, 4, False, id="one-wide-panel"),
+        pytest.param(1, 400_000, 450_000, 4, False, id="one-huge-row"),
+        pytest.param(400_000, 1, 450_000, 1, False, id="one-column"),
+        pytest.param(9_000, 257, 450_000, 2, True, id="popular-panels"),
+        pytest.param(1_000, 65_537, 500_000, 4, True, id="popular-strips"),
+        pytest.param(1, 400_000, 450_000, 4, True, id="popular-huge-row"),
     ],
 )
-def test_every_layout_gives_the_same_bits_on_any_number_of_threads(m, d, nnz, index_bytes, dtype):
+def test_every_layout_gives_the_same_bits_on_any_number_of_threads(m, d, nnz, index_bytes, dtype, popular):
     rng = np.random.default_rng(m + d)
     A, triple = random_csr(rng, m, d, nnz, dtype)
     assert Matrix(*triple, A.shape).index_bytes == index_bytes
-    check(A, triple, rng, threads=THREADS, columns=3 if d < 100_000 else 1, blocks=6)
+    columns = 3 if d < 100_000 else 1
+    check(A, triple, rng, threads=THREADS, columns=columns, blocks=6, popular=popular)
 
 
 def test_huge_row_among_short_ones():
@@ -185,6 +191,59 @@ def test_predicted_bytes_are_those_taken(shape, value_bytes):
         assert X.nbytes <= predicted <= X.nbytes * 1.2
 
 
+def skewed(rng, m, d, nnz, dtype, places):
+    """Columns drawn by a Zipf law, the k-th most popular at places[k]; repeated, in the order drawn."""
+    law = np.cumsum(1.0 / (np.arange(d) + 10.0))
+    columns = places[np.searchsorted(law / law[-1], rng.random(nnz)).clip(0, d - 1)].astype(np.int32)
+    indptr = np.sort(np.concatenate(([0, nnz], rng.integers(0, nnz + 1, m - 1)))).astype(np.int64)
+    data = None if dtype is None else rng.standard_normal(nnz).astype(dtype)
+    values = np.ones(nnz) if data is None else data.astype(np.float64)
+    return sp.csr_matrix((values, columns.copy(), indptr.copy()), (m, d)), (indptr, columns, data)
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+def test_popular_columns_come_first_where_that_brings_entries_near(dtype):
+    rng = np.random.default_rng(22)
+    m, d, nnz = 5_000, 200_000, 1_100_000
+    anywhere, in_order = rng.permutation(d), np.arange(d)
+    A, triple = skewed(rng, m, d, nnz, dtype, anywhere)
+    X = Matrix(*triple, A.shape)
+    assert X.by_popularity
+    assert X.nbytes <= Matrix.predict_bytes(m, d, nnz, {np.float32: 4, np.float64: 8, None: 0}[dtype])
+    check(A, triple, rng, threads=(1, 3), columns=2)
+    order = rng.permutation(m)
+    r, found = rng.standard_normal(m), X.reordered(order)
+    assert found.by_popularity
+    np.testing.assert_allclose(found.rmatvec(r[order]), A.T @ r, rtol=1e-10, atol=1e-10)
+    squares = np.ones(nnz) if dtype is None else triple[2].astype(np.float64) ** 2
+    np.testing.assert_allclose(X.mean_squares, np.bincount(triple[1], squares, d) / m, rtol=1e-10)
+    for others in (
+        skewed(rng, m, d, nnz, dtype, in_order),  # they lie first as they are
+        skewed(rng, m, d, 1_000_000, dtype, anywhere),  # not worth the trouble
+        skewed(rng, m, 60_000, nnz, dtype, rng.permutation(60_000)),  # weights that stay near as they are
+        random_csr(rng, m, d, nnz, dtype),  # none is popular
+    ):
+        assert not Matrix(*others[1], others[0].shape).by_popularity
+    assert not Matrix(*triple, A.shape, by_popularity=False).by_popularity
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+def test_weighted_gram_of_popular_columns(dtype):
+    rng = np.random.default_rng(23)
+    A, triple = random_csr(rng, 300, 40, 2_500, dtype)
+    s = rng.standard_normal(300)
+    got = Matrix(*triple, A.shape, by_popularity=True).weighted_gram(s)
+    np.testing.assert_allclose(got, (A.T @ sp.diags(s) @ A).toarray(), rtol=1e-11, atol=1e-12)
+
+
+def test_values_of_popular_columns_are_a_copy():
+    data = np.arange(1.0, 5.0)
+    X = Matrix([0, 2, 4], [2, 1, 2, 0], data, (2, 3), by_popularity=True)
+    assert sys.getrefcount(data) == 2
+    data[:] = np.nan
+    np.testing.assert_array_equal(X.matvec([1.0, 10.0, 100.0]), [120.0, 304.0])
+
+
 def test_values_of_one_are_dropped():
     for data in (None, np.ones(3), np.ones(3, np.float32), [1, 1, 1]):
         X = Matrix([0, 2, 3], [0, 2, 1], data, (2, 3))
@@ -205,14 +264,15 @@ def test_values_are_shared_and_results_written_in_place():
     np.testing.assert_array_equal(X.matvec(np.ones(3)), [12.0, 3.0])
 
 
+@pytest.mark.parametrize("popular", [False, True])
 @pytest.mark.parametrize("kept", TRANSPOSE)
 @pytest.mark.parametrize("shape", [(4, 3), (5000, 40)])
-def test_nan_and_infinity_pass_as_in_scipy(kept, shape):
+def test_nan_and_infinity_pass_as_in_scipy(kept, shape, popular):
     rng = np.random.default_rng(9)
     A, triple = random_csr(rng, *shape, 6 * shape[0], np.float64)
     for bad in (np.nan, np.inf, -np.inf):
         A.data[A.nnz // 2] = triple[2][A.nnz // 2] = bad
-        X = Matrix(*triple, A.shape, transpose=kept)
+        X = Matrix(*triple, A.shape, transpose=kept, by_popularity=popular)
         w, r = rng.standard_normal(shape[1]), np.zeros(shape[0])
         np.testing.assert_allclose(X.matvec(w), A @ w, rtol=1e-10)
         np.testing.assert_allclose(X.rmatvec(r), A.T @ r, rtol=1e-10)

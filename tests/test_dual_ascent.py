@@ -69,6 +69,7 @@ def dual_value(ascent, X, r, lam):
 
 MATRICES = {
     "float64": lambda A: A,
+    "popular": lambda A: A,
     "float32": lambda A: A.astype(np.float32),
     "ones": lambda A: sp.csr_matrix((np.ones_like(A.data), A.indices, A.indptr), A.shape),
     "dense": lambda A: A.toarray(),
@@ -90,6 +91,8 @@ def test_weights_belong_to_derivatives_and_the_dual_rises(form, d, constant, K):
     extended = np.hstack([X, np.full((60, 1), constant)]) if constant else X
     y = np.random.default_rng(2).choice([-1.0, 1.0], 60 * K)
     matrix = bmrm.Dataset(A, np.ones(60), device="cpu").matrix
+    if form == "popular":
+        matrix = _cpu.Matrix(A.indptr, A.indices, A.data, A.shape, by_popularity=True)
     f = loss.risk(y, None, 1.0 / 60, 1).conjugates()
     ascent = _cpu.Ascent(matrix, f, K, LAM, constant)
     r, w, values = np.empty(60 * K), np.zeros(extended.shape[1] * K), [-np.inf]

@@ -272,7 +272,9 @@ class Model:
         if isinstance(X, np.ndarray):
             matrix = Matrix.from_dense(X, threads=threads)
         else:
-            matrix = Matrix(X.indptr, X.indices, X.data, X.shape, threads=threads, transpose=False)
+            matrix = Matrix(
+                X.indptr, X.indices, X.data, X.shape, threads=threads, transpose=False, by_popularity=False
+            )
         values = matrix.matvec(self.w) if self.w.ndim == 1 else matrix.matmat(self.w)
         values += self.intercept
         if isinstance(X, np.ndarray) and not np.isfinite(values).all():

@@ -25,6 +25,13 @@ cdef TransposePolicy _policy(transpose) noexcept:
     return TransposePolicy.always if transpose else TransposePolicy.never
 
 
+cdef ColumnOrder _column_order(by_popularity) noexcept:
+    """The C++ name of an argument `by_popularity`."""
+    if by_popularity is None:
+        return ColumnOrder.automatic
+    return ColumnOrder.by_popularity if by_popularity else ColumnOrder.as_given
+
+
 cdef _values(value, str name):
     """`value` as float32 when it is that, else as float64; complex and text are refused."""
     array = np.asarray(value)

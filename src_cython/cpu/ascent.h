@@ -54,7 +54,8 @@ struct Constant {
 class Ascent {
   public:
     Ascent(const Matrix& X, i64 m, double lam, Constant constant)
-        : X_(X),
+        : X_(X.by_rows()),
+          places_(X.places()),
           lam_(lam),
           constant_(constant.value),
           strength_(constant.penalty),
@@ -117,7 +118,11 @@ class Ascent {
         }
     }
 
-    const Matrix& X_;
+    /// Where the rows of X_ have column j of a matrix of d.
+    i64 place(i64 j, i64 d) const { return places_ && j < d ? places_[j] : j; }
+
+    const Rows& X_;
+    const std::uint32_t* const places_;
     const double lam_, constant_;
     /// Of b, where it is held as well.
     double strength_;
@@ -231,9 +236,18 @@ class OfCoordinates : public Base {
 class MarginAscent final : public OfCoordinates<Ascent> {
   public:
     MarginAscent(const Matrix& X, i64 m, i64 d, double lam, Constant constant, const Conjugate* rows)
-        : OfCoordinates(rows, m, X, m, lam, constant), d_(d) {}
+        : OfCoordinates(rows, m, X, m, lam, constant), d_(d), own_(places_ ? d + 1 : 0) {}
 
     void step(double* w, double wanted) override {
+        if (!places_) return climb(w, wanted);
+        const i64 weights = d_ + (constant_ != 0);
+        for (i64 j = 0; j < weights; ++j) own_[place(j, d_)] = w[j];
+        climb(own_.get(), wanted);
+        for (i64 j = 0; j < weights; ++j) w[j] = own_[place(j, d_)];
+    }
+
+  private:
+    void climb(double* w, double wanted) {
         const auto fetch = [this](i64 i) { __builtin_prefetch(&rows_[i]), __builtin_prefetch(&rows_[i].r); };
         sweep(w, 1, wanted, fetch, [&](i64 i, double* gap) {
             Coordinate& row = rows_[i];
@@ -249,8 +263,9 @@ class MarginAscent final : public OfCoordinates<Ascent> {
         });
     }
 
-  private:
     const i64 d_;
+    /// The weights in the order of X_, where that is another.
+    Buffer<double> own_;
 };
 
 /// K margins a row; a subclass moves them.
@@ -261,7 +276,7 @@ class ColumnAscent : public Ascent {
 
     void step(double* w, double wanted) override {
         const i64 rows = d_ + (constant_ != 0);
-        for (i64 j = 0; j < rows; ++j) std::copy_n(w + j * K_, K_, weights_.get() + j * ld_);
+        for (i64 j = 0; j < rows; ++j) std::copy_n(w + j * K_, K_, weights_.get() + place(j, d_) * ld_);
         std::vector<double> margins(ld_);
         std::vector<Change> changes(K_);
         double *W = weights_.get(), *last = W + d_ * ld_, *u = margins.data();
@@ -281,7 +296,7 @@ class ColumnAscent : public Ascent {
                         last[changes[k].column] += constant_ * changes[k].factor * lam_ / strength_;
                 return true;
             });
-        for (i64 j = 0; j < rows; ++j) std::copy_n(W + j * ld_, K_, w + j * K_);
+        for (i64 j = 0; j < rows; ++j) std::copy_n(W + place(j, d_) * ld_, K_, w + j * K_);
     }
 
   protected:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dense_matrix.h"
+#include "popular.h"
 #include "sparse_matrix.h"
 
 namespace bmrm {
@@ -74,44 +75,60 @@ ValueFacts inspect(const V* val, i64 nnz, int threads) {
 }
 
 template <class I, class V, class Source>
-std::unique_ptr<Matrix> make_sparse_as(const i64* ptr, const Source* idx, const V* val, bool finite, i64 m,
-                                       i64 d, i64 nnz, int threads, TransposePolicy policy) {
-    return std::make_unique<SparseMatrix<I, V>>(m, d, ptr, compress<I>(idx, nnz, d, threads), val, finite,
-                                                threads, policy);
+std::unique_ptr<Matrix> make_sparse_as(const i64* ptr, const Source* source, const V* val, bool finite, i64 m,
+                                       i64 d, i64 nnz, int threads, TransposePolicy policy,
+                                       ColumnOrder order) {
+    Buffer<I> idx = compress<I>(source, nnz, d, threads);
+    const auto as_it_is = [&](const V* values) {
+        return std::make_unique<SparseMatrix<I, V>>(m, d, ptr, std::move(idx), values, finite, threads,
+                                                    policy);
+    };
+    if (order == ColumnOrder::as_given || (order == ColumnOrder::automatic && !may_be_ordered(d, nnz)))
+        return as_it_is(val);
+    const std::vector<std::uint32_t> counts = count_columns(idx.get(), nnz, d);
+    if (order == ColumnOrder::automatic && !gains_by_order(counts)) return as_it_is(val);
+    auto places = std::make_shared<const Places>(counts);
+    Buffer<unsigned char> values(std::is_same_v<V, One> ? 0 : nnz * static_cast<i64>(sizeof(V)));
+    auto* copy = reinterpret_cast<V*>(values.get());
+    rename(ptr, m, idx.get(), val, *places, threads, copy);
+    return std::make_unique<PopularFirst>(as_it_is(copy), std::move(places), std::move(values), threads);
 }
 
 template <class V, class Source>
 std::unique_ptr<Matrix> make_sparse_of(const i64* ptr, const Source* idx, const V* val, bool finite, i64 m,
-                                       i64 d, i64 nnz, int threads, TransposePolicy policy) {
-    if (d <= 1 << 8) return make_sparse_as<std::uint8_t>(ptr, idx, val, finite, m, d, nnz, threads, policy);
-    if (d <= 1 << 16) return make_sparse_as<std::uint16_t>(ptr, idx, val, finite, m, d, nnz, threads, policy);
-    return make_sparse_as<std::uint32_t>(ptr, idx, val, finite, m, d, nnz, threads, policy);
+                                       i64 d, i64 nnz, int threads, TransposePolicy policy,
+                                       ColumnOrder order) {
+    if (d <= 1 << 8)
+        return make_sparse_as<std::uint8_t>(ptr, idx, val, finite, m, d, nnz, threads, policy, order);
+    if (d <= 1 << 16)
+        return make_sparse_as<std::uint16_t>(ptr, idx, val, finite, m, d, nnz, threads, policy, order);
+    return make_sparse_as<std::uint32_t>(ptr, idx, val, finite, m, d, nnz, threads, policy, order);
 }
 
 template <class V, class Source>
 std::unique_ptr<Matrix> make_sparse_from(const i64* ptr, const Source* idx, const V* val, i64 m, i64 d,
-                                         i64 nnz, int threads, TransposePolicy policy) {
+                                         i64 nnz, int threads, TransposePolicy policy, ColumnOrder order) {
     ValueFacts facts = val ? inspect(val, nnz, threads) : ValueFacts{true, true};
     if (facts.ones)
         return make_sparse_of<One>(ptr, idx, static_cast<const One*>(nullptr), true, m, d, nnz, threads,
-                                   policy);
-    return make_sparse_of<V>(ptr, idx, val, facts.finite, m, d, nnz, threads, policy);
+                                   policy, order);
+    return make_sparse_of<V>(ptr, idx, val, facts.finite, m, d, nnz, threads, policy, order);
 }
 
 /// The matrix of a CSR triple: indices of 4 or 8 bytes, values of 4 or 8 bytes or none (ones).
 inline std::unique_ptr<Matrix> make_sparse(const i64* ptr, const void* idx, int idx_bytes, const void* val,
                                            int value_bytes, i64 m, i64 d, i64 nnz, int threads,
-                                           TransposePolicy policy) {
+                                           TransposePolicy policy, ColumnOrder order) {
     check_pointers(ptr, m, nnz);
     auto narrow = static_cast<const std::int32_t*>(idx);
     auto wide = static_cast<const i64*>(idx);
     auto f32 = static_cast<const float*>(val);
     auto f64 = static_cast<const double*>(val);
     if (value_bytes == 4 && idx_bytes == 4)
-        return make_sparse_from(ptr, narrow, f32, m, d, nnz, threads, policy);
-    if (value_bytes == 4) return make_sparse_from(ptr, wide, f32, m, d, nnz, threads, policy);
-    if (idx_bytes == 4) return make_sparse_from(ptr, narrow, f64, m, d, nnz, threads, policy);
-    return make_sparse_from(ptr, wide, f64, m, d, nnz, threads, policy);
+        return make_sparse_from(ptr, narrow, f32, m, d, nnz, threads, policy, order);
+    if (value_bytes == 4) return make_sparse_from(ptr, wide, f32, m, d, nnz, threads, policy, order);
+    if (idx_bytes == 4) return make_sparse_from(ptr, narrow, f64, m, d, nnz, threads, policy, order);
+    return make_sparse_from(ptr, wide, f64, m, d, nnz, threads, policy, order);
 }
 
 inline std::unique_ptr<Matrix> make_dense(const void* X, int value_bytes, i64 m, i64 d, int threads) {
@@ -127,6 +144,7 @@ inline i64 predict_sparse_bytes(i64 m, i64 d, i64 nnz, i64 value_bytes, Transpos
     i64 bytes = (m + 1) * 8 + (nnz + kIndexPad) * index_bytes(d) + nnz * value_bytes,
         strips = strips_for(m, d, nnz);
     if (strips > 1) bytes += (m * strips + 1) * 8;
+    if (may_be_ordered(d, nnz)) bytes += d * 5 + nnz * value_bytes;
     if (!keeps_transpose(policy, m, d, nnz)) return bytes;
     i64 panel = panel_rows(m, d, nnz), panels = std::max<i64>(1, (m + panel - 1) / panel);
     i64 row_index = panel <= kLargestPanel ? 2 : 4;

@@ -6,7 +6,7 @@
 namespace bmrm {
 
 template <class V>
-class DenseMatrix final : public Matrix {
+class DenseMatrix final : public Matrix, public Rows {
   public:
     DenseMatrix(i64 m, i64 d, const V* X, int threads) : m_(m), d_(d), X_(X), threads_(threads) {
         i64 per_tile = std::max<i64>(8, kTileEntries / std::max<i64>(d, 1) / 8 * 8);
@@ -26,6 +26,8 @@ class DenseMatrix final : public Matrix {
                       [&](i64 i) { out[i] = sum_of_squares(X_ + i * d_, d_); });
         return out;
     }
+
+    const Rows& by_rows() const override { return *this; }
 
     double row_dot(i64 i, const double* w) const override {
         double sum;

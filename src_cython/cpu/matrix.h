@@ -28,6 +28,24 @@ double sum_of_squares(const V* values, i64 count) {
     return sum;
 }
 
+/// Rows one at a time.
+class Rows {
+  public:
+    virtual ~Rows() = default;
+
+    /// Row i . w.
+    virtual double row_dot(i64 i, const double* w) const = 0;
+    /// w += factor times row i.
+    virtual void add_row(i64 i, double factor, double* w) const = 0;
+    /// out (ld) = row i times W (d, ld), ld a multiple of 8.
+    virtual void row_dots(i64 i, const double* W, i64 ld, double* out) const = 0;
+    /// Some columns of W (d, ld) += a factor each times row i.
+    virtual void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const = 0;
+    /// Fetches where a row begins that comes far behind, a row that comes later, and the rows of w (d, ld)
+    /// that the one which comes soon has entries in.
+    virtual void fetch_rows(i64 soon, const double* w, i64 ld, i64 later, i64 far) const = 0;
+};
+
 class Matrix {
   public:
     virtual ~Matrix() = default;
@@ -55,17 +73,9 @@ class Matrix {
         std::call_once(squares_found_, [this] { squares_ = find_row_squares(); });
         return squares_;
     }
-    /// Row i . w.
-    virtual double row_dot(i64 i, const double* w) const = 0;
-    /// w += factor times row i.
-    virtual void add_row(i64 i, double factor, double* w) const = 0;
-    /// out (ld) = row i times W (d, ld), ld a multiple of 8.
-    virtual void row_dots(i64 i, const double* W, i64 ld, double* out) const = 0;
-    /// Some columns of W (d, ld) += a factor each times row i.
-    virtual void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const = 0;
-    /// Fetches where a row begins that comes far behind, a row that comes later, and the rows of w (d, ld)
-    /// that the one which comes soon has entries in.
-    virtual void fetch_rows(i64 soon, const double* w, i64 ld, i64 later, i64 far) const = 0;
+    /// Rows one at a time, for ascent, and where each column of X has its place in these; null: its own.
+    virtual const Rows& by_rows() const = 0;
+    virtual const std::uint32_t* places() const { return nullptr; }
     /// Build X^T now, where products use it.
     virtual void build_transpose() {}
     /// The same rows in another order; row pointers and values, as many as here, go where the caller says.
@@ -75,6 +85,8 @@ class Matrix {
     virtual bool has_transpose() const { return false; }
     virtual int index_bytes() const { return 0; }
     virtual bool ones() const { return false; }
+    /// Whether the values are a copy, and the caller's of no use any more.
+    virtual bool owns_values() const { return false; }
 
   private:
     virtual std::vector<double> find_row_squares() const = 0;

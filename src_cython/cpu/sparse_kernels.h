@@ -147,8 +147,9 @@ struct Sparse {
             }
             for (i64 q = 0; q < count; ++q) {
                 const i64* row = at + used[q] * stride;
+                const i64* next = at + used[q + 1 < count ? q + 1 : q] * stride;
                 i64 soon = at[used[q + ahead < count ? q + ahead : q] * stride];
-                add_row<false>(idx, val, row[0], row[1], soon, r[used[q]], acc);
+                add_row<false>(idx, val, row[0], row[1], soon, r[used[q]], acc, next[0], next[1]);
             }
         }
     }
@@ -278,16 +279,19 @@ struct Sparse {
         sum[0].write(out);
     }
 
-    /// Adds the entries [lo, hi), prefetching as many from entry `soon` on; their places in acc too, where
-    /// the next rows `follow` in memory.
+    /// Adds the entries [lo, hi), prefetching as many from entry `soon` on, and places in acc: of the entries
+    /// behind these, where the next rows `follow` in memory, else of those of the next row, [next, end).
     template <bool follow>
     BMRM_INLINE static void add_row(const I* idx, const V* val, i64 lo, i64 hi, i64 soon, double c,
-                                    double* acc) {
+                                    double* acc, i64 next = 0, i64 end = 0) {
         i64 k = lo;
         for (; k + 8 <= hi; k += 8) {
             __builtin_prefetch(idx + soon + (k - lo), 0, kLevel<I, V>);
             if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + soon + (k - lo), 0, kLevel<I, V>);
-            if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, 8);
+            if constexpr (follow)
+                fetch_places<1>(acc, idx + k + kFetchAhead, 8);
+            else if (next + (k - lo) < end)
+                fetch_places<1>(acc, idx + next + (k - lo), 8);
             for (int u = 0; u < 8; ++u) acc[idx[k + u]] += scaled(val, k + u, c);
         }
         if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, hi - k);

@@ -20,7 +20,7 @@ constexpr i64 kSmallestGroup = 1 << 14, kMostGroups = 64;
 constexpr i64 kFewEntries = 24;
 
 template <class I, class V>
-class SparseMatrix final : public Matrix {
+class SparseMatrix final : public Matrix, public Rows {
   public:
     SparseMatrix(i64 m, i64 d, const i64* ptr, Buffer<I> idx, const V* val, bool finite, int threads,
                  TransposePolicy policy)
@@ -195,6 +195,8 @@ class SparseMatrix final : public Matrix {
         return out;
     }
 
+    const Rows& by_rows() const override { return *this; }
+
     double row_dot(i64 i, const double* w) const override {
         return SparseKernels<I, V>::get().lone(idx_.get(), val_, nnz_, ptr_[i], ptr_[i + 1], w);
     }
@@ -300,10 +302,12 @@ class SparseMatrix final : public Matrix {
         const auto& kernels = SparseKernels<I, V>::get();
         i64 ahead = 1 + kAhead * m_ * parts / (nnz_ + 1);
         for_each_task(static_cast<i64>(groups.size()) * parts, threads, [&](i64 t) {
-            Range rows = groups[t / parts].rows, columns = strips.columns(t % parts);
-            double* acc = sums + t / parts * d_;
+            // The last strip first: where popular columns come first, it has the most columns to write to.
+            const i64 group = t / parts, strip = parts - 1 - t % parts;
+            Range rows = groups[group].rows, columns = strips.columns(strip);
+            double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
-            kernels.scatter(strips.rows(t % parts), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
+            kernels.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
                             ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
