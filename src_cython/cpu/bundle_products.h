@@ -49,7 +49,7 @@ inline void combine(const double* A, i64 n, i64 d, const double* coef, int threa
         for (i64 i = 0; i < used; i += 8) {
             i64 count = std::min<i64>(8, used - i);
             for (i64 k = 0; k < count; ++k) part[k] = rows[i + k] + j;
-            kernels.add_rows(part, factors.data() + i, count, width, false, kColumns, out + j);
+            kernels.add_rows(part, factors.data() + i, count, width, kColumns, out + j);
         }
     });
 }

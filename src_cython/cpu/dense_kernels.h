@@ -16,13 +16,12 @@ struct Dense {
         for (; i < end; ++i) tile<1, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
     }
 
-    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n; eight rows at a time,
-    /// or one after the other, with the same result. Entries are prefetched `ahead` places before their use.
-    BMRM_TARGET static void add_rows(const V* const* row, const double* c, i64 n, i64 width, bool one_by_one,
-                                     i64 ahead, double* acc) {
+    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n; eight rows at a time.
+    /// Entries are prefetched `ahead` places before their use.
+    BMRM_TARGET static void add_rows(const V* const* row, const double* c, i64 n, i64 width, i64 ahead,
+                                     double* acc) {
         i64 i = 0;
-        if (!one_by_one)
-            for (; i + 8 <= n; i += 8) add_some<8>(row + i, c + i, width, ahead, acc);
+        for (; i + 8 <= n; i += 8) add_some<8>(row + i, c + i, width, ahead, acc);
         for (; i < n; ++i) add_some<1>(row + i, c + i, width, ahead, acc);
     }
 

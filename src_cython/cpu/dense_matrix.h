@@ -37,7 +37,7 @@ class DenseMatrix final : public Matrix, public Rows {
 
     void add_row(i64 i, double factor, double* w) const override {
         const V* row = X_ + i * d_;
-        DenseKernels<V>::get().add_rows(&row, &factor, 1, d_, true, 0, w);
+        DenseKernels<V>::get().add_rows(&row, &factor, 1, d_, 0, w);
     }
 
     void row_dots(i64 i, const double* W, i64 ld, double* out) const override {
@@ -55,16 +55,14 @@ class DenseMatrix final : public Matrix, public Rows {
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
         constexpr i64 kColumns = 1024;
         const auto& kernels = DenseKernels<V>::get();
-        i64 ahead = streams()        ? kStreamAhead / static_cast<i64>(sizeof(V))
-                    : d_ <= kColumns ? kRows * d_
-                                     : kColumns;
+        const i64 ahead = d_ <= kColumns ? kRows * d_ : kColumns;
         sum_groups(starts, blocks, d_, 1, out, [&](Range rows, double* acc) {
             for (i64 i = rows.begin; i < rows.end; i += kRows) {
                 i64 n = std::min(kRows, rows.end - i);
                 for (i64 j = 0; j < d_; j += kColumns) {
                     const V* row[kRows];
                     for (i64 k = 0; k < n; ++k) row[k] = X_ + (i + k) * d_ + j;
-                    kernels.add_rows(row, r + i, n, std::min(kColumns, d_ - j), streams(), ahead, acc + j);
+                    kernels.add_rows(row, r + i, n, std::min(kColumns, d_ - j), ahead, acc + j);
                 }
             }
         });
