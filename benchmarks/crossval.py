@@ -5,9 +5,10 @@
 Without files, a9a is replaced by binary rows of its size and the text set is made by textdata.py; `narrow`
 is the text set with its columns added up into 2000, and `wide` has the shape of real-sim (wide.py). Each is
 scored by 5 folds for 10 lam, half a power of ten apart, to a certified relative gap of 1e-3, without the
-final model; the unit is one solve of the smallest lam on all rows, from zero weights. Three ratios, of
+final model; the unit is one solve of the smallest lam on all rows, from zero weights. Four ratios, of
 medians over runs that alternate:
 
+    from a file      whole commands, `bmrm-train -v 5` with the grid and `bmrm-train` with the smallest lam
     from a matrix    whole calls of `bmrm.select` and `bmrm.solve` from a SciPy matrix in memory
     resident         whole calls of both with the same `bmrm.Dataset`
     strict           `bmrm.select` from a SciPy matrix, by the solver's time alone for the resident solve
@@ -19,17 +20,20 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import against_liblinear
 import numpy as np
 import report
 import scipy.sparse as sp
 import textdata
 import wide
+from sklearn.datasets import dump_svmlight_file
 
 import bmrm
 
@@ -57,6 +61,29 @@ def add_up_columns(X: Any, columns: int, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     to, sign = rng.integers(0, columns, X.shape[1]), rng.choice([-1.0, 1.0], X.shape[1])
     return (X @ sp.csr_matrix((sign, (np.arange(X.shape[1]), to)), shape=(X.shape[1], columns))).tocsr()
+
+
+def write_text(path: Path, X: Any, y: np.ndarray) -> Path:
+    """Write rows as SVMlight text."""
+    dump_svmlight_file(X, y, str(path), zero_based=False)
+    return path
+
+
+def from_a_file(name: str, text: Path, loss: str, repeats: int) -> dict:
+    """Time whole commands: the grid, and its unit, alternately."""
+    train = str(Path(sys.executable).parent / "bmrm-train")
+    options = ["--loss", loss, "--tol", str(TOL), "--no-cache", "-q", str(text)]
+    grid = [train, "-v", str(FOLDS), "--lambdas", f"{LAMS.min()}:{LAMS.max()}:{len(LAMS)}", *options]
+    times: dict[str, list[float]] = {"solve": [], "grid": []}
+    with tempfile.TemporaryDirectory() as folder:
+        solve = [train, "--lambda", str(LAMS.min()), *options, str(Path(folder) / "model")]
+        for _ in range(repeats):
+            times["solve"].append(against_liblinear.seconds(solve))
+            times["grid"].append(against_liblinear.seconds(grid))
+    seconds = {kind: statistics.median(found) for kind, found in times.items()}
+    ratio = seconds["grid"] / seconds["solve"]
+    print(f"{name:10} {loss:9} from a file {seconds['solve']:.3f} s and {seconds['grid']:.3f} s: {ratio:.1f}")
+    return {"set": name, "loss": loss, "seconds": seconds, "spread": times, "times_solve": ratio}
 
 
 def one_by_one(data: bmrm.Dataset, X: Any, y: np.ndarray, fold_of: np.ndarray, loss: str) -> dict:
@@ -135,18 +162,24 @@ def main() -> None:
     parser.add_argument("--out", default=report.RESULTS / "crossval.json")
     options = parser.parse_args()
     a9a = bmrm.load_svmlight(options.a9a) if options.a9a else binary_rows()
-    if options.text:
-        text = bmrm.load_svmlight(options.text)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            textdata.make_text(Path(folder) / "text.svm")
-            text = bmrm.load_svmlight(Path(folder) / "text.svm")
     name = "a9a" if options.a9a else "a9a-like"
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(options.a9a) if options.a9a else write_text(Path(folder) / name, *a9a)}
+        files["text"] = Path(options.text) if options.text else Path(folder) / "text.svm"
+        if not options.text:
+            textdata.make_text(files["text"])
+        text, thin = bmrm.load_svmlight(files["text"]), wide.problem("real-sim")
+        files["wide"] = write_text(Path(folder) / "wide.svm", *thin)
+        commands = [
+            from_a_file(kind, path, loss, LITTLE if kind == name else MUCH)
+            for kind, path in files.items()
+            for loss in ("hinge", "logistic")
+        ]
     rows = [measure(name, *a9a, loss, LITTLE) for loss in ("hinge", "logistic")]
     rows.append(measure("narrow", add_up_columns(text[0], NARROW), text[1], "hinge", MUCH))
     rows += [measure("text", *text, loss, MUCH) for loss in ("hinge", "logistic")]
-    rows += [measure("wide", *wide.problem("real-sim"), loss, MUCH) for loss in ("hinge", "logistic")]
-    report.write(options.out, folds=FOLDS, lams=LAMS.tolist(), tol=TOL, rows=rows)
+    rows += [measure("wide", *thin, loss, MUCH) for loss in ("hinge", "logistic")]
+    report.write(options.out, folds=FOLDS, lams=LAMS.tolist(), tol=TOL, rows=rows, commands=commands)
 
 
 if __name__ == "__main__":

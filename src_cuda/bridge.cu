@@ -3,6 +3,7 @@
 
 #include "bridge.h"
 #include "csr.h"
+#include "kernels/chain.cuh"
 #include "pinned.h"
 
 namespace bmrm {
@@ -15,7 +16,15 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 template <class From, class To>
 __global__ void convert(const From* from, int64_t n, To* to) {
-    BB_FOR (i, n) to[i] = To(from[i]);
+    let_next_start();
+    wait_for_previous();
+    BB_FOR (i, n) to[i] = To(load_input(from + i));
+}
+
+template <class From, class To>
+void launch_convert(Memory& memory, const From* from, int64_t n, To* to) {
+    NextLaunch(dim3(unsigned(blocks_for(n))), 256, 0, memory.stream, memory.chains)(convert<From, To>, from,
+                                                                                    n, to);
 }
 
 // One block, which alone can tell when all of it is written.
@@ -147,13 +156,11 @@ void Bridge::write(Memory& memory, bb_type type, double* y, int64_t out) {
 }
 
 void Bridge::to_float(Memory& memory, const double* from, int64_t in) {
-    convert<<<blocks_for(in), 256, 0, memory.stream>>>(from, in, reinterpret_cast<float*>(x_.data()));
-    BB_CHECK(cudaGetLastError());
+    launch_convert(memory, from, in, reinterpret_cast<float*>(x_.data()));
 }
 
 void Bridge::to_double(Memory& memory, int64_t out, double* to) {
-    convert<<<blocks_for(out), 256, 0, memory.stream>>>(reinterpret_cast<const float*>(y_.data()), out, to);
-    BB_CHECK(cudaGetLastError());
+    launch_convert(memory, reinterpret_cast<const float*>(y_.data()), out, to);
 }
 
 // What is measured is the way there and back without a product; y is overwritten by the product that follows.

@@ -21,7 +21,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
         Of the sizes that the product takes and gives; on the host, or both on the GPU of the matrix.
     """
     if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
-        with _pointer(x, "r") as source, _pointer(y, "w") as target:
+        with _Pointer(x, "r") as source, _Pointer(y, "w") as target:
             apply(op, source, target)
     else:
         with lent(x, y) as (source, target):
@@ -103,9 +103,9 @@ def lent(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[_Array, _Array]]:
 
 def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], None] | None:
     """Return the product of a matrix on a GPU with vectors there; None where there is none for their type."""
-    kind = np.dtype(PETSc.ScalarType)
     if isinstance(matrix, _cpu.Matrix):
         return None
+    kind = np.dtype(PETSc.ScalarType)
     if kind == matrix.vector_dtype:
         return matrix.apply
     return matrix.apply_wide if kind == np.float64 else None
@@ -116,35 +116,44 @@ def _on_gpu(vec: PETSc.Vec) -> bool:
 
 
 class _Pointer:
-    """Memory of a vector on a device, as ``__cuda_array_interface__`` tells it."""
+    """Lends the device memory of a vector, as ``__cuda_array_interface__`` tells it.
 
-    def __init__(self, address: int, size: int, *, readonly: bool) -> None:
+    A class, as `unlocking` is: a generator as context manager takes as long as a launch.
+    """
+
+    __slots__ = ("__cuda_array_interface__", "_address", "_mode", "_vec")
+
+    def __init__(self, vec: PETSc.Vec, mode: Literal["r", "w"]) -> None:
+        self._vec, self._mode = vec, mode
+
+    def __enter__(self) -> Self:
+        self._address = self._vec.getCUDAHandle(self._mode)
         self.__cuda_array_interface__: dict[str, Any] = {
-            "shape": (size,),
+            "shape": (self._vec.getLocalSize(),),
             "typestr": np.dtype(PETSc.ScalarType).str,
-            "data": (address, readonly),
+            "data": (self._address, self._mode == "r"),
             "version": 2,
         }
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._vec.restoreCUDAHandle(self._address, self._mode)
 
 
-@contextmanager
-def _pointer(vec: PETSc.Vec, mode: str) -> Iterator[_Pointer]:
-    """Lend the device memory of a vector."""
-    address = vec.getCUDAHandle(mode)
-    try:
-        yield _Pointer(address, vec.getLocalSize(), readonly=mode == "r")
-    finally:
-        vec.restoreCUDAHandle(address, mode)
-
-
-@contextmanager
-def unlocking(x: PETSc.Vec) -> Iterator[None]:
+class unlocking:  # noqa: N801
     """Take back PETSc's locks on the input of a product where that raises."""
-    try:
-        yield
-    except BaseException:
-        _unlock(x)
-        raise
+
+    __slots__ = ("_vec",)
+
+    def __init__(self, x: PETSc.Vec) -> None:
+        self._vec = x
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *fault: object) -> None:
+        if kind is not None:
+            _unlock(self._vec)
 
 
 def _unlock(x: PETSc.Vec) -> None:
