@@ -64,17 +64,33 @@ class Strips {
         return std::all_of(good.begin(), good.end(), [](char ascends) { return ascends; });
     }
 
-    /// Quantiles of a fixed sample of the indices, so that strips take equal work.
+    /// Quantiles of a fixed sample of the indices, so that strips take equal work: an entry where columns
+    /// have few costs several of those whose sums stay near.
     template <class I>
     void choose_bounds(i64 n, i64 d, i64 nnz, const I* idx) {
         std::vector<I> sample;
+        const i64 step = std::max<i64>(1, nnz >> 16);
         if (n > 1)
-            for (i64 k = 0, step = std::max<i64>(1, nnz >> 16); k < nnz; k += step) sample.push_back(idx[k]);
+            for (i64 k = 0; k < nnz; k += step) sample.push_back(idx[k]);
         std::sort(sample.begin(), sample.end());
+        const i64 size = static_cast<i64>(sample.size());
+        std::vector<i64> work(size + 1);
+        for (i64 k = 0; k < size; ++k) {
+            const i64 low = std::max<i64>(k - kBeside, 0), high = std::min(k + kBeside, size - 1);
+            const bool near = (high - low) * step > kPopular * (sample[high] - sample[low]);
+            work[k + 1] = work[k] + (near ? 1 : kFarCost);
+        }
         bounds_.assign(1, 0);
-        for (i64 s = 1; s < n; ++s) bounds_.push_back(sample[sample.size() * s / n]);
+        for (i64 s = 1; s < n; ++s) {
+            const auto at = std::lower_bound(work.begin(), work.end(), work[size] * s / n) - work.begin();
+            bounds_.push_back(sample[std::min<i64>(at, size - 1)]);
+        }
         bounds_.push_back(d);
     }
+
+    /// Entries of a column whose sum stays near, at least, told by so many of the sample on either side; and
+    /// what an entry of another one costs beside these.
+    static constexpr i64 kPopular = 16, kBeside = 32, kFarCost = 4;
 
     const i64* rows_;
     Buffer<i64> cuts_;
