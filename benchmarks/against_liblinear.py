@@ -51,6 +51,10 @@ def liblinear_weights(path: Path, d: int) -> np.ndarray:
     return np.pad(w if float(first) > 0 else -w, (0, d - len(w)))
 
 
+TRAIN = str(Path(sys.executable).parent / "bmrm-train")
+"""The command of the Python that runs this."""
+
+
 def seconds(command: list[str]) -> float:
     """Wall time of a command that must succeed."""
     start = time.perf_counter()
@@ -67,7 +71,7 @@ def whole(text: Path, folder: Path, repeats: int) -> list[dict]:
     ours, theirs = folder / "ours.model", folder / "theirs.model"
     rows = []
     for loss, solver in PAIRS:
-        train = [str(Path(sys.executable).parent / "bmrm-train"), "-q", "--loss", loss, "--lambda", str(LAM)]
+        train = [TRAIN, "-q", "--loss", loss, "--lambda", str(LAM)]
         commands = {
             "bmrm": [*train, "--tol", "1e-3", str(text), str(ours)],
             "liblinear": [

@@ -20,19 +20,18 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import against_liblinear
 import numpy as np
 import report
 import scipy.sparse as sp
 import textdata
 import wide
+from against_liblinear import TRAIN, seconds
 from sklearn.datasets import dump_svmlight_file
 
 import bmrm
@@ -71,19 +70,18 @@ def write_text(path: Path, X: Any, y: np.ndarray) -> Path:
 
 def from_a_file(name: str, text: Path, loss: str, repeats: int) -> dict:
     """Time whole commands: the grid, and its unit, alternately."""
-    train = str(Path(sys.executable).parent / "bmrm-train")
     options = ["--loss", loss, "--tol", str(TOL), "--no-cache", "-q", str(text)]
-    grid = [train, "-v", str(FOLDS), "--lambdas", f"{LAMS.min()}:{LAMS.max()}:{len(LAMS)}", *options]
+    grid = [TRAIN, "-v", str(FOLDS), "--lambdas", f"{LAMS.min()}:{LAMS.max()}:{len(LAMS)}", *options]
     times: dict[str, list[float]] = {"solve": [], "grid": []}
     with tempfile.TemporaryDirectory() as folder:
-        solve = [train, "--lambda", str(LAMS.min()), *options, str(Path(folder) / "model")]
+        solve = [TRAIN, "--lambda", str(LAMS.min()), *options, str(Path(folder) / "model")]
         for _ in range(repeats):
-            times["solve"].append(against_liblinear.seconds(solve))
-            times["grid"].append(against_liblinear.seconds(grid))
-    seconds = {kind: statistics.median(found) for kind, found in times.items()}
-    ratio = seconds["grid"] / seconds["solve"]
-    print(f"{name:10} {loss:9} from a file {seconds['solve']:.3f} s and {seconds['grid']:.3f} s: {ratio:.1f}")
-    return {"set": name, "loss": loss, "seconds": seconds, "spread": times, "times_solve": ratio}
+            times["solve"].append(seconds(solve))
+            times["grid"].append(seconds(grid))
+    medians = {kind: statistics.median(found) for kind, found in times.items()}
+    ratio = medians["grid"] / medians["solve"]
+    print(f"{name:10} {loss:9} from a file {medians['solve']:.3f} s and {medians['grid']:.3f} s: {ratio:.1f}")
+    return {"set": name, "loss": loss, "seconds": medians, "spread": times, "times_solve": ratio}
 
 
 def one_by_one(data: bmrm.Dataset, X: Any, y: np.ndarray, fold_of: np.ndarray, loss: str) -> dict:

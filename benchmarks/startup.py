@@ -11,19 +11,16 @@ import argparse
 import gzip
 import shutil
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
-import against_liblinear
 import report
-
-TRAIN = str(Path(sys.executable).parent / "bmrm-train")
+from against_liblinear import TRAIN, seconds
 
 
 def median_seconds(command: list[str], repeats: int) -> float:
     """Median wall time of a command that must succeed."""
-    return statistics.median(against_liblinear.seconds(command) for _ in range(repeats))
+    return statistics.median(seconds(command) for _ in range(repeats))
 
 
 def main() -> None:

@@ -572,6 +572,7 @@ def petsc_mat() -> str:
     ]
     return (
         heading("PETSc's matrix on a GPU", results)
+        + verdicts(results["figures"])
         + f"\nThe GPU: {results['gpu']}; PETSc {results['petsc']}. Its `aijcusparse` holds doubles, ours "
         "what the table says; vectors are PETSc's of doubles on both sides.\n"
         + table(["shape", "product", "values", "PETSc us", "bmrm us", "times faster"], rows)

@@ -14,7 +14,7 @@
 #include <memory>
 #include <numeric>
 
-#include "matrix.h"
+#include "strips.h"
 
 namespace bmrm {
 
@@ -24,9 +24,6 @@ enum class ColumnOrder { automatic, as_given, by_popularity };
 /// Columns that the second level of cache has room for beside what streams through it, and those that share a
 /// line of it.
 constexpr i64 kNearest = 1 << 15, kALine = 8;
-
-/// Longer vectors do not stay near by themselves.
-constexpr i64 kFarColumns = 1 << 16;
 
 /// Entries that pay for the copy, and for taking vectors there and back at each product (a column on
 /// average).
@@ -39,7 +36,7 @@ constexpr double kGain = 0.1;
 constexpr i64 kLookedAt = i64{1} << 22, kRunLookedAt = 4096;
 
 inline bool may_be_ordered(i64 d, i64 nnz) {
-    return d > kFarColumns && nnz >= kWorthOrdering && nnz >= kEntriesAColumn * d;
+    return d > kCachedColumns && nnz >= kWorthOrdering && nnz >= kEntriesAColumn * d;
 }
 
 /// How often a sample of the entries meets each column.
