@@ -11,17 +11,20 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_cython src_
 CXX_SOURCES := $(shell find src_cython src_cuda benchmarks -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test lint format typecheck ext bench kill-runs gpu-check gpu-sanitize clean
+.PHONY: help demo test versions lint format typecheck ext bench certify kill-runs fuzz gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
 	@echo "make test       lint, type check and the whole test suite, PETSc included"
+	@echo "make versions   a part of the tests with the oldest and the newest Python, NumPy and SciPy promised"
 	@echo "make lint       ruff and clang-format, changing nothing"
 	@echo "make format     ruff and clang-format, in place"
 	@echo "make typecheck  mypy --strict on bmrm/"
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
 	@echo "make bench      list the benchmarks and what each measures"
+	@echo "make certify    hold 100,000 random solves against exact arithmetic, with a fresh seed (about an hour)"
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and look at what is left of its model"
+	@echo "make fuzz       damage files of every kind at random, under sanitizers, for FUZZ_SECONDS=600"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products against NVIDIA's libraries"
 	@echo "make gpu-sanitize  there too: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove what was built, .venv included"
@@ -32,7 +35,13 @@ demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
 
 # From the folder of the tests, so that it is the installed package that they import.
 test: $(VENV)/test.stamp lint typecheck
-	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest $(PYTEST_ARGS)
+	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(MAKE) versions
+
+# With PYTHON's own minor version there may be nothing older or newer to test, which the script says.
+versions:
+	scripts/versions.sh oldest
+	scripts/versions.sh newest
 
 lint: $(BIN)/ruff
 	$(BIN)/ruff check .
@@ -53,8 +62,15 @@ ext: $(BIN)/cython
 bench:
 	@for f in benchmarks/*.py; do printf '%-32s %s\n' "$$f" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$f")"; done
 
+# Pass options by CERTIFY_ARGS="--n 10000 --seed 1"; a failing case is printed with the line that replays it.
+certify: $(VENV)/dev.stamp
+	$(BIN)/python scripts/certify.py $(CERTIFY_ARGS)
+
 kill-runs: $(VENV)/dev.stamp
 	$(BIN)/python scripts/kill_runs.py
+
+fuzz: $(VENV)/dev.stamp
+	PYTHON=$(BIN)/python scripts/fuzz.sh
 
 gpu-check:
 	scripts/gpu-check.sh

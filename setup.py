@@ -1,5 +1,6 @@
 """Build of the compiled core: one extension a file of ``src_cython``, ``_cuda`` with all of ``src_cuda``.
 
+``BMRM_SANITIZE=1`` builds for the sanitizers of addresses and undefined behaviour (``scripts/fuzz.sh``).
 ``BMRM_CUDA`` says whether to build the CUDA backend (`cuda_compiler`). nvcc compiles each ``.cu`` on its own,
 in parallel, into an object named by what went into it (`object_name`), so that a second build compiles
 what has changed. The CUDA runtime is linked statically and no symbol of it is exported: at run time
@@ -20,6 +21,8 @@ SOURCES = "src_cython"
 MODULES = ["_cpu", "_dlpack", "_joint", "_losses", "_qp", "_svmlight"]
 # Nobody reads the flags of floating-point exceptions, for which no loop with a condition would vectorise.
 COMPILE_FLAGS = ["-O3", "-std=c++17", "-fopenmp", "-fno-trapping-math", "-fvisibility=hidden", "-g0"]
+SANITIZERS = ["-fsanitize=address,undefined"]
+SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
 CUDA_SOURCES = "src_cuda/**/*.cu"
 CUDA_BUILD = "build/cuda"
 ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
@@ -147,6 +150,7 @@ def main() -> None:
     from setuptools import Extension, setup
     from setuptools.command.build_ext import build_ext
 
+    sanitized = os.environ.get("BMRM_SANITIZE") == "1"
     headers = [
         path
         for top in (SOURCES, "src_cuda")
@@ -163,8 +167,8 @@ def main() -> None:
             depends=[path for path in headers if path.startswith(SOURCES) or sources],
             include_dirs=[SOURCES, np.get_include()],
             language="c++",
-            extra_compile_args=COMPILE_FLAGS,
-            extra_link_args=["-fopenmp"],
+            extra_compile_args=[*COMPILE_FLAGS, *(SANITIZED_FLAGS if sanitized else [])],
+            extra_link_args=["-fopenmp", *(SANITIZERS if sanitized else [])],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         )
 

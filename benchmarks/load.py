@@ -13,7 +13,7 @@ scikit-learn  `load_svmlight_file` against `bmrm.load_svmlight`, which give equa
 liblinear     Debian's `liblinear-train -e 0`, which reads its data and then refuses the tolerance: loader
               and start of the process; and the Python loader of liblinear-official, where installed, once
 memory        peak of the anonymous pages of a process that loads, over what it had before, by sampling; the
-              pages of the mapped file are no part of them
+              buffers that pieces of the text are read into are part of them
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 Names are loaded on first use, so that a command that needs few of them starts fast.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from bmrm._version import __version__
 
+TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from bmrm.calibration import calibrate
     from bmrm.dataset import Dataset
     from bmrm.io.model import Model
@@ -48,9 +48,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'bmrm' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -12,16 +12,23 @@ Bytes = Buffer | NDArray[np.uint8]
 MAX_INDEX: int
 """Largest index that a text may hold."""
 PADDING: int
-"""Readable bytes, the first of them NUL, that must follow a text."""
+"""Readable bytes, the first of them NUL, that must follow a text in memory."""
+LONGEST_LINE: int
+"""Bytes of a line of a text, at most."""
 
-class MappedFile:
-    """A file mapped for reading, as a buffer of its bytes followed by ``PADDING`` zeros."""
+class FileText:
+    """The first ``size`` bytes of a file: a text that is read piece by piece, and never in memory whole."""
 
     def __init__(self, descriptor: int, size: int) -> None: ...
-    def release(self, threads: int) -> None:
-        """Give the pages back, faster than ending the mapping does; the bytes stay readable."""
+    def __len__(self) -> int: ...
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``[start, stop)``."""
 
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+class ChangedError(Exception):
+    """A file has fewer bytes than when it was opened."""
+
+class LongLineError(Exception):
+    """A line is longer than ``LONGEST_LINE``."""
 
 class TextError(Exception):
     """What is wrong with a text: a name, and the line, column (from 1) and offset of the token."""
@@ -65,6 +72,10 @@ class Parsed:
     lines: int
     max_index: int
     """As written; -1 where there is no pair at all."""
+    rounded: bool
+    """Some value is not the number of the text, but the nearest one of its type."""
+    negative: bool
+    """Some value is below 0."""
     has_zero: bool
     has_lists: bool
     no_label_at: TextError | None
@@ -72,8 +83,11 @@ class Parsed:
     largest_at: TextError | None
     """The first row with an index equal to ``largest``."""
 
+def read_into(descriptor: int, to: NDArray[np.uint8], offset: int) -> None:
+    """Fill an array with what a file holds from an offset on; raises `ChangedError` where it ends before."""
+
 def parse(
-    text: Bytes,
+    text: Bytes | FileText,
     start: int,
     stop: int,
     *,
@@ -90,7 +104,7 @@ def parse(
 
     ``largest`` bounds the indices as written. ``block_bytes`` is the least size of the pieces that
     threads take; neither it nor ``threads`` changes the outcome. ``land`` is asked once the text has been
-    counted. Raises `TextError` for the first fault, and what has made a sink fail.
+    counted. Raises `TextError` for the first fault, what has made a sink fail, and `ChangedError`.
     """
 
 def read_entries(
@@ -121,14 +135,38 @@ def take_rows(
     Columns are int32 or int64, values float32 or float64; all arrays are C-contiguous, and rows in range.
     """
 
-def has_zero_index(text: Bytes, length: int, *, threads: int, block_bytes: int) -> bool:
+def column_sums(
+    indptr: NDArray[np.int64],
+    columns: NDArray[Any],
+    values: NDArray[Any],
+    weights: NDArray[np.float64],
+    n_columns: int,
+    *,
+    squares: bool,
+    threads: int,
+) -> NDArray[np.float64]:
+    """Return the sum of the sizes of the values of each column, or of their squares, times weights of rows.
+
+    Arrays as for `take_rows`, columns in range. Rows of weight 0 are left out.
+    """
+
+def has_zero_index(text: Bytes | FileText, length: int, *, threads: int, block_bytes: int) -> bool:
     """Whether an index 0 occurs in ``text[:length]``, told at a fraction of the time of parsing."""
 
-def whole_lines(text: Bytes, start: int, size: int, length: int) -> int:
+def line_count(text: Bytes | FileText, length: int, *, threads: int, block_bytes: int) -> int:
+    """Lines in ``text[:length]``, which ends with one."""
+
+def whole_lines(text: Bytes | FileText, start: int, size: int, length: int) -> int:
     """End of the last line that ends in ``text[start:start + size]``, else of the first behind, else -1."""
 
 def checksum(data: Bytes, *, threads: int = 1) -> int:
     """Return the checksum of bytes."""
 
-def checksum_indices(data: Bytes, columns: int, *, threads: int = 1) -> tuple[int, bool]:
-    """Return the checksum of the bytes of int32 indices, and whether all are in ``[0, columns)``."""
+def read_checked(
+    descriptor: int, to: NDArray[np.uint8], offset: int, *, columns: int | None, threads: int = 1
+) -> tuple[int, bool]:
+    """Fill an array with what a file holds from an offset on.
+
+    Returns its checksum, and whether its int32 indices, if it holds them, are in ``[0, columns)``. Raises
+    `ChangedError` where the file ends before.
+    """

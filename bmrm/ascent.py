@@ -20,8 +20,8 @@ class Ascent(Protocol):
     def pays(self, gap: float) -> bool:
         """Whether to go on, where the last step has left this gap."""
 
-    def step(self) -> Cut:
-        """Go up; return the cutting plane that the point makes."""
+    def step(self) -> Cut | None:
+        """Go up; return the cutting plane that the point makes; None where it makes none."""
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""

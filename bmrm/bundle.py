@@ -17,27 +17,34 @@ Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _qp
+from bmrm.arguments import integer
 from bmrm.cut_store import Cuts, Fillable, Store, Weighable
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.inner_qp import MAX_CHANGES, tiny
 from bmrm.objective import Cut, Iterate, Weights
 from bmrm.regularizers import Regularizer
-from bmrm.vectors import dot
+from bmrm.running_error import Blur, ErrorBound, MeanBlur
+from bmrm.vectors import dot, dot_rows, read_only
 
 Vector = NDArray[np.float64]
 
 PATIENCE = 50
 """Minimisations for which a cut without mass is kept: it may come back."""
 
-OFF = 4e-15
-"""Share of the terms that an offset is the difference of, ``R(w)`` and ``<a, w>``, by which it may be off.
-Where lam is small the first points are far away, and these terms 1e5 times what they are near the optimum."""
+OFF = 1e-10
+"""How far from 1 the weights of planes in a mean may add up; what is missing is counted."""
+
+OF_FLOOR = 2.0**-48
+"""Share of itself that the floor of a loss may be off by: a mean of the least losses of rows."""
+
+NO_BLUR = Blur(*(np.zeros(1) for _ in Blur._fields))
 
 MOST_CUTS = 2000
 """Most cuts where nobody says how many to keep, if as many fit."""
@@ -62,8 +69,14 @@ class Bundle:
 
     Attributes
     ----------
-    merged : bool
-        Whether ``max_cuts`` has cost cuts that had mass.
+    merges : int
+        Times that ``max_cuts`` has cost a cut that had mass.
+    floored : bool
+        Whether the floor is one of the cuts.
+    first_objective : float
+        Size of the objective where the solve in hand began.
+    radius : float
+        How far from the prior mean the bounds of the last `minimise` cover features without a penalty.
     passed_on : bool
         Whether a solve that starts from these cuts may go on with them, rather than with a copy: whoever had
         them looks at them no more.
@@ -74,8 +87,15 @@ class Bundle:
         If ``max_cuts`` leaves a block fewer than 3 cuts: the new one, the aggregate, and one to merge.
     """
 
-    merged = False
+    merges = 0
     passed_on = False
+    radius = np.inf
+    errors: ErrorBound | None = None
+    """What rounding in float64 may hide; see `watch`."""
+    centre = 0.0
+    """The intercept that errors of cuts are measured from."""
+    floored = False
+    first_objective = 1.0
 
     def __init__(
         self,
@@ -88,7 +108,7 @@ class Bundle:
     ) -> None:
         self.store, self.groups, self.origin, self.floor, self.threads = store, groups, origin, floor, threads
         self.max_cuts = max(4 * groups, min(MOST_CUTS, store.most)) if max_cuts is None else max_cuts
-        if self.max_cuts < 3 * groups:
+        if integer("max_cuts", self.max_cuts) < 3 * groups:
             raise ParameterError(
                 f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 a cut per pass"
             )
@@ -102,7 +122,7 @@ class Bundle:
         self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
         self._serial = np.zeros(capacity, np.int64)
-        self._terms = np.zeros(capacity)
+        self._blur = Blur(*(np.zeros(capacity) for _ in Blur._fields))
         self._tabulate()
 
     def _tabulate(self) -> None:
@@ -124,24 +144,28 @@ class Bundle:
 
     @property
     def gradients(self) -> Vector:
-        """The cuts' gradients a, shape (cuts, n_features)."""
+        """The cuts' gradients a, shape (cuts, n_features); not to be written to."""
         self.store.size = self.size
-        return self.store.get()
+        return read_only(self.store.get())
 
     @property
     def offsets(self) -> Vector:
-        """The cuts' offsets b, shape (cuts,); a view."""
-        return self._offset[: self.size]
+        """The cuts' offsets b, shape (cuts,); a view that cannot be written to."""
+        return read_only(self._offset[: self.size])
 
     @property
     def blocks(self) -> NDArray[np.int32]:
-        """The block of rows that each cut belongs to, shape (cuts,); a view."""
-        return self._group[: self.size]
+        """The block of rows that each cut belongs to, shape (cuts,); a view that cannot be written to."""
+        return read_only(self._group[: self.size])
 
     @property
     def alpha(self) -> Vector:
-        """The dual solution of the last `minimise`, shape (cuts,); a view."""
-        return self._alpha[: self.size]
+        """The dual solution of the last `minimise`, shape (cuts,); a view that cannot be written to."""
+        return read_only(self._alpha[: self.size])
+
+    def set_alpha(self, alpha: Vector) -> None:
+        """Take a dual solution that an inner solver has found."""
+        self._alpha[: self.size] = alpha
 
     @property
     def whole(self) -> bool:
@@ -161,8 +185,8 @@ class Bundle:
 
     @property
     def serials(self) -> NDArray[np.int64]:
-        """A number for each cut, which no other ever had, shape (cuts,); a view."""
-        return self._serial[: self.size]
+        """A number for each cut, which no other ever had, shape (cuts,); a view that cannot be written to."""
+        return read_only(self._serial[: self.size])
 
     @property
     def made(self) -> int:
@@ -178,15 +202,31 @@ class Bundle:
 
         False, and nothing added, where they are not finite, or too steep for numbers of float64.
         """
-        if not self._table.append(self.store.append(cut.planes), cut.offsets, self._made):
+        return self._append(self.store.append(cut.planes), cut.offsets, cut.blur or NO_BLUR)
+
+    def _append(self, products: Vector, offsets: Vector, blur: Blur) -> bool:
+        if not self._table.append(products, offsets, self._made):
             self.store.size = self.size
             return False
         self._made += self.groups
-        n, at_point = self.size, cut.planes.at_point
-        self._terms[n : n + self.groups] = np.maximum(np.abs(at_point), np.abs(cut.offsets + at_point))
+        new = slice(self.size, self.size + self.groups)
+        for array, known in zip(self._blur, blur, strict=True):
+            array[new] = known
         # Last, so that an interrupt leaves a bundle of whole cuts.
         self.size += self.groups
         return True
+
+    def add_floor(self) -> None:
+        """Add the plane that lies at the floor, once, after `make_room`: it costs nothing and has no slope.
+
+        Not where the floor is that of the whole risk alone: each block's part is above 0 where that is.
+        """
+        if self.floored or not (self.floor == 0.0 or (self.groups == 1 and self.floor > -np.inf)):
+            return
+        products = self.store.append_level(self.groups)
+        if products is not None:
+            offsets = np.full(self.groups, self.floor)
+            self.floored = self._append(products, offsets, NO_BLUR._replace(error=OF_FLOOR * np.abs(offsets)))
 
     def only(self, kept: NDArray[np.intp]) -> Bundle:
         """Return a bundle of its own, on the host, with copies of some of the cuts, their alpha included.
@@ -195,14 +235,14 @@ class Bundle:
         """
         self.store.size = self.size
         other = copy.copy(self)
-        other.face, other.passed_on = _qp.Face(), False
+        other.face, other.passed_on, other.floored = _qp.Face(), False, False
         other.store = self.store.only(kept)
         if type(other.store) is not type(self.store):
             other.origin = None
         other._gram = self._gram[np.ix_(kept, kept)]
         other._offset, other._alpha = self._offset[kept], self._alpha[kept]
         other._group, other._idle = self._group[kept], self._idle[kept]
-        other._serial, other._terms = self._serial[kept], self._terms[kept]
+        other._serial, other._blur = self._serial[kept], Blur(*(array[kept] for array in self._blur))
         other.size = len(kept)
         other._tabulate()
         return other
@@ -214,7 +254,9 @@ class Bundle:
     def working(self) -> Cuts:
         """Copy the cuts that hold mass: they alone carry the bound."""
         held = np.flatnonzero(self.alpha > 0.0)
-        return Cuts(self.store.taken(held), self._offset[held], self._group[held], self._alpha[held])
+        blur = Blur(*(array[held] for array in self._blur))
+        blur = blur._replace(error=blur.error + blur.tilt * abs(self.centre))  # from 0
+        return Cuts(self.store.taken(held), self._offset[held], self._group[held], self._alpha[held], blur)
 
     def restore(self, cuts: Cuts) -> None:
         """Fill an empty bundle with cuts of another, with as many columns and blocks.
@@ -233,7 +275,9 @@ class Bundle:
         self._allocate(max(len(self._offset), n))
         self._gram[:n, :n] = self.store.put(cuts.gradients)
         self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha
-        self._serial[:n], self._terms[:n] = self._number(n), np.abs(cuts.offsets)
+        self._serial[:n] = self._number(n)
+        for array, known in zip(self._blur, cuts.blur, strict=True):
+            array[:n] = known
         self.size = n
 
     def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
@@ -255,12 +299,49 @@ class Bundle:
             A lower bound on the optimum.
         """
         w, bound = reg.minimise_model(self, best.objective, rel_tol, best.w)
+        self.radius = reg.radius
         self._table.age(self.size)
-        return w, bound - self._hidden(best.objective)
+        return w, bound
 
-    def _hidden(self, objective: float) -> float:
-        """Return how far up rounding of the offsets may put the bound, beyond that of numbers like J."""
-        return OFF * max(0.0, dot(self.alpha, self._terms[: self.size]) - abs(objective))
+    def watch(self, errors: ErrorBound | None) -> None:
+        """Count from now on what rounding in float64 may hide of a solve that uses the cuts."""
+        self.errors = errors
+        if errors is not None:
+            self._blur.error[: self.size] += self._blur.tilt[: self.size] * abs(errors.centre - self.centre)
+            self.centre = errors.centre
+
+    def blur(self, alpha: Vector) -> MeanBlur:
+        """Return what rounding may have done to the mean plane."""
+        return Blur(*(array[: self.size] for array in self._blur)).mean(alpha)
+
+    def mass(self, alpha: Vector) -> float:
+        """Return how far from 1 the weights of a block add up, at most; infinity if one is negative."""
+        if not alpha.min(initial=0.0) >= 0.0:
+            return np.inf
+        sums = np.bincount(self.blocks, alpha, self.groups)
+        return float(np.abs(sums - 1.0).max())
+
+    def certified(self, least: float, alpha: Vector, size: float) -> float:
+        """Return a bound on the optimum from the minimum of a penalty and the mean plane, as computed.
+
+        Parameters
+        ----------
+        least : float
+        alpha : ndarray of shape (cuts,)
+            Weights of the planes in the mean. That they are those of a mean is looked at here, whatever made
+            them.
+        size : float
+            Of the minimiser, see `bmrm.running_error`; 0 if the errors of gradients are counted already.
+        """
+        mass = self.mass(alpha)
+        if not mass <= OFF:
+            return -np.inf
+        if self.errors is None:
+            return least
+        blur = self.blur(alpha)
+        sums = len(alpha) + self.merges
+        bound = least - self.errors.of_mean(blur, size, mass, sums, self.errors.softness if size else 0.0)
+        return self.errors.less_tilt(bound, blur.tilt)
 
     def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
         """Maximise the dual for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
@@ -284,9 +365,22 @@ class Bundle:
         return self._table.steep(self.size, since, most)
 
     def minimiser(self, reg: Regularizer, near: Weights) -> tuple[Weights, float]:
-        """Minimise ``lam Omega(w) + <A' alpha, w> + <b, alpha>``; return w and the minimum."""
-        w, least = self.store.minimise(reg, self.alpha, near)
-        return w, least + self._table.offset_of_mean(self.size)
+        """Minimise ``lam Omega(w) + <A' alpha, w> + <b, alpha>``; return w and a bound on the optimum."""
+        alpha = self._alpha[: self.size]
+        w, least = self.store.minimise(reg, alpha, near)
+        if not least < np.inf:  # far away the square of w may overflow, which is no bound
+            return w, -np.inf
+        least, size, errors = least + self._table.offset_of_mean(self.size), 0.0, self.errors
+        if errors is not None:
+            length = self.store.combined_length(w)
+            off = errors.of_combination(self.blur(alpha), length, len(alpha) + self.merges) if length else 0.0
+            least, size = least - off, math.sqrt(errors.size(w) ** 2 + 2.0 * off * errors.softness)
+        return w, self.certified(least, alpha, size)
+
+    def depth(self, lam: float) -> float:
+        """Return how far ``lam/2 |w|^2`` takes the minimum of the mean plane below its value at 0."""
+        n = self.size
+        return 0.5 * dot(self.alpha, dot_rows(self._gram[:n, :n], self.alpha)) / lam
 
     def make_room(self) -> None:
         """Make place for one more cut a block."""
@@ -314,7 +408,7 @@ class Bundle:
 
     def _scalars(self) -> tuple[NDArray[Any], ...]:
         """All that is known of cuts as a number each."""
-        return self._offset, self._alpha, self._group, self._idle, self._serial, self._terms
+        return self._offset, self._alpha, self._group, self._idle, self._serial, *self._blur
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
         n = len(kept)
@@ -347,18 +441,19 @@ class Bundle:
         n = self.size
         self.store.merge(int(i), int(j), float(share))
         self._offset[i] = share * self._offset[i] + (1.0 - share) * self._offset[j]
-        self._terms[i] = share * self._terms[i] + (1.0 - share) * self._terms[j]
+        for array in self._blur:
+            array[i] = share * array[i] + (1.0 - share) * array[j]
         row = share * self._gram[i, :n] + (1.0 - share) * self._gram[j, :n]
         row[i] = share * row[i] + (1.0 - share) * row[j]
         self._gram[i, :n] = self._gram[:n, i] = row
         self._move_mass(j, i)
         self._idle[i], self._serial[i] = 0, self._number(1)[0]
         self._keep(np.delete(np.arange(n), j))
-        self.merged = True
+        self.merges += 1
 
     def _mass(self) -> Vector:
         """Mass of each cut, which says what can be dropped and what is cheap to merge."""
-        return self.alpha
+        return self._alpha[: self.size]
 
     def _move_mass(self, source: int, to: int) -> None:
         self._alpha[to] += self._alpha[source]

@@ -16,7 +16,10 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bmrm.arguments import check_finite, numbers, predicted
 from bmrm.errors import DataError, ParameterError
+from bmrm.interrupts import interruptible
+from bmrm.weighing import effective_number, relative
 
 Vector = NDArray[np.float64]
 
@@ -48,7 +51,7 @@ class Platt:
 
     def probability(self, values: ArrayLike) -> Vector:
         """Probability of the larger label at each decision value."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * np.asarray(values) + self.b)))
+        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * predicted(values) + self.b)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +70,13 @@ class Isotonic:
 
     def probability(self, values: ArrayLike) -> Vector:
         """Probability of the larger label at each decision value."""
-        return np.asarray(np.interp(np.asarray(values), self.x, self.p))
+        return np.asarray(np.interp(predicted(values), self.x, self.p))
 
 
 Calibration: TypeAlias = "Platt | Isotonic"
 
 
+@interruptible
 def calibrate(
     values: ArrayLike, y: ArrayLike, method: str = "platt", *, sample_weight: ArrayLike | None = None
 ) -> Calibration:
@@ -87,7 +91,10 @@ def calibrate(
     method : {"platt", "isotonic"}, default "platt"
         A sigmoid of two parameters, or any function that does not fall; the latter wants some thousand rows.
     sample_weight : array_like of shape (n_samples,), optional
-        Nonnegative.
+        Nonnegative. A row of weight 0 takes no part, and a factor that all weights have in common means
+        nothing. Isotonic regression takes a weight for so many equal rows; Platt's sigmoid is fitted with
+        these weights to targets smoothed by the effective number of each class's rows, (sum s)^2 / sum s^2,
+        which is their number where weights are equal.
 
     Returns
     -------
@@ -100,12 +107,15 @@ def calibrate(
         The method is unknown.
     DataError
         Values, labels or weights that do not fit together, or labels not of two classes.
+    Interrupted
+        For Ctrl-C.
 
     References
     ----------
     Platt, in Advances in Large Margin Classifiers, MIT Press (1999). Lin, Lin, Weng, A note on Platt's
-    probabilistic outputs for support vector machines, Machine Learning 68 (2007) 267. Zadrozny, Elkan, KDD
-    2002, 694. Barlow, Bartholomew, Bremner, Brunk, Statistical Inference under Order Restrictions (1972).
+    probabilistic outputs for support vector machines, Machine Learning 68 (2007) 267. Kish, Survey Sampling
+    (1965), section 8.2: effective numbers. Zadrozny, Elkan, KDD 2002, 694. Barlow, Bartholomew, Bremner,
+    Brunk, Statistical Inference under Order Restrictions (1972).
 
     Examples
     --------
@@ -116,8 +126,9 @@ def calibrate(
     """
     if method not in METHODS:
         raise ParameterError(f"calibration: found {method!r}, expected one of {', '.join(METHODS)}")
-    u, labels = np.asarray(values, np.float64), np.asarray(y, np.float64)
-    weights = np.ones(len(u)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    u = numbers("calibration: values", values)
+    labels = numbers("calibration: labels", y, exact=True)
+    weights = np.ones(u.shape) if sample_weight is None else numbers("calibration: weights", sample_weight)
     if u.ndim != 1 or labels.shape != u.shape or weights.shape != u.shape:
         raise DataError(
             f"calibration: found {u.shape} values, {labels.shape} labels and {weights.shape} weights, "
@@ -125,8 +136,10 @@ def calibrate(
         )
     if not np.isfinite(u).all():
         raise DataError("calibration: found decision values that are not finite")
+    check_finite("calibration: labels", labels)
     if not ((weights >= 0.0) & (weights < np.inf)).all():
         raise DataError("calibration: found weights that are negative or not finite")
+    weights = relative(weights)
     counted = weights > 0.0
     u, labels, weights = u[counted], labels[counted], weights[counted]
     classes = np.unique(labels)
@@ -137,8 +150,9 @@ def calibrate(
 
 def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Platt:
     """Algorithm 1 of Lin, Lin, Weng: Newton's method with backtracking, safe from overflow."""
-    up, down = float(weights[positive].sum()), float(weights[~positive].sum())
-    # Targets as if each class had been seen once more, and wrong: Platt's guard against certainty.
+    # Targets as if each class had been seen once more, and wrong: Platt's guard against certainty.  How often
+    # it has been seen is no sum of weights, whose scale means nothing.
+    up, down = effective_number(weights[positive]), effective_number(weights[~positive])
     target = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
     weights = weights / weights.sum()
     # On values of size 1, so that the tolerance means the same whatever they are.

@@ -1,26 +1,46 @@
 """How good predictions of classes and of sets of labels are, gathered chunk by chunk.
 
-Each accumulator keeps counts alone, so files larger than memory can be scored.
+Each accumulator keeps sums alone, so files larger than memory can be scored.  Means and shares are weighted;
+counts are of rows, those of weight 0 left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
+
+from bmrm import arguments
+from bmrm.errors import DataError
+from bmrm.weighing import taken, that_count, without_idle
 
 Vector = npt.NDArray[np.float64]
 Report = dict[str, float | int | None]
 
 
+def known_classes(given: Any, number: int | None = None) -> Vector:
+    """Take in the labels that there are, none twice: a number of them, or any."""
+    found = arguments.numbers("classes", given, each="class")
+    if found.ndim != 1 or (number is not None and len(found) != number):
+        wanted = "a list of labels" if number is None else f"{number} labels"
+        raise DataError(f"classes: found shape {found.shape}, expected {wanted}")
+    arguments.check_finite("classes", found, each="class")
+    if len(np.unique(found)) < len(found):
+        raise DataError("classes: found a label twice, expected each once")
+    return found
+
+
 class _Counts:
-    """Of each class: rows that have it, rows predicted to have it, and rows of which both are true."""
+    """Of each class, the weight of rows that have it, that are predicted to have it, and that do both."""
 
     def __init__(self, classes: Sequence[float]) -> None:
-        self.classes = np.asarray(classes, np.float64)
-        self.actual, self.predicted, self.both = np.zeros((3, len(self.classes)), np.int64)
+        self.classes = known_classes(classes)
+        if not (np.diff(self.classes) > 0.0).all():
+            raise DataError("classes: found labels in another order, expected them ascending")
+        self.actual, self.predicted, self.both = np.zeros((3, len(self.classes)))
 
     def codes(self, labels: Vector) -> npt.NDArray[np.intp]:
         """Place of each label among the classes; K for one that is none of them."""
@@ -37,8 +57,8 @@ class _Counts:
     @property
     def micro_f1(self) -> float | None:
         """F1 of all decisions together."""
-        seen = int(self.actual.sum() + self.predicted.sum())
-        return 2 * int(self.both.sum()) / seen if seen else None
+        seen = float(self.actual.sum() + self.predicted.sum())
+        return 2 * float(self.both.sum()) / seen if seen else None
 
 
 class MulticlassMetrics:
@@ -62,32 +82,35 @@ class MulticlassMetrics:
 
     def __init__(self, classes: Sequence[float], *, probabilities: bool = False) -> None:
         self._counts, self._probabilities = _Counts(classes), probabilities
-        self._rows = self._correct = self._known = 0
-        self._log_loss = 0.0
+        self._rows = self._correct = 0
+        self._weight = self._right = self._known = self._log_loss = 0.0
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: decision values of shape (m, K) and labels of shape (m,)."""
-        counts, K = self._counts, values.shape[1]
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values of shape (m, K), labels of shape (m,), and weights, if not all are 1."""
+        counts, K = self._counts, len(self._counts.classes)
+        values, y, s = that_count(values, y, weights, K)
         actual, predicted = counts.codes(y), values.argmax(axis=1)
         right = actual == predicted
-        counts.actual += np.bincount(actual, minlength=K + 1)[:K]
-        counts.predicted += np.bincount(predicted, minlength=K)
-        counts.both += np.bincount(actual[right], minlength=K)
+        counts.actual += np.bincount(actual, s, K + 1)[:K]
+        counts.predicted += np.bincount(predicted, s, K)
+        counts.both += np.bincount(actual[right], s[right], K)
         self._rows += len(y)
         self._correct += int(right.sum())
+        self._weight += float(s.sum())
+        self._right += float(s[right].sum())
         if self._probabilities:
             known = np.flatnonzero(actual < K)
             top = values.max(axis=1, keepdims=True)
             sums = np.log(np.exp(values - top).sum(axis=1)) + top[:, 0]
-            self._log_loss += float((sums[known] - values[known, actual[known]]).sum())
-            self._known += len(known)
+            self._log_loss += float((s[known] * (sums[known] - values[known, actual[known]])).sum())
+            self._known += float(s[known].sum())
 
     def report(self) -> Report:
         """Return ``rows``, ``correct``, ``accuracy``, ``macro_f1`` and ``log_loss`` (a mean)."""
         return {
             "rows": self._rows,
             "correct": self._correct,
-            "accuracy": self._correct / self._rows if self._rows else None,
+            "accuracy": self._right / self._weight if self._rows else None,
             "macro_f1": self._counts.macro_f1,
             "log_loss": self._log_loss / self._known if self._known else None,
         }
@@ -112,27 +135,31 @@ class MultilabelMetrics:
 
     def __init__(self, classes: Sequence[float]) -> None:
         self._counts = _Counts(classes)
-        self._rows = self._correct = self._wrong = 0
+        self._rows = self._correct = 0
+        self._weight = self._right = self._wrong = 0.0
 
-    def update(self, values: Vector, y: Any) -> None:
-        """Add rows: decision values of shape (m, K), and a list of tuples of labels or one label each."""
-        actual, complete = _indicators(self._counts, y)
+    def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values of shape (m, K), labels as `Dataset` takes them, and weights."""
+        values, actual, complete, s = _that_count(self._counts, values, y, weights)
         predicted = values > 0
         wrong = (actual != predicted).sum(axis=1)
-        self._counts.actual += actual.sum(axis=0)
-        self._counts.predicted += predicted.sum(axis=0)
-        self._counts.both += (actual & predicted).sum(axis=0)
+        right = (wrong == 0) & complete
+        self._counts.actual += _sums(s, actual)
+        self._counts.predicted += _sums(s, predicted)
+        self._counts.both += _sums(s, actual & predicted)
         self._rows += len(values)
-        self._wrong += int(wrong.sum())
-        self._correct += int(((wrong == 0) & complete).sum())
+        self._correct += int(right.sum())
+        self._weight += float(s.sum())
+        self._right += float(s[right].sum())
+        self._wrong += float((s * wrong).sum())
 
     def report(self) -> Report:
         """Return ``rows``, ``correct``, ``accuracy``, ``hamming_loss``, ``micro_f1`` and ``macro_f1``."""
-        decisions = self._rows * len(self._counts.classes)
+        decisions = self._weight * len(self._counts.classes)
         return {
             "rows": self._rows,
             "correct": self._correct,
-            "accuracy": self._correct / self._rows if self._rows else None,
+            "accuracy": self._right / self._weight if self._rows else None,
             "hamming_loss": self._wrong / decisions if decisions else None,
             "micro_f1": self._counts.micro_f1,
             "macro_f1": self._counts.macro_f1,
@@ -161,12 +188,12 @@ class LabelRankingMetrics:
 
     def __init__(self, classes: Sequence[float]) -> None:
         self._counts = _Counts(classes)
-        self._rows = self._used = 0
+        self._rows, self._used = 0, 0.0
         self._sums = np.zeros(3)
 
-    def update(self, values: Vector, y: Any) -> None:
-        """Add rows: decision values of shape (m, K), and a list of tuples of labels or one label each."""
-        actual, _ = _indicators(self._counts, y)
+    def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values of shape (m, K), labels as `Dataset` takes them, and weights."""
+        values, actual, _, s = _that_count(self._counts, values, y, weights)
         self._rows += len(values)
         mixed = actual.any(axis=1) & ~actual.all(axis=1)
         order = np.argsort(-values[mixed], axis=1, kind="stable")
@@ -176,11 +203,12 @@ class LabelRankingMetrics:
         relevant = found[:, -1]
         misplaced = (ranked * (np.arange(1, K + 1) - found)).sum(axis=1)
         precision = (ranked * found / np.arange(1, K + 1)).sum(axis=1) / relevant
-        self._used += len(ranked)
+        share = s[mixed]
+        self._used += float(share.sum())
         self._sums += [
-            float((misplaced / (relevant * (K - relevant))).sum()),
-            float((~ranked[:, 0]).sum()),
-            float(precision.sum()),
+            float((share * misplaced / (relevant * (K - relevant))).sum()),
+            float(share[~ranked[:, 0]].sum()),
+            float((share * precision).sum()),
         ]
 
     def report(self) -> Report:
@@ -190,13 +218,33 @@ class LabelRankingMetrics:
         return {"rows": self._rows, **dict(zip(names, means, strict=True))}
 
 
-def _indicators(
-    counts: _Counts, y: Vector | Iterable[Iterable[float]]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _sums(weights: Vector, chosen: npt.NDArray[np.bool_]) -> Vector:
+    """Add up, column by column, the weights of the rows chosen."""
+    return np.asarray(np.einsum("i,ij->j", weights, chosen))
+
+
+def _that_count(
+    counts: _Counts, values: Vector, y: Any, weights: ArrayLike | None
+) -> tuple[Vector, npt.NDArray[np.bool_], npt.NDArray[np.bool_], Vector]:
+    """Take in values, indicators of several labels a row, and weights; leave out those of 0."""
+    values = arguments.predicted(values, len(counts.classes))
+    s = taken(weights, len(values))
+    actual, complete = _indicators(counts, without_idle(y, len(values), s), len(values))
+    rows = s > 0.0
+    return values[rows], actual[rows], complete[rows], s[rows]
+
+
+def _indicators(counts: _Counts, y: Any, m: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Whether each row has each label, and whether all labels that it has are known."""
-    sets = [(label,) for label in y] if isinstance(y, np.ndarray) else [tuple(row) for row in y]
+    sets = arguments.label_sets(y)
+    if isinstance(sets, np.ndarray):
+        sets = [tuple(np.flatnonzero(row)) for row in sets]
+    if len(sets) != m:
+        raise DataError(f"labels: found {len(sets)} rows of them, expected {m}, one a row of values")
     rows = np.repeat(np.arange(len(sets)), [len(row) for row in sets])
-    codes = counts.codes(np.array([label for row in sets for label in row], np.float64))
+    each = arguments.numbers("labels", [label for row in sets for label in row], each="label")
+    arguments.check_finite("labels", each, each="label")
+    codes = counts.codes(each)
     K = len(counts.classes)
     found = np.zeros((len(sets), K + 1), bool)
     found[rows, codes] = True

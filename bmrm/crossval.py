@@ -13,6 +13,7 @@ products with several columns (``lockstep.py``).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import time
@@ -26,9 +27,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm import _cpu, losses, metrics
+from bmrm.arguments import refuse
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.design import intercept_of
-from bmrm.errors import DataError, ParameterError
+from bmrm.error_bounds import extent_of, watch
+from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.folds import (
     FoldBundle,
     FoldObjective,
@@ -40,17 +43,21 @@ from bmrm.folds import (
     by_fold,
     deal,
 )
+from bmrm.interrupts import interruptible
 from bmrm.io.model import Model
-from bmrm.labels import encode
+from bmrm.labels import encode, label_numbers
 from bmrm.lockstep import Lockstep
 from bmrm.losses import Loss
 from bmrm.newton import newton_pays
 from bmrm.objective import Design
+from bmrm.overflow import blamed
+from bmrm.parts import parts_of
 from bmrm.regularizers import L2
 from bmrm.result import Result
 from bmrm.settings import Settings
 from bmrm.solver import UNKNOWN, BundleMethod
 from bmrm.training import result_of, solve
+from bmrm.weighing import relative, without_idle
 from bmrm.weights import lam_of
 
 if TYPE_CHECKING:
@@ -91,6 +98,8 @@ class CrossValidation:
     targets : ndarray of float64, shape (n_samples,), or list of tuples
         The labels; zeros for novelty detection.
     groups : ndarray of int64, shape (n_samples,), or None
+    weights : ndarray of float64, shape (n_samples,), or None
+        Those of the rows in the metrics; a row of weight 0 takes no part.
     """
 
     results: list[Result] = field(repr=False)
@@ -98,6 +107,7 @@ class CrossValidation:
     scored: Vector = field(repr=False)
     targets: Any = field(repr=False)
     groups: npt.NDArray[np.int64] | None = field(repr=False, default=None)
+    weights: Vector | None = field(repr=False, default=None)
 
     def __repr__(self) -> str:
         return f"CrossValidation(folds={len(self.results)}, lam={self.results[0].lam:g})"
@@ -117,7 +127,8 @@ class CrossValidation:
         )
         several = isinstance(self.targets, list)
         targets = [self.targets[i] for i in rows.tolist()] if several else self.targets[rows]
-        scores.update(self.scored[rows], targets)
+        weights = None if self.weights is None else relative(self.weights[rows])
+        scores.update(self.scored[rows], targets, weights)
         return scores.report()
 
 
@@ -133,6 +144,7 @@ class FoldDone(NamedTuple):
 Progressed = Callable[[FoldDone], object]
 
 
+@interruptible
 def cross_validate(
     data: Dataset, folds: int, *, loss: str | Loss = "hinge", seed: int = 0, **options: Any
 ) -> CrossValidation:
@@ -143,7 +155,8 @@ def cross_validate(
     data : Dataset
     folds : int
         At least 2, at most the number of rows. Each has the classes in the proportions of the data; of data
-        with groups, each has whole groups, and there are at most as many folds.
+        with groups, each has whole groups, and there are at most as many folds. Rows of weight 0 are left out
+        when rows are dealt, so that the folds of the others are what they would be without them.
     loss : str or Loss, default "hinge"
     seed : int, default 0
         Of the shuffle that deals rows to folds.
@@ -160,8 +173,8 @@ def cross_validate(
         ``folds`` or an option is out of its range.
     DataError
         Labels or weights that cannot be used; see `Dataset`.
-    KeyboardInterrupt
-        A fold was interrupted: what is known of the others is no cross validation.
+    Interrupted
+        For Ctrl-C, or where the callback ended a fold: what is known of the others is no cross validation.
 
     See Also
     --------
@@ -176,7 +189,10 @@ def cross_validate(
     1.0
     """
     problem = FoldProblem(data, folds, loss, seed, options)
-    return problem.validate(problem.options["lam"])
+    try:
+        return problem.validate(problem.options["lam"])
+    except Interrupted:
+        raise Interrupted from None
 
 
 class FoldProblem:
@@ -212,11 +228,11 @@ class FoldProblem:
         self.options = _with_defaults({k: v for k, v in options.items() if k not in parameters})
         self.data, self.progress = data, progress
         rows = data.shape[0]
-        self.labels, self.classes = encode(data.y, rows, self.loss)
+        self.labels, self.classes = encode(data.y, rows, self.loss, data.weights)
         self.folds = (
             folds
             if isinstance(folds, Folds)
-            else deal_for(self.loss, self.labels, data.groups, rows, folds, seed)
+            else deal_for(self.loss, self.labels, data.groups, data.weights, rows, folds, seed)
         )
         self.weights = np.ones(rows) if data.weights is None else data.weights
         self._deadline = time.perf_counter() + self.options["max_time"]
@@ -239,17 +255,23 @@ class FoldProblem:
             if ordinal:
                 scored[rows] = metrics.scored(Model.from_result(result), values[rows])
             results.append(result)
-        targets = _targets(self.data.y, self.labels, classes, self.loss)
-        return CrossValidation(results, values, scored, targets, self.data.groups)
+        y = without_idle(self.data.y, len(self.labels), self.data.weights)
+        targets = _targets(y, self.labels, classes, self.loss)
+        return CrossValidation(results, values, scored, targets, self.data.groups, self.data.weights)
 
     def score(self, found: CrossValidation, fold: int, metric: str) -> float | int | None:
         """Score a fold's own rows; None where the metric is undefined on them."""
         rows = self.folds.rows(fold)
-        values = found.values[rows]
+        rows = rows[self.weights[rows] > 0.0]
+        if not len(rows):
+            return None
+        values, weights = found.values[rows], relative(self.weights[rows])
         if metric == "loss":
-            return self._held_out_loss(rows, values, float(found.results[fold].intercept))
+            with np.errstate(over="ignore"):
+                mean = float(np.average(self.loss.value(values, self.labels[rows]), weights=weights))
+            return mean + self.loss.intercept_slope * float(found.results[fold].intercept)
         if metric == "accuracy" and self.loss.task == "binary":  # without the other metrics, which sort
-            return float(np.mean((values > 0.0) == (self.labels[rows] > 0.0)))
+            return float(np.average((values > 0.0) == (self.labels[rows] > 0.0), weights=weights))
         return found.metrics_of(rows)[metric]
 
     def solve(self, lam: float, fold: int) -> tuple[Result, Vector]:
@@ -262,11 +284,21 @@ class FoldProblem:
         wanted = {f: lam if given is None else lam_of(given, float(self._rest(f).sum())) for f in folds}
         for fold, solved in self._engine.solve(wanted, lambda: self._deadline - time.perf_counter()):
             if solved[0].status == "interrupted":
-                raise KeyboardInterrupt
+                raise Interrupted(solved[0])
             self._solves += 1
             if self.progress is not None:
                 self.progress(FoldDone(self._solves, self._total, fold, solved[0]))
             yield solved
+
+    @contextlib.contextmanager
+    def naming(self, fold: int) -> Iterator[None]:
+        """Say of an error in the data that it is of the rows outside a fold, as that they have one class."""
+        try:
+            yield
+        except DataError as error:
+            if fold == self.folds.number:
+                raise
+            raise DataError(f"fold {fold + 1} of {self.folds.number} held out: {error}") from None
 
     def without(self, fold: int, matrix: Any) -> Dataset:
         """Return the data with a fold's weights set to 0, and a matrix that stands for theirs."""
@@ -279,18 +311,7 @@ class FoldProblem:
         return rest
 
     def _rest(self, fold: int) -> Vector:
-        rest = np.where(self.folds.fold_of == fold, 0.0, self.weights)
-        if not rest.any():
-            raise DataError("sample weights: all rows outside a fold have weight 0")
-        return rest
-
-    def _held_out_loss(self, rows: npt.NDArray[np.intp], margins: Vector, intercept: float) -> float | None:
-        weights = self.weights[rows]
-        if not weights.any():
-            return None
-        with np.errstate(over="ignore"):
-            mean = float(np.average(self.loss.value(margins, self.labels[rows]), weights=weights))
-        return mean + self.loss.intercept_slope * intercept
+        return np.where(self.folds.fold_of == fold, 0.0, self.weights)
 
     def _may_share(self) -> bool:
         """Whether cuts hold for all folds, and are cheap beside the passes over the data that they save."""
@@ -321,24 +342,34 @@ def deal_for(
     loss: Loss,
     labels: Vector,
     groups: npt.NDArray[np.int64] | None,
+    weights: Vector | None,
     rows: int,
     folds: int,
     seed: int,
 ) -> Folds:
     """Deal rows to folds, whole groups where there are any, else classes evenly where a row has one.
 
+    Rows of weight 0, and groups of such rows alone, are left out: the folds of the others do not depend on
+    them.  Afterwards they are put into some fold, whose model predicts them.
+
     Raises
     ------
     ParameterError
         If there are not from 2 to as many folds as rows, or groups.
     """
-    most, what = (rows, "rows") if groups is None else (int(groups.max()) + 1, "groups")
+    counted = np.arange(rows) if weights is None else np.flatnonzero(weights)
+    units = counted if groups is None else np.unique(groups[counted])
+    what, most = "rows" if groups is None else "groups", len(units)
     if not isinstance(folds, (int, np.integer)) or not 2 <= folds <= most:
-        raise ParameterError(f"folds: found {folds!r}, expected 2 to the number of {what}, {most}")
-    if groups is not None:
-        return by_fold(deal(None, most, folds, seed).fold_of[groups], folds)
-    by_class = loss.task in ("binary", "multiclass", "ordinal")
-    return deal(labels if by_class else None, rows, folds, seed)
+        which = "" if len(counted) == rows else " of positive weight"
+        refuse("folds", folds, f"2 to the number of {what}{which}, {most}")
+    by_class = groups is None and loss.task in ("binary", "multiclass", "ordinal")
+    dealt = deal(labels[counted] if by_class else None, most, folds, seed)
+    if groups is None and most == rows:
+        return dealt
+    fold_of = np.arange(rows if groups is None else int(groups.max()) + 1) % folds
+    fold_of[units] = dealt.fold_of
+    return by_fold(fold_of if groups is None else fold_of[groups], folds)
 
 
 def _targets(y: Any, labels: Vector, classes: Vector | None, loss: Loss) -> Any:
@@ -347,7 +378,7 @@ def _targets(y: Any, labels: Vector, classes: Vector | None, loss: Loss) -> Any:
         return np.zeros(len(labels))
     if labels.ndim == 2 and classes is not None:
         return [tuple(classes[row > 0.0].tolist()) for row in labels]
-    return np.asarray(y, np.float64)
+    return label_numbers(y, len(labels))
 
 
 def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
@@ -385,12 +416,16 @@ class _Apart:
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         if self._steps is None or len(lams) == 1:
             for fold, lam in lams.items():
-                yield fold, self._solve(lam, fold, max(left(), 1e-9))
+                yield fold, self._solved(lam, fold, max(left(), 1e-9))
             return
         for first in range(0, len(lams), AT_ONCE):
             some, seconds = list(lams.items())[first : first + AT_ONCE], max(left(), 1e-9)
-            tasks = {fold: partial(self._solve, lam, fold, seconds) for fold, lam in some}
+            tasks = {fold: partial(self._solved, lam, fold, seconds) for fold, lam in some}
             yield from self._steps.run(tasks).items()
+
+    def _solved(self, lam: float, fold: int, max_time: float) -> Solved:
+        with self._problem.naming(fold):
+            return self._solve(lam, fold, max_time)
 
     def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
         problem = self._problem
@@ -443,11 +478,14 @@ class _Shared:
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
         m, d = design.shape
-        self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN)
+        self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN, 0.0)
+        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, parts_of(data))
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():
-            yield fold, self._solve(lam, fold, max(left(), 1e-9))
+            with self._problem.naming(fold):
+                found = self._solve(lam, fold, max(left(), 1e-9))
+            yield fold, found
 
     def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
         problem, folds = self._problem, self._problem.folds
@@ -455,6 +493,7 @@ class _Shared:
             self._objectives[fold] = FoldObjective(
                 self._parts, problem.loss, self._labels, self._weights, fold, threads=problem.data.threads
             )
+            self._watch(self._objectives[fold])
         objective = self._objectives[fold]
         objective.begin(lam)
         self._bundle.hold_out(fold, objective.scale)
@@ -462,7 +501,10 @@ class _Shared:
         run = BundleMethod(objective, self._bundle, settings, start.w, newton=self._newton)
         if run.kinks is None:
             run.slopes = start.slopes
-        run.minimise()
+        try:
+            run.minimise()
+        except BmrmError as fault:
+            raise blamed(fault, problem.data, problem.labels) from None
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
@@ -475,6 +517,14 @@ class _Shared:
         margins = np.empty(len(self._labels))
         margins[folds.order] = found.margins
         return result, margins
+
+    def _watch(self, objective: FoldObjective) -> None:
+        """Let an objective keep its running error bound: what rows weigh, they weigh more without a fold."""
+        if self._settings.resolution:
+            return
+        more, extent = objective.scale, self._extent
+        extent = extent._replace(weight=more * extent.weight, most=more * extent.most)
+        watch(objective, extent, extent.margins, -np.inf, self._problem.data.longest + 1)
 
     def _start(self, fold: int, objective: FoldObjective) -> Known:
         """Return the best of a few points whose margins are known, so that it takes no product.
@@ -498,4 +548,5 @@ class _Shared:
         if all(len(p.slopes) for p in (point, before, now)):
             slopes = point.slopes + (now.slopes - before.slopes)
         margins = point.margins + (now.margins - before.margins)
-        return self._parts.at(point.w + (now.w - before.w), margins, slopes)
+        size = point.size + now.size + before.size
+        return self._parts.at(point.w + (now.w - before.w), margins, slopes, size)

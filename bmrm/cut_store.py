@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bmrm.objective import Planes
 from bmrm.regularizers import Regularizer
+from bmrm.running_error import Blur
 
 Vector = NDArray[np.float64]
 
@@ -25,12 +26,15 @@ class Cuts(NamedTuple):
     gradients : ndarray of shape (cuts, columns)
     offsets, alpha : ndarray of shape (cuts,)
     blocks : ndarray of int32, shape (cuts,)
+    blur : Blur
+        What rounding may have done to them.
     """
 
     gradients: Vector
     offsets: Vector
     blocks: NDArray[np.int32]
     alpha: Vector
+    blur: Blur
 
 
 class Store(Protocol):
@@ -54,8 +58,14 @@ class Store(Protocol):
     def append(self, planes: Planes) -> Vector:
         """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
 
+    def append_level(self, count: int) -> Vector | None:
+        """Put planes without a slope behind those in use, likewise; None where it cannot be done."""
+
     def minimise(self, reg: Regularizer, alpha: Vector, near: Any) -> tuple[Any, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+
+    def combined_length(self, w: Any) -> float:
+        """Return the length of the coefficients of rows that a minimiser is kept as; 0 for plain weights."""
 
     def move(self, to: int, source: int) -> None:
         """Copy a cut over another."""

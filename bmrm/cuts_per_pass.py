@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from bmrm.arguments import integer, refuse
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss
 from bmrm.objective import Design
@@ -68,6 +69,7 @@ def blocks_of(
     """
     d = design.shape[1]
     most = rows if most is None else most
+    max_cuts = None if max_cuts is None else integer("max_cuts", max_cuts)
     if cuts_per_pass == "auto":
         if not (several_pay and loss.several_cuts) or profile:
             return 1
@@ -107,9 +109,16 @@ def oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
     return _checked_cuts(cuts_per_pass, examples)
 
 
+def asked_cuts(given: object) -> int | str:
+    """Take in ``cuts_per_pass``: "auto" or a number."""
+    if isinstance(given, str) and given == "auto":
+        return given
+    if not isinstance(given, (int, np.integer)):
+        refuse("cuts_per_pass", given, "auto or a number")
+    return int(given)
+
+
 def _checked_cuts(cuts_per_pass: int | str, rows: int) -> int:
     if not (isinstance(cuts_per_pass, (int, np.integer)) and 1 <= cuts_per_pass <= rows):
-        raise ParameterError(
-            f"cuts_per_pass: found {cuts_per_pass!r}, expected auto or a number from 1 to {rows}"
-        )
+        refuse("cuts_per_pass", cuts_per_pass, f"auto or a number from 1 to {rows}")
     return int(cuts_per_pass)

@@ -7,13 +7,19 @@ matrix is never copied again.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm import _cpu
+from bmrm.checksums import of_matrix
+from bmrm.errors import BmrmError, ParameterError
 from bmrm.groups import group_numbers
-from bmrm.resident import DEFAULT_TOL, Matrix, resident
+from bmrm.io.csr import Csr, numbering
+from bmrm.labels import kept
+from bmrm.resident import DEFAULT_TOL, Matrix, checked, is_landed, resident
+from bmrm.vectors import locked
 from bmrm.weights import ClassWeight, row_weights
 
 Vector = NDArray[np.float64]
@@ -22,8 +28,9 @@ Vector = NDArray[np.float64]
 class Dataset:
     """A data matrix resident on one device, with its labels, weights and groups.
 
-    On the CPU arrays are shared with the caller where their type and order allow: they must not change while
-    the data set, or a result that was trained on it, is in use.
+    On the CPU the arrays of X are shared with the caller where their type and order allow: they must not
+    change while the data set, or a result that was trained on it, is in use. Labels, weights and groups are
+    copied.
 
     Parameters
     ----------
@@ -34,9 +41,11 @@ class Dataset:
         ordinal regression; not needed for novelty detection. For several labels a row a list of tuples, or a
         matrix of zeros and ones with a column a label.
     sample_weight : array_like of shape (n_samples,), optional
-        Nonnegative; a row of weight 0 takes no part.
+        Nonnegative; a row of weight 0 takes no part, as if it were not there, and its label is not looked at.
+        A row of weight 2 is as good as two of weight 1 (but see docs/losses.md for losses that count rows or
+        groups), and a factor that all weights have in common means nothing.
     class_weight : dict of label to weight, or "balanced", optional
-        Multiplies the sample weights; "balanced" gives each class the same total.
+        Multiplies the sample weights; "balanced" gives each class the same sum of weights.
     groups : array_like of shape (n_samples,), optional
         The query of each row, for ranking losses: numbers or names, in any order. Cross validation keeps a
         group in one fold, whatever the loss.
@@ -58,6 +67,12 @@ class Dataset:
         Device memory that solves may take with X, vectors and cuts: bytes, or a size like "8G" or "500M";
         default: what is free. What of X finds no room streams from pinned host memory, at each product; the
         answer is the same to within its certified gap.
+
+    Attributes
+    ----------
+    zero_based : bool or None
+        Whether features were numbered from 0 in the text that X comes from, as `bmrm.load_svmlight` marks it;
+        None where that is not known. Models are saved with it.
 
     Raises
     ------
@@ -103,11 +118,29 @@ class Dataset:
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
     ) -> None:
+        self.zero_based = numbering(X)
+        X = checked(X)
         placed = resident(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
-        self.matrix, self.device, self.resolution = placed
-        self.y = y
-        self.weights = row_weights(y, self.shape[0], sample_weight, class_weight)
-        self.groups = group_numbers(groups, self.shape[0])
+        self.matrix, self.device, self.resolution, self.longest = placed
+        self._entries: int | None = None
+        if self.device != "cpu" and not is_landed(X):
+            self.take_checksum(X)
+        self.y = kept(y)
+        self.weights = locked(row_weights(y, self.shape[0], sample_weight, class_weight))
+        self.counted_squares = _counted_squares(X, self.weights)
+        """Sum of the squares of each column of X over the rows that count, if some do not."""
+        self.groups = locked(group_numbers(groups, self.shape[0]))
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise BmrmError(
+            f"{type(self).__name__}: X is resident in this process, so it can be neither pickled nor copied "
+            "deeply; send X and y and make another of them there"
+        )
 
     def __repr__(self) -> str:
         size = "{} rows, {} columns".format(*self.shape)
@@ -128,6 +161,48 @@ class Dataset:
         """CPU threads at work."""
         return self.matrix.threads
 
+    @property
+    def stored(self) -> str:
+        """Type in which values are stored: "float32", or "float64", and that where all are 1."""
+        return "float32" if self.matrix.dtype == np.float32 else "float64"
+
+    @property
+    def first_row(self) -> int:
+        """Number of the first row here among those of all ranks."""
+        return 0
+
+    @property
+    def columns(self) -> NDArray[np.integer[Any]] | None:
+        """Numbers that the columns of the matrix here have in the whole; None where they have all."""
+        return None
+
+    def entries(self) -> int:
+        """Checksum of the rows here as they are stored; see `bmrm.checksums`.
+
+        Raises
+        ------
+        ParameterError
+            X went to a GPU as it was parsed, and nobody has taken its checksum.
+        """
+        if self._entries is None:
+            if not isinstance(self.matrix, _cpu.Matrix):
+                raise ParameterError(
+                    "checkpoint: X went to the GPU as it was parsed, without its checksum (`take_checksum`)"
+                )
+            self._entries = self.matrix.entries(self.first_row, self.columns)
+        return self._entries
+
+    def take_checksum(self, X: Csr | NDArray[Any]) -> None:
+        """Take the checksum of the X that was put on a GPU, which does not tell its entries any more.
+
+        Parameters
+        ----------
+        X : Csr or ndarray
+            The rows here; what a `bmrm.landing.Landing` has taken is still there.
+        """
+        kept = self.matrix.dtype or np.dtype(np.float64)  # none where all are 1
+        self._entries = of_matrix(X, kept, self.threads, self.first_row)
+
     def margins(self, w: Vector) -> Vector:
         """``X w``, of the rows here."""
         return np.asarray(self.matrix.matvec(w))
@@ -136,6 +211,18 @@ class Dataset:
     def total_weight(self) -> float:
         """Sum of the weights; the number of rows where there are none."""
         return float(self.shape[0]) if self.weights is None else float(self.weights.sum())
+
+
+def _counted_squares(X: Csr | NDArray[Any], weights: Vector | None) -> Vector | None:
+    """Add up the squares of each column over the rows that count; None if all do, or X is not at hand."""
+    if weights is None or weights.all() or is_landed(X):
+        return None
+    counts = weights > 0.0
+    if not isinstance(X, Csr):
+        return np.asarray(np.einsum("ij,ij->j", X[counts], X[counts], dtype=np.float64))
+    entries = np.repeat(counts, np.diff(X.indptr))
+    squares = None if X.data is None else np.square(X.data[entries], dtype=np.float64)
+    return np.bincount(X.indices[entries], squares, X.shape[1]).astype(np.float64)
 
 
 class WithConstant:

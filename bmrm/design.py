@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bmrm.arguments import flag, number
 from bmrm.columns import Columns
 from bmrm.dataset import WithConstant
 from bmrm.errors import ParameterError
@@ -31,9 +32,11 @@ class Intercept(NamedTuple):
 
 def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> Intercept:
     """Return the intercept that is asked for or that the loss needs; raise where it takes no such."""
+    fit, penalize = flag("fit_intercept", fit), flag("penalize_intercept", penalize)
+    scaling = number("intercept_scaling", scaling)
     if penalize and not fit:
         raise ParameterError("penalize_intercept: goes with fit_intercept")
-    if not (scaling > 0.0 and float(scaling) * scaling < np.inf):
+    if not (scaling > 0.0 and scaling * scaling < np.inf):
         raise ParameterError(
             f"intercept_scaling: found {scaling:g}, expected a positive number with a finite square"
         )

@@ -71,8 +71,8 @@ class DeviceAscent:
         """Whether to go on, where the last step has left this gap."""
         return self._halving.goes_on(gap)
 
-    def step(self) -> Cut:
-        """Take some steps of all rows; return the cutting plane that r makes."""
+    def step(self) -> Cut | None:
+        """Take some steps of all rows; return the cutting plane that r makes; None where it makes none."""
         objective, lam = self._objective, self._objective.reg.lam
         conjugate = self._problem.climb(lam, self._count)
         self._count = min(2 * self._count - 1, MOST)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bmrm._version import __version__
 from bmrm.io.atomic import atomic_write
+from bmrm.io.regular import opened_own
 
 Plan: TypeAlias = dict[str, Any]
 Plans: TypeAlias = tuple[Plan, Plan]
@@ -54,7 +55,7 @@ class Known(NamedTuple):
 def read(device: str) -> Known:
     """Return what the file of a kind of GPU holds, without what is not as it should be."""
     try:
-        with open(path(device), "rb") as file:
+        with opened_own(path(device)) as (file, _):
             text = file.read(MOST_BYTES + 1)
         found = json.loads(text) if len(text) <= MOST_BYTES else None
     except (OSError, ValueError, RecursionError):
@@ -147,7 +148,8 @@ def _turn(device: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(name), exist_ok=True)
-            fcntl.flock(held.enter_context(open(name, "ab")), fcntl.LOCK_EX)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fcntl.flock(held.enter_context(os.fdopen(os.open(name, flags, 0o666), "wb")), fcntl.LOCK_EX)
         yield
 
 
@@ -156,7 +158,7 @@ def _write(device: str, known: Known) -> None:
     name = path(device)
     try:
         os.makedirs(os.path.dirname(name), exist_ok=True)
-        with atomic_write(name) as file:
+        with atomic_write(name, follow=False) as file:
             file.write(json.dumps(known._asdict(), indent=1).encode())
     except OSError:
         return

@@ -10,6 +10,7 @@ The regulariser is the L2 norm, of which the device gives what the solver asks a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -28,6 +29,7 @@ from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.objective import FARTHEST, LONGEST_STEP, Design, Iterate, Planes, Ray, Searched
 from bmrm.regularizers import Regularizer
 from bmrm.row_space import RowCuts
+from bmrm.running_error import Derivatives
 from bmrm.separable import StraightLine
 
 Vector = NDArray[np.float64]
@@ -69,6 +71,22 @@ class DeviceSteps(OneProcess):
     def weights(self, w: Vector) -> Resident:
         """Take weights in."""
         return self.problem.weights(w)
+
+    def column_lengths(self, squares: Vector) -> float:
+        """Return the length of all columns of X together."""
+        return float(np.sqrt(squares.sum()))
+
+    def size(self, w: Resident, lengths: Vector | float) -> float:
+        """Return the size of a point."""
+        return float(lengths) * math.sqrt(w.square)
+
+    def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
+        """Return None: the derivatives stay on the device."""
+        return None
+
+    def constants(self, starts: Starts) -> Vector | None:
+        """Return None: the derivatives stay on the device."""
+        return None
 
     def array(self, w: Resident) -> Vector:
         """Give weights out."""
@@ -264,10 +282,17 @@ class DeviceCuts:
         self.size += len(planes.products)
         return planes.products
 
+    def append_level(self, count: int) -> None:
+        """Put nothing: a plane here is one that a pass has left."""
+
     def minimise(self, reg: Regularizer, alpha: Vector, near: Resident) -> tuple[Resident, float]:
         """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
         w = self.problem.combine(alpha, -1.0 / reg.lam, near)
         return w, -0.5 * reg.lam * w.square
+
+    def combined_length(self, w: Resident) -> float:
+        """Return 0: weights are kept themselves."""
+        return 0.0
 
     def move(self, to: int, source: int) -> None:
         """Copy a cut over another."""
@@ -314,6 +339,10 @@ class DeviceRowCuts(DeviceCuts):
     def __init__(self, problem: _cuda.Problem, design: Design) -> None:
         super().__init__(problem)
         self._design = design
+
+    def combined_length(self, w: Resident) -> float:
+        """Return infinity: nobody looks at the coefficients, which stay on the device."""
+        return np.inf
 
     def get(self) -> Vector:
         """Gradients of the cuts in use, from a product each."""

@@ -21,6 +21,7 @@ the step r is balanced: brought to the sum that belongs to it, which is 0 for a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol, cast, runtime_checkable
 
@@ -166,11 +167,16 @@ class Halving:
         return len(self._gaps) <= self._tried or gap <= 0.5 * self._gaps[0]
 
 
-def fenchel_cut(objective: Objective, planes: Planes, conjugate: float) -> Cut:
-    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)``: the slopes are known, and that sum is given."""
+def fenchel_cut(objective: Objective, planes: Planes, conjugate: float) -> Cut | None:
+    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)``: the slopes are known, and that sum is given.
+
+    There is none where r is not in the domain of every f_i, whose sum is then infinite.
+    """
+    if not math.isfinite(conjugate):
+        return None
     offsets = np.array([-conjugate])
     planes = planes._replace(risk=offsets + planes.at_point)
-    return Cut(planes, offsets, objective.risk(planes.risk))
+    return Cut(planes, offsets, objective.risk(planes.risk), objective.blur_of_conjugates(planes, offsets))
 
 
 class DualAscent:
@@ -244,8 +250,8 @@ class DualAscent:
         """Whether to go on, where the last step has left this gap."""
         return self._halving.goes_on(gap)
 
-    def step(self) -> Cut:
-        """Sweep over the rows; return the cutting plane that r makes."""
+    def step(self) -> Cut | None:
+        """Sweep over the rows; return the cutting plane that r makes; None where it makes none."""
         self._ascent.step(self._w, self._tol(self._reached))
         self._balance()
         planes = self._steps.planes_of(self._r, self._objective.starts, self._point)
@@ -253,7 +259,8 @@ class DualAscent:
         self._point = self._objective.reg.minimiser(planes.gradients.reshape(self._point.shape))
         if self._held:
             self._w[: self._width] = self._steps.array(self._point)
-        return fenchel_cut(self._objective, planes, self._ascent.conjugate)
+        slope = self._r.sum(keepdims=True) if self._objective.profile else np.zeros(1)
+        return fenchel_cut(self._objective, planes._replace(slope=slope), self._ascent.conjugate)
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from bmrm import host_memory
 from bmrm.device import backend
 from bmrm.errors import DeviceMemoryError, ParameterError
 
@@ -180,22 +181,12 @@ def check_host_memory(plan: MemoryPlan) -> None:
     ------
     DeviceMemoryError
     """
-    available = _available()
+    available = host_memory.available()
     if available is not None and plan.streamed > available:
         raise DeviceMemoryError(
             f"X takes {plan.X / 1e9:.4g} GB, of which {plan.streamed / 1e9:.4g} GB do not fit on the device, "
             f"and {available / 1e9:.4g} GB of main memory are available to stream them from"
         )
-
-
-def _available() -> int | None:
-    """Bytes of main memory that processes may still take, None where that is not told."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            found = re.search(r"^MemAvailable: +(\d+) kB$", file.read(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) * 1024 if found else None
 
 
 def plan_text(plan: MemoryPlan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from bmrm import _cpu
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
 from bmrm.objective import Design, Iterate, Margins, Planes, Ray, Searched, Steps
 from bmrm.regularizers import Regularizer, Slopes
+from bmrm.running_error import Derivatives
 from bmrm.valued_search import ValuedSearch
 from bmrm.vectors import dot, dot_rows
 
@@ -78,6 +80,7 @@ class HostSteps(OneProcess):
         self.design, self.rows, self.cut_of, self.threads = design, risk, cut_of or risk, threads
         self._slopes_of, self._exact = self.rows, self.cut_of
         self._valued = ValuedSearch(self, risk) if isinstance(risk, ValuedRisk) else None
+        self._pieces: Pieces | None = None
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -86,6 +89,35 @@ class HostSteps(OneProcess):
     def origin(self) -> Vector:
         """Weights that are 0."""
         return self.weights(np.zeros(self.design.shape[1]))
+
+    def column_lengths(self, squares: Vector) -> Vector | float:
+        """Return the length of each column of X."""
+        return np.asarray(np.sqrt(squares))
+
+    def size(self, w: Vector, lengths: Vector | float) -> float:
+        """Return the size of a point."""
+        return dot(np.abs(w), cast("Vector", lengths))
+
+    def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
+        """Return what is known of derivatives, by block of rows."""
+        r = self._derivatives[which]
+        parts = [r[i:j] for i, j in pairwise(starts.tolist())]
+        squares = self.total(np.array([dot(part, part) for part in parts]))
+        most = -self.least(-float(max(np.count_nonzero(part) for part in parts)))
+        return Derivatives(np.sqrt(squares), int(most), self._sums(parts, extra))
+
+    def constants(self, starts: Starts) -> Vector | None:
+        """Return the offsets of the last planes of a loss with kinks from their derivatives alone."""
+        if self._exact is not self.rows:  # planes of other rows
+            return None
+        if self._pieces is None:
+            self._pieces = self.pieces()
+        found = self._pieces.constants(self._derivatives[0])
+        return self.total(np.array([found[i:j].sum() for i, j in pairwise(starts.tolist())]))
+
+    def _sums(self, parts: list[Vector], extra: float) -> Vector:
+        """Add up derivatives, which cancel, in a wider type."""
+        return np.array([float(part.sum(dtype=np.longdouble) + extra) for part in parts])
 
     def weights(self, w: Vector) -> Vector:
         """Take weights in."""
@@ -192,6 +224,7 @@ class HostSteps(OneProcess):
 
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
         """Cutting planes of any derivatives; their risk is not known."""
+        self._keep(r)
         gradients = np.empty((len(starts) - 1, self.design.shape[1]))
         with self._timed():
             self.design.rmatvec_blocks(r, starts, gradients)
@@ -203,6 +236,10 @@ class HostSteps(OneProcess):
         first, second = self._derivatives
         first *= share
         first += (1.0 - share) * second
+
+    def _keep(self, r: Vector) -> None:
+        if r is not self._derivatives[0]:
+            self._derivatives[0][:] = r
 
     def over_rows(self, a: Vector, b: Vector) -> float:
         """Inner product over all rows."""
@@ -290,6 +327,10 @@ class HostCuts:
         self._rows[first : self.size] = gradients
         return self._products(self._rows[first : self.size], self.metric).T
 
+    def append_level(self, count: int) -> Vector | None:
+        """Put planes without a slope behind those in use; return their products with all."""
+        return self.put(np.zeros((count, self.width)))
+
     def _products(self, gradients: Vector, metric: Vector | None) -> Vector:
         """Products of all cuts with some of them."""
         weighed = gradients if metric is None else metric * gradients
@@ -307,6 +348,10 @@ class HostCuts:
         _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)
+
+    def combined_length(self, w: Vector) -> float:
+        """Return 0: weights are kept themselves."""
+        return 0.0
 
     def move(self, to: int, source: int) -> None:
         """Copy a cut over another."""

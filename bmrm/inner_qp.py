@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bmrm import _cpu, _qp
 from bmrm.linesearch import bracket_minimum
 from bmrm.moving_gram import MovingGram
+from bmrm.running_error import ErrorBound, MeanBlur
 from bmrm.separable import Separable
 from bmrm.vectors import dot, dot_rows
 
@@ -46,6 +47,10 @@ class CutModel(Protocol):
     groups: int
     threads: int
     floor: float
+    errors: ErrorBound | None
+    """What rounding may hide."""
+    first_objective: float
+    floored: bool
 
     @property
     def gradients(self) -> Vector:
@@ -72,10 +77,19 @@ class CutModel(Protocol):
 
     @property
     def alpha(self) -> Vector:
-        """Dual solution, shape (cuts,); an inner solver starts from it and writes it."""
+        """Dual solution, shape (cuts,), from which an inner solver starts; not to be written to."""
+
+    def set_alpha(self, alpha: Vector) -> None:
+        """Take a dual solution that an inner solver has found."""
 
     def minimiser(self, reg: Any, near: Any) -> tuple[Any, float]:
-        """Return the minimiser of a regulariser plus the mean plane, where weights live, and the minimum."""
+        """Return the minimiser of a regulariser plus the mean plane, where weights live, and a bound on J."""
+
+    def blur(self, alpha: Vector) -> MeanBlur:
+        """Return what rounding may have done to the mean plane."""
+
+    def certified(self, least: float, alpha: Vector, size: float) -> float:
+        """Return the minimum of a penalty and the mean plane, a bound, less what rounding may hide."""
 
     def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
         """Maximise D for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
@@ -104,7 +118,7 @@ def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
 
 def tiny(best: float) -> float:
     """Gap that is rounding beside an objective."""
-    return 1e-15 * max(1.0, abs(best))
+    return 1e-15 * abs(best)
 
 
 def maximise(
@@ -184,7 +198,7 @@ def piecewise(
     -------
     Maximum
     """
-    alpha, cuts = planes.alpha, planes.gradients
+    alpha, cuts = planes.alpha.copy(), planes.gradients
     curvature = penalty.l2 if mu is None else penalty.l2 + mu
     # A common factor is the QP's: products that are kept need not know it.
     least = float(curvature.min())
@@ -226,6 +240,7 @@ def piecewise(
             a, _ = combination(planes, alpha)
         else:
             a = a + t * da
+    planes.set_alpha(alpha)
     return Maximum(w, a, value, step)
 
 

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import DTypeLike
 
+from bmrm.arguments import flag, refuse
 from bmrm.dataset import Dataset
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss, Structured
 from bmrm.ownership import refusal, settled
+from bmrm.regularizers import NAMES
 from bmrm.structured import Examples
 from bmrm.weights import ClassWeight
 
 OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 """Options of `solve` that a `Dataset` takes beside X and y."""
+
+
+def taken_ranks(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
+    """Return the ranks that were given, as a `Group`; raise where they were not given the same options."""
+    group = X.group if isinstance(X, Dataset) else comm
+    if group is None:
+        return comm
+    from bmrm.distributed.group import Group
+    from bmrm.distributed.options import check_alike
+
+    group = group if isinstance(group, Group) else Group(group)
+    check_alike(group, options)
+    return comm if isinstance(X, Dataset) else group
 
 
 def taken_form(
@@ -29,6 +45,9 @@ def taken_form(
     device: str,
 ) -> str:
     """Return the form in which weights are kept, "auto" where that is left open; raise where it cannot be."""
+    positive = flag("positive", positive)
+    if not isinstance(reg, str):
+        refuse("reg", reg, f"one of {', '.join(NAMES)}")
     why_not = refusal(reg, positive=positive, feature_lambda=feature_lambda)
     if isinstance(X, Dataset):
         if weights != "auto":

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bmrm.errors import DeviceMemoryError
 from bmrm.losses.base import Pieces
-from bmrm.objective import ROUNDING, Cut, Iterate, Margins, Objective, Planes, Starts, Weights
+from bmrm.objective import LEVEL, Cut, Iterate, Margins, Objective, Planes, Starts, Weights
 from bmrm.regularizers import L2
 
 Vector = NDArray[np.float64]
@@ -190,8 +190,10 @@ class InteriorPoint:
             self.intercept = b
             rows = _central(self._distances(), mu)
             bends = self._pieces.weights / (1.0 / np.square(rows.sigma) + 1.0 / np.square(rows.rest))
-            slope, bend = self._sums(self._slopes(rows.sigma), bends)
+            slope, bend = self._sums(self._slopes(rows.sigma, rows.rest), bends)
             low, high = (b, high) if slope < 0.0 else (low, b)
+            if not bend > 0.0:  # mu is so small that its square is nothing
+                break
             b -= mu * slope / bend
             if not low < b < high:
                 if not np.isfinite(high - low):
@@ -201,9 +203,25 @@ class InteriorPoint:
                 break
         return b
 
-    def _slopes(self, sigma: Vector) -> Vector:
-        """Return the derivative of each row's risk with these sigma."""
-        return np.asarray(self._pieces.slope + (self._pieces.weights * sigma).sum(axis=0))
+    def _taken(self, sigma: Vector, rest: Vector) -> Vector:
+        """Return what each kink takes of its jump, or where that is most of it what it leaves, negative.
+
+        Where lam is tiny hardly a kink takes or leaves more than that: what it adds to the jump is rounding.
+        """
+        return self._pieces.weights * np.where(sigma > 0.5, -rest, sigma)
+
+    def _slopes(self, sigma: Vector, rest: Vector) -> Vector:
+        """Return the derivative of each row's risk with these sigma, and 1 less these."""
+        pieces = self._pieces
+        whole = pieces.slope + np.where(sigma > 0.5, pieces.weights, 0.0).sum(axis=0)
+        return np.asarray(whole + self._taken(sigma, rest).sum(axis=0))
+
+    def _values(self, sigma: Vector, rest: Vector) -> Vector:
+        """Return the values of each row's line with these slopes at a margin of 0."""
+        pieces = self._pieces
+        whole = np.where(sigma > 0.5, pieces.weights * pieces.places, 0.0).sum(axis=0)
+        whole += pieces.slope * pieces.places[0]
+        return np.asarray(-whole - (self._taken(sigma, rest) * pieces.places).sum(axis=0))
 
     def step(self) -> bool:
         """Take a step; False where there is none, or those so far have been of no use."""
@@ -261,7 +279,8 @@ class InteriorPoint:
 
         sigma, rest, excess, slack = self._rows
         unmet = self._distances() - excess_product / rest + slack_product / sigma
-        r = self._slopes(sigma + system.theta * unmet)
+        turn = system.theta * unmet
+        r = self._slopes(sigma + turn, rest - turn)
         wanted = self._reg.smooth_gradient(self.w) + self._pulled(r)
         if system.total:
             (slope,) = self._sums(r)
@@ -322,24 +341,26 @@ class InteriorPoint:
     def cut(self) -> Cut | None:
         """Take the cutting planes that sigma makes; none that bound the risk for one intercept only."""
         objective, pieces = self._objective, self._pieces
-        sigma = self._rows.sigma
+        sigma, rest = self._rows.sigma, self._rows.rest
         if objective.profile:
-            free = sigma * self._rows.rest
-            slope, bend = self._sums(self._slopes(sigma), pieces.weights * free)
-            sigma = sigma - free * (slope / bend)
-        sigma = np.clip(sigma, 0.0, 1.0)
-        r = self._slopes(sigma)
-        if objective.profile and not abs(self._sums(r)[0]) <= ROUNDING:
+            free = sigma * rest
+            slope, bend = self._sums(self._slopes(sigma, rest), pieces.weights * free)
+            sigma, rest = sigma - free * (slope / bend), rest + free * (slope / bend)
+        sigma, rest = np.clip(sigma, 0.0, 1.0), np.clip(rest, 0.0, 1.0)
+        r = self._slopes(sigma, rest)
+        if objective.profile and not abs(self._sums(r)[0]) <= LEVEL * objective.steepest(0.0):
             return None
         starts = objective.starts
         # At margins of 0, where the gradient counts for nothing.
-        values = -pieces.slope * pieces.places[0] - (pieces.weights * sigma * pieces.places).sum(axis=0)
+        values = self._values(sigma, rest)
         blocks = list(pairwise(starts.tolist()))
         sums = np.array([[part[i:j].sum() for i, j in blocks] for part in (values, r)])
         offsets, slopes = self._steps.total(sums)
         planes = self._steps.planes_of(r, starts, self.w)
         planes = planes._replace(risk=offsets + planes.at_point, slope=slopes)
-        return Cut(planes, offsets, objective.risk(planes.risk))
+        return Cut(
+            planes, offsets, objective.risk(planes.risk), objective.blur_of_conjugates(planes, offsets)
+        )
 
 
 def rows_of_all(steps: InnerSteps, rows: int) -> int:
@@ -350,6 +371,8 @@ def rows_of_all(steps: InnerSteps, rows: int) -> int:
 def _central(x: Vector, mu: float) -> Rows:
     """Return the rows of the path at distances from their kinks: both products are mu."""
     far = x / mu
-    root = np.sqrt(4.0 + far * far)
-    sigma, rest = (0.5 * (2.0 + root + s) / (2.0 + root) for s in (far, -far))
+    root = np.hypot(2.0, far)
+    # Without the difference of root and |far|, which is all that is left on one side.
+    less, more = 2.0 + 4.0 / (root + np.abs(far)), 2.0 + root + np.abs(far)
+    sigma, rest = (0.5 * np.where(s < 0.0, less, more) / (2.0 + root) for s in (far, -far))
     return Rows(sigma, rest, mu / rest, mu / sigma)

@@ -5,33 +5,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import arguments
 from bmrm.errors import DataError
-from bmrm.io.csr import has_masked
 from bmrm.losses import Loss
-from bmrm.vectors import numbers
+from bmrm.vectors import locked
+from bmrm.weighing import without_idle
 
 Vector = NDArray[np.float64]
 
 MOST_LEVELS = 1000
 """More ordered classes than this are taken for a mistake: real targets, say."""
 
+_OF_CLASSES = ("binary", "multiclass", "ordinal")
 
-def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+
+def kept(y: Any) -> Any:
+    """Return labels as they are given, in a copy that later changes of theirs do not reach.
+
+    Examples
+    --------
+    >>> given = [[1, 2], [3]]
+    >>> labels = kept(given)
+    >>> given[1].append(4)
+    >>> labels
+    [[1, 2], [3]]
+    """
+    if isinstance(y, np.ndarray):
+        return locked(y.copy())
+    if isinstance(y, (list, tuple)):
+        return [row.copy() if isinstance(row, (list, set, np.ndarray)) else row for row in y]
+    return y.copy() if hasattr(y, "copy") else y
+
+
+def encode(
+    y: Any, n_samples: int, loss: Loss, weights: Vector | None = None
+) -> tuple[Vector, NDArray[np.float64] | None]:
     """Check labels against the data and the loss, and code classes.
 
     Parameters
     ----------
     y : array_like of shape (n_samples,), or None
-        None only where the loss ignores labels. For several labels a row a list of tuples, or a matrix of
-        zeros and ones with a column for each of the labels 0, 1, ...
+        None only where the loss ignores labels. For several labels a row a list of tuples or sets of labels,
+        or a matrix of zeros and ones (an array, sparse, a frame, a list of rows) with a column for each of
+        the labels 0, 1, ...
     n_samples : int
     loss : Loss
+    weights : ndarray of float64, shape (n_samples,), optional
+        The labels of rows of weight 0 are not looked at: classes are those of the other rows.
 
     Returns
     -------
     coded : ndarray of float64, shape (n_samples,), or (n_samples, K) for several labels a row
         Two classes as -1 and +1, K classes (ordered or not) as 0 to K - 1, each of K labels of a row as -1 or
-        +1.
+        +1. A row of weight 0 has the label of the first that counts.
     classes : ndarray of shape (K,) or None
         The labels that these stand for, ascending; None for a loss without classes.
 
@@ -44,19 +70,20 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
         return np.zeros(n_samples), None
     if loss.task == "structured":
         return y, None
+    y, among = without_idle(y, n_samples, weights), _among(weights)
     if loss.task in ("multilabel", "label_ranking"):
         return _label_sets(y, n_samples, loss)
     labels = _numbers(y, n_samples, loss)
     classes = None
     if loss.task == "binary":
-        classes = _two_classes(labels, loss)
+        classes = _two_classes(labels, loss, among)
         if classes.tolist() != [-1.0, 1.0]:
             labels = np.where(labels == classes[1], 1.0, -1.0)
     elif loss.task in ("multiclass", "ordinal"):
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise DataError(
-                f"loss {loss.name}: found one label ({classes[0]:g}), expected two or more classes"
+                f"loss {loss.name}: found one label ({classes[0]:g}){among}, expected two or more classes"
             )
         if loss.task == "ordinal" and len(classes) > MOST_LEVELS:
             raise DataError(
@@ -67,8 +94,16 @@ def encode(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, NDArray[np.float
     return np.ascontiguousarray(labels), classes
 
 
-def distinct(y: Any, n_samples: int, loss: Loss) -> list[float]:
+def _among(weights: Vector | None) -> str:
+    """Say that rows of weight 0 do not count, where there are some."""
+    return "" if weights is None or weights.all() else " in the rows of positive weight"
+
+
+def distinct(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) -> list[float]:
     """Return the labels that occur, ascending; in a part of the rows they may be one, or none."""
+    if weights is not None and not weights.any():
+        return []
+    y = without_idle(y, n_samples, weights)
     if loss.task in ("multilabel", "label_ranking"):
         _, each, _ = _flat_sets(y, n_samples, loss)
     else:
@@ -77,12 +112,12 @@ def distinct(y: Any, n_samples: int, loss: Loss) -> list[float]:
 
 
 def extended(y: Any, labels: list[float]) -> Any:
-    """Return the labels of a part of the rows, and a row more for each of some labels."""
+    """Return labels that were `taken` of a part of the rows, and a row more for each of some labels."""
     if isinstance(y, np.ndarray) and y.ndim == 2:
         return np.vstack([y, np.arange(y.shape[1]) == np.array(labels)[:, None]])
-    if isinstance(y, list) and any(isinstance(row, (tuple, list, set, frozenset)) for row in y):
+    if isinstance(y, list) and any(isinstance(row, tuple) for row in y):
         return [*y, *((label,) for label in labels)]
-    return np.append(np.asarray(y, np.float64), labels)
+    return np.append(arguments.numbers("labels", y), labels)
 
 
 def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
@@ -90,20 +125,21 @@ def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
         raise DataError(f"loss {loss.name}: labels are missing")
     if isinstance(y, list) and any(isinstance(label, tuple) for label in y):
         raise DataError(f"loss {loss.name}: the data has several labels a row, expected one")
-    if has_masked(y):
-        raise DataError("labels: found masked ones, expected a number in each place")
-    labels = numbers("labels", y)
-    if labels.shape != (n_samples,):
-        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
+    labels = label_numbers(y, n_samples, classes=loss.task in _OF_CLASSES)
     _check_finite(labels)
     return labels
 
 
-def _two_classes(labels: Vector, loss: Loss) -> Vector:
+def label_numbers(y: Any, n_samples: int, *, classes: bool = False) -> Vector:
+    """Take in a label of each row; of ``classes`` raise for integers that float64 would merge."""
+    return arguments.vector("labels", y, n_samples, exact=classes)
+
+
+def _two_classes(labels: Vector, loss: Loss, among: str) -> Vector:
     low, high = labels.min(initial=np.inf), labels.max(initial=-np.inf)
     if low >= high:
         only = f"one label ({low:g})" if labels.size else "no rows"
-        raise DataError(f"loss {loss.name}: found {only}, expected two classes")
+        raise DataError(f"loss {loss.name}: found {only}{among}, expected two classes")
     if np.count_nonzero(labels == low) + np.count_nonzero(labels == high) < labels.size:
         other = labels[(labels != low) & (labels != high)]
         raise DataError(
@@ -133,19 +169,30 @@ def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:
 
 def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[NDArray[np.int64], Vector, Vector]:
     """Return the number of labels of each row, the labels of all rows, and what labels there are."""
-    if y is None:
-        raise DataError(f"loss {loss.name}: labels are missing")
-    if isinstance(y, np.ndarray) and y.ndim == 2:
-        if not np.isin(y, (0, 1)).all():
-            raise DataError("labels: found a matrix, expected zeros and ones in it, a column a label")
-        counts, each = (y != 0).sum(axis=1), np.nonzero(y)[1].astype(np.float64)
-        classes = np.arange(float(y.shape[1]))
+    rows = taken(y, loss)
+    if isinstance(rows, np.ndarray):
+        counts, each = (rows != 0).sum(axis=1), np.nonzero(rows)[1].astype(np.float64)
+        classes = np.arange(float(rows.shape[1]))
     else:
-        sets = [row if isinstance(row, (tuple, list, set, frozenset)) else (row,) for row in y]
-        counts = np.array([len(row) for row in sets], np.int64)
-        each = numbers("labels", [label for row in sets for label in row])
+        counts = np.array([len(row) for row in rows], np.int64)
+        each = arguments.numbers("labels", [label for row in rows for label in row], exact=True)
         _check_finite(each, np.repeat(np.arange(len(counts)), counts))
         classes = np.unique(each)
     if len(counts) != n_samples:
         raise DataError(f"labels: found {len(counts)} rows of them, expected {n_samples}, one a row of X")
     return counts, each, classes
+
+
+def taken(y: Any, loss: Loss) -> Any:
+    """Take in labels whatever holds them, for `encode`, `distinct` and `extended`.
+
+    Returns
+    -------
+    object
+        For several labels a row a matrix of zeros and ones, or a list of tuples of labels; else ``y``.
+    """
+    if loss.task not in ("multilabel", "label_ranking"):
+        return y
+    if y is None:
+        raise DataError(f"loss {loss.name}: labels are missing")
+    return arguments.label_sets(y)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from bmrm.arguments import numbers
 from bmrm.dataset import Dataset
-from bmrm.errors import ParameterError
-from bmrm.inputs import OF_DATA
+from bmrm.errors import Interrupted, ParameterError
+from bmrm.inputs import OF_DATA, taken_ranks
+from bmrm.interrupts import HELD, check, enter, interruptible
 from bmrm.result import Result
 from bmrm.structured import Examples
 from bmrm.tables import table
 from bmrm.training import solve
-from bmrm.vectors import numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,6 +75,7 @@ class Path(Sequence[Result]):
         return plot_path(self, ax)
 
 
+@interruptible
 def path(
     X: Any,
     y: Any = None,
@@ -100,13 +102,16 @@ def path(
     Returns
     -------
     Path
-        The results, in the order of ``lams``. After an interrupt, those so far: the last one has status
-        "interrupted".
+        The results, in the order of ``lams``. Where the callback ends a solve, those so far: the last one has
+        status "interrupted".
 
     Raises
     ------
     ParameterError
         Without a lam, or for an option that the path sets itself.
+    Interrupted
+        For Ctrl-C: its ``result`` is the path so far, with the model that was at work last; None where
+        there is none.
 
     Examples
     --------
@@ -115,7 +120,7 @@ def path(
     >>> [r.status for r in bmrm.path(X, [1, 1, -1], lams=[1.0, 0.1])]
     ['converged', 'converged']
     """
-    grid = numbers("lams", lams, ParameterError).ravel().tolist()
+    grid = numbers("lams", lams, ParameterError, each="lam").ravel().tolist()
     if not grid:
         raise ParameterError("lams: found none, expected at least one")
     for name in ("lam", "C", "warm_start"):
@@ -126,15 +131,24 @@ def path(
         X = Dataset(X, y, **tol, **{name: options.pop(name) for name in OF_DATA if name in options})
     elif y is not None:
         raise ParameterError("y: give it to the Dataset, not to path")
+    taken_ranks(X, None, {"lams": grid})
+    enter(HELD)
     found: dict[float, Result] = {}
     last = None
     ordered = sorted(set(grid), reverse=True)
-    for done, lam in enumerate(ordered, 1):
-        last = solve(X, lam=lam, warm_start=last, **options)
-        found[lam] = replace(last, bundle=last.bundle.active())
-        last.bundle.passed_on = True
-        if progress is not None:
-            progress(LamDone(done, len(ordered), found[lam]))
-        if last.status == "interrupted":
-            break
+    try:
+        for done, lam in enumerate(ordered, 1):
+            check()
+            last = solve(X, lam=lam, warm_start=last, **options)
+            found[lam] = replace(last, bundle=last.bundle.active())
+            last.bundle.passed_on = True
+            if progress is not None:
+                progress(LamDone(done, len(ordered), found[lam]))
+            if last.status == "interrupted":
+                break
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Interrupted) and isinstance(stop.result, Result):
+            found[lam] = replace(stop.result, bundle=stop.result.bundle.active())
+        so_far = [found[lam] for lam in grid if lam in found]
+        raise Interrupted(Path(so_far) if so_far else None) from None
     return Path([found[lam] for lam in grid if lam in found])

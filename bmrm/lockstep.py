@@ -20,10 +20,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import interrupts
 from bmrm._cpu import Ascent, Matrix
 
 Vector = NDArray[np.float64]
 Found = TypeVar("Found")
+
+
+class Stopped(BaseException):
+    """Ends a solve where it waits, as nothing that catches errors or Ctrl-C may keep it from."""
 
 
 class _Product(NamedTuple):
@@ -109,13 +114,13 @@ class Seat:
             self._stands.release()
             self._go.acquire()
         if self.stopped:
-            raise KeyboardInterrupt
+            raise Stopped
 
     def begin(self) -> None:
         """Wait for the first turn."""
         self._go.acquire()
         if self.stopped:
-            raise KeyboardInterrupt
+            raise Stopped
 
     def end(self) -> None:
         """Give the turn back for good."""
@@ -129,7 +134,7 @@ class Seat:
         self._stands.acquire()
 
     def stop(self) -> None:
-        """Let a solve that has not ended do so, with a KeyboardInterrupt from what it waits for."""
+        """Let a solve that has not ended do so, with a `Stopped` from what it waits for."""
         self.stopped = True
         self._go.release()
 
@@ -163,20 +168,6 @@ def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
         matrix.rmatvec(vector, out)
     else:
         matrix.matvec(vector, out)
-
-
-def _stop(seats: Sequence[Seat]) -> None:
-    """Stop all, however often Ctrl-C is pressed meanwhile."""
-    pressed: KeyboardInterrupt | None = None
-    while True:
-        try:
-            for seat in seats:
-                seat.stop()
-            break
-        except KeyboardInterrupt as fault:
-            pressed = fault
-    if pressed is not None:
-        raise pressed
 
 
 class Lockstep(Generic[Found]):
@@ -223,18 +214,21 @@ class Lockstep(Generic[Found]):
             threading.Thread(target=on, args=pair, name="bmrm-fold", daemon=True)
             for pair in zip(seats, tasks, strict=True)
         ]
-        try:
-            for thread in threads:
-                thread.start()
-            while self._round(seats) and not faults:
-                pass
-        finally:
-            # After a fault or an interrupt those that wait are stopped where they are.
-            _stop(seats)
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-        for fault in sorted(faults.values(), key=lambda e: isinstance(e, KeyboardInterrupt)):
+        # A signal that struck here, between threads that wait for each other, could leave one waiting.
+        with interrupts.held():
+            try:
+                for thread in threads:
+                    thread.start()
+                while self._round(seats) and not faults:
+                    interrupts.check()
+            finally:
+                # After a fault or an interrupt those that wait are stopped where they are.
+                for seat in seats:
+                    seat.stop()
+                for thread in threads:
+                    if thread.ident is not None:
+                        thread.join()
+        for fault in sorted(faults.values(), key=lambda e: isinstance(e, Stopped)):
             raise fault
         return {number: found[number] for number in tasks}
 

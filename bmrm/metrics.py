@@ -2,7 +2,11 @@
 
 Each accumulator takes decision values and labels a chunk at a time, so files larger than memory can be
 scored; only what depends on the order of all rows, as the area under the ROC curve does, needs every score,
-at 8 bytes a row.
+at 8 bytes a row, and as many for its weight.
+
+Means and shares are weighted: a row of weight 2 scores as two equal rows do, and a factor that all weights
+have in common means nothing.  What a report counts (``rows``, ``correct``, ``novel``, ``groups``) is counted
+without weights.  A row of weight 0 takes no part in either.
 """
 
 from __future__ import annotations
@@ -13,8 +17,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from bmrm.class_metrics import LabelRankingMetrics, MulticlassMetrics, MultilabelMetrics
+from bmrm.arguments import array, check_finite, integer, number, predicted, refuse, vector
+from bmrm.class_metrics import LabelRankingMetrics, MulticlassMetrics, MultilabelMetrics, known_classes
+from bmrm.errors import DataError, ParameterError
+from bmrm.groups import group_names, numbered
+from bmrm.weighing import relative, taken, that_count
 
 Vector = npt.NDArray[np.float64]
 _BLOCK = 1 << 18  # rows ranked at a time
@@ -23,25 +32,27 @@ _BLOCK = 1 << 18  # rows ranked at a time
 class Metrics(Protocol):
     """What every accumulator offers."""
 
-    def update(self, values: Vector, y: Any) -> None:
-        """Add rows: predicted values and the labels they should have."""
+    def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
+        """Add rows: predicted values, the labels they should have, and weights, if not all are 1."""
 
     def report(self) -> dict[str, float | int | None]:
         """Return the metrics of all rows so far; None where a metric is undefined."""
 
 
-def roc_auc(positive: Vector, negative: Vector) -> float | None:
+def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None = None) -> float | None:
     """Area under the ROC curve: P(score of a positive > score of a negative), a tie counting half.
 
     Parameters
     ----------
     positive, negative : ndarray of float64
         Scores of the two classes, in any order.
+    weights : pair of ndarrays of float64, optional
+        Positive weights of either; a pair counts as much as their product.
 
     Returns
     -------
     float or None
-        Exact up to one rounding; None when a class is empty.
+        None when a class is empty. Without weights exact up to one rounding.
 
     References
     ----------
@@ -52,9 +63,16 @@ def roc_auc(positive: Vector, negative: Vector) -> float | None:
     >>> roc_auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
     """
+    positive, negative = predicted(positive), predicted(negative)
     pairs = len(positive) * len(negative)
     if not pairs:
         return None
+    if weights is not None:
+        up, down = (
+            _positive("weights", given, len(of))
+            for given, of in zip(weights, (positive, negative), strict=True)
+        )
+        return _weighted_auc(positive, negative, up, down)
     ordered = np.sort(negative)
     twice = 0
     for start in range(0, len(positive), _BLOCK):
@@ -64,7 +82,17 @@ def roc_auc(positive: Vector, negative: Vector) -> float | None:
     return twice / (2 * pairs)
 
 
-def precision_recall_at(values: Vector, relevant: npt.NDArray[np.bool_], k: int) -> tuple[float, float]:
+def _weighted_auc(positive: Vector, negative: Vector, up: Vector, down: Vector) -> float:
+    order = np.argsort(negative)
+    ordered, up, down = negative[order], relative(up), relative(down)[order]
+    sums = np.append(0.0, np.cumsum(down))
+    below = sum(sums[np.searchsorted(ordered, positive, side)] for side in ("left", "right"))
+    return float((up * below).sum() / (2.0 * up.sum() * sums[-1]))
+
+
+def precision_recall_at(
+    values: Vector, relevant: npt.NDArray[np.bool_], k: float, weights: Vector | None = None
+) -> tuple[float, float]:
     """Precision and recall of the k rows with the highest values.
 
     Rows that tie for the last places share them: the mean over all ways to break the tie.
@@ -74,20 +102,51 @@ def precision_recall_at(values: Vector, relevant: npt.NDArray[np.bool_], k: int)
     values : ndarray of float64, shape (m,)
     relevant : ndarray of bool, shape (m,)
         Some row is.
-    k : int
-        From 1 to m.
+    k : float
+        From 1 to m; with weights a sum of them, above 0 and up to that of all.
+    weights : ndarray of float64, shape (m,), optional
+        Positive; the places that each row takes.
 
     Examples
     --------
     >>> precision_recall_at(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, True]), 2)
     (0.75, 0.5)
     """
-    last = float(np.partition(values, -k)[-k])
+    values = predicted(values)
+    found = vector("relevant", relevant, len(values), each="row of values")
+    check_finite("relevant", found)
+    relevant = found != 0.0
+    k, rows = number("k", k), len(values)
+    if weights is None:
+        if not (1 <= k <= rows and k == int(k)):
+            raise ParameterError(f"k: found {k:g}, expected 1 to the number of rows, {rows}")
+        last = float(np.partition(values, -int(k))[-int(k)])
+    else:
+        weights = _positive("weights", weights, rows)
+        order = np.argsort(-values)
+        sums = np.cumsum(weights[order])
+        if not 0.0 < k <= (1.0 + 1e-9) * float(sums.max(initial=0.0)):
+            raise ParameterError(f"k: found {k:g}, expected a number up to the sum of the weights")
+        place = int(np.searchsorted(sums, k))
+        last = float(values[order[min(place, rows - 1)]])  # rounding may hide the last place
     above, tied = values > last, values == last
-    places = k - int(np.count_nonzero(above))
-    share = places / int(np.count_nonzero(tied))
-    hits = np.count_nonzero(relevant & above) + share * np.count_nonzero(relevant & tied)
-    return float(hits) / k, float(hits) / int(np.count_nonzero(relevant))
+    places = k - _mass(above, weights)
+    share = places / _mass(tied, weights)
+    hits = _mass(relevant & above, weights) + share * _mass(relevant & tied, weights)
+    return hits / k, hits / _mass(relevant, weights)
+
+
+def _positive(what: str, given: Any, length: int) -> Vector:
+    """Take in positive weights."""
+    weights = vector(what, given, length, each="value")
+    if not ((weights > 0.0) & (weights < np.inf)).all():
+        raise DataError(f"{what}: found some that are not positive or not finite")
+    return weights
+
+
+def _mass(chosen: npt.NDArray[np.bool_], weights: Vector | None) -> float:
+    """Return the sum of the weights of the rows chosen; without weights their number."""
+    return float(np.count_nonzero(chosen) if weights is None else weights[chosen].sum())
 
 
 class BinaryMetrics:
@@ -115,19 +174,24 @@ class BinaryMetrics:
     def __init__(
         self, classes: tuple[float, ...], *, beta: float | None = None, k: float | None = None
     ) -> None:
-        self._classes, self._beta, self._k = classes, beta, k
-        self._rows = 0
-        self._correct = 0
-        self._positive: list[Vector] = []
-        self._negative: list[Vector] = []
+        self._classes = known_classes(classes, 2).tolist()
+        self._beta = None if beta is None else number("beta", beta)
+        self._k = None if k is None else number("k", k)
+        self._rows = self._correct = 0
+        self._weight = self._right = 0.0
+        self._positive, self._negative = _Scores(), _Scores()
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: decision values and labels, each of shape (m,)."""
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values, labels and weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
         negative, positive = (y == label for label in self._classes)
+        right = np.where(values > 0, positive, negative)
         self._rows += len(y)
-        self._correct += int(np.count_nonzero(np.where(values > 0, positive, negative)))
-        self._positive.append(values[positive])
-        self._negative.append(values[negative])
+        self._correct += int(np.count_nonzero(right))
+        self._weight += float(s.sum())
+        self._right += float(s[right].sum())
+        for side, rows in ((self._positive, positive), (self._negative, negative)):
+            side.add(values[rows], None if weights is None else s[rows])
 
     def report(self) -> dict[str, float | int | None]:
         """Return the metrics.
@@ -138,44 +202,88 @@ class BinaryMetrics:
             ``rows``, ``correct``, ``accuracy`` (a fraction), ``auc``, ``precision``, ``recall`` and ``f1`` of
             the labels by sign, ``break_even`` (precision of as many rows at the top as are positive), and
             where asked for ``f_beta``, ``precision_at_k`` and ``recall_at_k``.
+
+        Raises
+        ------
+        ParameterError
+            For k and weights that differ: k is a number of rows.
         """
-        positive, negative = (
-            np.concatenate([np.zeros(0), *part]) for part in (self._positive, self._negative)
-        )
-        self._positive, self._negative = [positive], [negative]
-        found, false = int(np.count_nonzero(positive > 0)), int(np.count_nonzero(negative > 0))
-        precision = found / (found + false) if found + false else None
-        recall = found / len(positive) if len(positive) else None
+        (positive, up), (negative, down) = self._positive.joined(), self._negative.joined()
+        alike = _are_equal(up, down)
+        if self._k is not None and not alike:
+            raise ParameterError(
+                "metrics at k: found different weights, expected equal ones, or 0: k is a number of rows"
+            )
+        weights = None if alike else (up, down)
+        s, t = (None, None) if weights is None else weights
+        all_positive = _mass(np.ones(len(positive), bool), s)
+        found, false = _mass(positive > 0, s), _mass(negative > 0, t)
+        recall = found / all_positive if len(positive) else None
         report: dict[str, float | int | None] = {
             "rows": self._rows,
             "correct": self._correct,
-            "accuracy": self._correct / self._rows if self._rows else None,
-            "auc": roc_auc(positive, negative),
-            "precision": precision,
+            "accuracy": self._right / self._weight if self._rows else None,
+            "auc": roc_auc(positive, negative, weights),
+            "precision": found / (found + false) if found + false else None,
             "recall": recall,
-            "f1": self._f(found, false, len(positive), 1.0),
-            "break_even": self._at(positive, negative, len(positive))[0],
+            "f1": self._f(found, false, all_positive, 1.0),
+            "break_even": self._at(positive, negative, all_positive, weights)[0],
         }
         if self._beta is not None:
-            report["f_beta"] = self._f(found, false, len(positive), self._beta)
+            report["f_beta"] = self._f(found, false, all_positive, self._beta)
         if self._k is not None:
-            k = self._k if self._k >= 1 else max(1, round(self._k * (len(positive) + len(negative))))
-            report["precision_at_k"], report["recall_at_k"] = self._at(positive, negative, int(k))
+            rows = len(positive) + len(negative)
+            k = int(self._k) if self._k >= 1 else max(1, round(self._k * rows))
+            at_k = self._at(positive, negative, k) if k <= rows else (None, None)
+            report["precision_at_k"], report["recall_at_k"] = at_k
         return report
 
     @staticmethod
-    def _f(found: int, false: int, positives: int, beta: float) -> float | None:
+    def _f(found: float, false: float, positives: float, beta: float) -> float | None:
         """F_beta of so many true and false positives; None without a positive row."""
         square = beta * beta
         return (1 + square) * found / (found + false + square * positives) if positives else None
 
     @staticmethod
-    def _at(positive: Vector, negative: Vector, k: int) -> tuple[float | None, float | None]:
-        """Precision and recall at k; None where there is no positive row, or no k rows."""
-        if not (len(positive) and 1 <= k <= len(positive) + len(negative)):
+    def _at(
+        positive: Vector, negative: Vector, k: float, weights: tuple[Vector, Vector] | None = None
+    ) -> tuple[float | None, float | None]:
+        """Precision and recall at k; None where there is no positive row."""
+        if not len(positive):
             return None, None
         relevant = np.arange(len(positive) + len(negative)) < len(positive)
-        return precision_recall_at(np.concatenate([positive, negative]), relevant, k)
+        s = None if weights is None else np.concatenate(weights)
+        return precision_recall_at(np.concatenate([positive, negative]), relevant, k, s)
+
+
+class _Scores:
+    """Values kept until all are there, with their weights if some are given."""
+
+    def __init__(self) -> None:
+        self._values: list[Vector] = []
+        self._weights: list[Vector] = []
+        self._size = 0
+
+    def add(self, values: Vector, weights: Vector | None) -> None:
+        """Keep some; without weights all are 1."""
+        if weights is not None and not self._weights:
+            self._weights.append(np.ones(self._size))
+        self._size += len(values)
+        self._values.append(values)
+        if self._weights:
+            self._weights.append(np.ones(len(values)) if weights is None else weights)
+
+    def joined(self) -> tuple[Vector, Vector]:
+        """Return all of them, and their weights, which are a single 1 where none was given."""
+        self._values = [np.concatenate([np.zeros(0), *self._values])]
+        self._weights = [np.concatenate(self._weights)] if self._weights else []
+        return self._values[0], self._weights[0] if self._weights else np.ones(1)
+
+
+def _are_equal(*weights: Vector) -> bool:
+    """Whether all weights are the same."""
+    together = np.concatenate(weights)
+    return not len(together) or bool(together.min() == together.max())
 
 
 class RegressionMetrics:
@@ -195,38 +303,38 @@ class RegressionMetrics:
 
     def __init__(self) -> None:
         self._rows = 0
-        self._squares = 0.0
-        self._absolutes = 0.0
+        self._weight = self._squares = self._absolutes = 0.0
         self._means = np.zeros(2)
         self._scatter = np.zeros((2, 2))
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: predictions and targets, each of shape (m,)."""
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: predictions, targets and weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
         if not len(y):
             return
-        errors = values - y
-        self._squares += float(errors @ errors)
-        self._absolutes += float(np.abs(errors).sum())
+        errors, here = values - y, float(s.sum())
+        self._squares += float((s * errors) @ errors)
+        self._absolutes += float((s * np.abs(errors)).sum())
         pairs = np.stack([values, y])
-        means = pairs.mean(axis=1)
+        means = (s * pairs).sum(axis=1) / here
         centred = pairs - means[:, None]
         shift = means - self._means
-        rows = self._rows + len(y)
-        self._scatter += centred @ centred.T + np.outer(shift, shift) * (self._rows * len(y) / rows)
-        self._means += shift * (len(y) / rows)
-        self._rows = rows
+        weight = self._weight + here
+        self._scatter += (s * centred) @ centred.T + np.outer(shift, shift) * (self._weight * here / weight)
+        self._means += shift * (here / weight)
+        self._rows, self._weight = self._rows + len(y), weight
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``mse``, ``rmse``, ``mae`` and ``r2`` (squared correlation)."""
         if not self._rows:
             return {"rows": 0, "mse": None, "rmse": None, "mae": None, "r2": None}
-        mse = self._squares / self._rows
+        mse = self._squares / self._weight
         (vv, vy), (_, yy) = self._scatter.tolist()
         return {
             "rows": self._rows,
             "mse": mse,
             "rmse": math.sqrt(mse),
-            "mae": self._absolutes / self._rows,
+            "mae": self._absolutes / self._weight,
             "r2": (vy / vv) * (vy / yy) if vv > 0 and yy > 0 else None,
         }
 
@@ -247,24 +355,25 @@ class CountMetrics:
     """
 
     def __init__(self) -> None:
-        self._deviance = 0.0
+        self._weight = self._deviance = 0.0
         self._errors = RegressionMetrics()
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: decision values (logarithms of expected counts) and counts, each of shape (m,)."""
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values (logarithms of expected counts), counts, weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
         with np.errstate(over="ignore"):
             expected = np.exp(values)
         logarithms = np.log(y, out=np.zeros_like(values), where=y > 0) - np.where(y > 0, values, 0.0)
-        self._deviance += 2.0 * float((y * logarithms - (y - expected)).sum())
-        self._errors.update(expected, y)
+        self._deviance += 2.0 * float((s * (y * logarithms - (y - expected))).sum())
+        self._weight += float(s.sum())
+        self._errors.update(expected, y, s)
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``deviance`` (a mean), ``rmse`` and ``mae``."""
         errors = self._errors.report()
-        rows = errors["rows"]
         return {
-            "rows": rows,
-            "deviance": self._deviance / rows if rows else None,
+            "rows": errors["rows"],
+            "deviance": self._deviance / self._weight if self._weight else None,
             "rmse": errors["rmse"],
             "mae": errors["mae"],
         }
@@ -282,17 +391,22 @@ class NoveltyMetrics:
     """
 
     def __init__(self) -> None:
-        self._rows = 0
-        self._novel = 0
+        self._rows = self._novel = 0
+        self._weight = self._outside = 0.0
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: decision values of shape (m,); labels play no part."""
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values and weights, each of shape (m,); labels play no part."""
+        values = predicted(values)
+        s = taken(weights, len(values))
+        values, s = values[s > 0.0], s[s > 0.0]
         self._rows += len(values)
         self._novel += int(np.count_nonzero(values < 0))
+        self._weight += float(s.sum())
+        self._outside += float(s[values < 0].sum())
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``novel`` and ``novel_fraction``."""
-        fraction = self._novel / self._rows if self._rows else None
+        fraction = self._outside / self._weight if self._rows else None
         return {"rows": self._rows, "novel": self._novel, "novel_fraction": fraction}
 
 
@@ -317,26 +431,27 @@ class ProbabilityMetrics:
     """
 
     def __init__(self, classes: tuple[float, float]) -> None:
-        self._classes = classes
-        self._rows = 0
-        self._logarithms = 0.0
-        self._squares = 0.0
+        self._classes = known_classes(classes, 2).tolist()
+        self._weight = self._logarithms = self._squares = 0.0
 
-    def update(self, probability: Vector, y: Vector) -> None:
-        """Add rows: probabilities and labels, each of shape (m,)."""
+    def update(self, probability: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: probabilities, labels and weights, each of shape (m,)."""
+        probability, y, s = that_count(probability, y, weights)
+        if not ((probability >= 0.0) & (probability <= 1.0)).all():
+            raise DataError("values: found one outside 0 to 1, expected probabilities")
         known = np.isin(y, self._classes)
-        p, positive = probability[known], y[known] == self._classes[1]
+        p, positive, s = probability[known], y[known] == self._classes[1], s[known]
         right = np.where(positive, p, 1.0 - p)
-        self._rows += len(p)
+        self._weight += float(s.sum())
         # Certainty that is wrong would cost infinity: no probability counts as less than the rounding of 1.
-        self._logarithms -= float(np.log(np.maximum(right, np.finfo(float).eps)).sum())
-        self._squares += float(((1.0 - right) ** 2).sum())
+        self._logarithms -= float((s * np.log(np.maximum(right, np.finfo(float).eps))).sum())
+        self._squares += float((s * (1.0 - right) ** 2).sum())
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``log_loss`` and ``brier``, means over the rows."""
-        if not self._rows:
+        if not self._weight:
             return {"log_loss": None, "brier": None}
-        return {"log_loss": self._logarithms / self._rows, "brier": self._squares / self._rows}
+        return {"log_loss": self._logarithms / self._weight, "brier": self._squares / self._weight}
 
 
 class OrdinalMetrics:
@@ -351,31 +466,36 @@ class OrdinalMetrics:
     """
 
     def __init__(self) -> None:
-        self._rows = 0
-        self._correct = 0
-        self._absolutes = 0.0
+        self._rows = self._correct = 0
+        self._weight = self._right = self._absolutes = 0.0
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: predicted labels, not decision values, and labels, each of shape (m,)."""
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: predicted labels, not decision values, labels and weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
         self._rows += len(y)
         self._correct += int(np.count_nonzero(values == y))
-        self._absolutes += float(np.abs(values - y).sum())
+        self._weight += float(s.sum())
+        self._right += float(s[values == y].sum())
+        self._absolutes += float((s * np.abs(values - y)).sum())
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``correct``, ``accuracy`` (a fraction) and ``mae`` (in units of the labels)."""
-        rows = self._rows
+        weight = self._weight
         return {
-            "rows": rows,
+            "rows": self._rows,
             "correct": self._correct,
-            "accuracy": self._correct / rows if rows else None,
-            "mae": self._absolutes / rows if rows else None,
+            "accuracy": self._right / weight if weight else None,
+            "mae": self._absolutes / weight if weight else None,
         }
 
 
 class RankingMetrics:
     """How well values rank the rows of each group.
 
-    Each metric is the mean over the groups that it is defined for.
+    Each metric is the mean over the groups that it is defined for, a group weighed by the mean weight of its
+    rows, as in the losses: with weights a group of weight 2 counts as two such groups.  Within a group NDCG
+    and reciprocal rank count rows, each once; of the pairs in the wrong order each counts the product of its
+    weights.
     Rows with equal values are taken in the worst order, the least relevant first; of a pair of them half
     counts as wrong. So a model that cannot tell rows apart gains nothing by it.
 
@@ -401,14 +521,25 @@ class RankingMetrics:
     """
 
     def __init__(self, groups: npt.NDArray[np.int64], k: int = 10) -> None:
-        self._groups, self._k = groups, k
+        names = group_names(groups, array("groups", groups).size)
+        self._groups, self._k = numbered(names)[1], integer("k", k)
+        self._rows = 0
         self._values: list[Vector] = []
         self._labels: list[Vector] = []
+        self._weights: list[Vector] = []
+        self._kept: list[npt.NDArray[np.int64]] = []
 
-    def update(self, values: Vector, y: Vector) -> None:
-        """Add rows: scores and relevances, each of shape (m,)."""
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: scores, relevances and weights, each of shape (m,)."""
+        given = taken(weights, len(predicted(values)))
+        values, y, s = that_count(values, y, given)
+        first, self._rows = self._rows, self._rows + len(given)
+        if self._rows > len(self._groups):
+            raise DataError(f"groups: found {len(self._groups)}, expected one for each of {self._rows} rows")
+        self._kept.append(self._groups[first : self._rows][given > 0.0])
         self._values.append(values)
         self._labels.append(y)
+        self._weights.append(s)
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``groups``, ``ndcg``, ``mrr`` and ``pairwise_error``.
@@ -416,26 +547,25 @@ class RankingMetrics:
         ``ndcg`` wants relevances from 0 on and one above it, ``mrr`` (relevant is above 0) a relevant row,
         ``pairwise_error`` two different relevances.
         """
-        values, labels = (np.concatenate([np.zeros(0), *part]) for part in (self._values, self._labels))
-        groups = self._groups[: len(values)]
+        values, labels, weights = (
+            np.concatenate([np.zeros(0), *part]) for part in (self._values, self._labels, self._weights)
+        )
+        groups = np.concatenate([np.zeros(0, np.int64), *self._kept])
         order = np.lexsort((labels, -values, groups))
         sorted_groups = groups[order]
         first = np.ones(len(order), bool)
         first[1:] = sorted_groups[1:] != sorted_groups[:-1]
         starts = np.flatnonzero(first)
-        gains: list[float] = []
-        ranks: list[float] = []
-        errors: list[float] = []
+        gains, ranks, errors = _Mean(), _Mean(), _Mean()
         for rows in np.split(order, starts[1:]) if len(order) else []:
-            relevance = labels[rows]
+            relevance, share = labels[rows], float(weights[rows].mean())
             if relevance.min() >= 0 and relevance.max() > 0:
-                gains.append(self._dcg(relevance) / self._dcg(-np.sort(-relevance)))
+                gains.add(self._dcg(relevance) / self._dcg(-np.sort(-relevance)), share)
             if relevance.max() > 0:
-                ranks.append(1.0 / (1 + int(np.argmax(relevance > 0))))
+                ranks.add(1.0 / (1 + int(np.argmax(relevance > 0))), share)
             if relevance.min() < relevance.max():
-                errors.append(_wrong_pairs(values[rows], relevance))
-        means = [math.fsum(part) / len(part) if part else None for part in (gains, ranks, errors)]
-        found = dict(zip(("ndcg", "mrr", "pairwise_error"), means, strict=True))
+                errors.add(_wrong_pairs(values[rows], relevance, weights[rows]), share)
+        found = {"ndcg": gains.value, "mrr": ranks.value, "pairwise_error": errors.value}
         return {"rows": len(values), "groups": len(starts), **found}
 
     def _dcg(self, relevance: Vector) -> float:
@@ -443,18 +573,35 @@ class RankingMetrics:
         return float(((np.exp2(top) - 1) / np.log2(np.arange(len(top)) + 2.0)).sum())
 
 
-def _wrong_pairs(values: Vector, labels: Vector) -> float:
+class _Mean:
+    """A weighted mean, exact but for one rounding of each term."""
+
+    def __init__(self) -> None:
+        self._terms: list[float] = []
+        self._shares: list[float] = []
+
+    def add(self, value: float, share: float) -> None:
+        """Add a value of this weight."""
+        self._terms.append(share * value)
+        self._shares.append(share)
+
+    @property
+    def value(self) -> float | None:
+        """The mean; None without a value."""
+        return math.fsum(self._terms) / math.fsum(self._shares) if self._terms else None
+
+
+def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
     """Share of the pairs with different labels whose values are in the other order; a tie counts half."""
-    levels, counts = np.unique(labels, return_counts=True)
-    by_level = [values[labels == level] for level in levels]
-    wrong = 0.0
-    pairs = (len(labels) ** 2 - int((counts.astype(object) ** 2).sum())) // 2
-    for level in range(1, len(levels)):
+    weights = relative(weights)
+    wrong = pairs = 0.0
+    for level in np.unique(labels)[1:]:
         # Every pair of this class with all that are below it.
-        lower = np.concatenate(by_level[:level])
-        area = roc_auc(by_level[level], lower)
-        assert area is not None
-        wrong += (1.0 - area) * len(by_level[level]) * len(lower)
+        own, lower = labels == level, labels < level
+        area = _weighted_auc(values[own], values[lower], weights[own], weights[lower])
+        here = float(weights[own].sum()) * float(weights[lower].sum())
+        wrong += (1.0 - area) * here
+        pairs += here
     return wrong / pairs
 
 
@@ -511,7 +658,8 @@ def for_task(
     """
     known = params or {}
     if task == "ranking":
-        assert groups is not None
+        if groups is None:
+            raise ParameterError("groups: found None, expected the group of each row of a ranking")
         return RankingMetrics(groups, int(min(known.get("k", 10.0), 2.0**53)))
     if classes is not None and task != "ordinal":
         if task == "multiclass":
@@ -527,4 +675,6 @@ def for_task(
         "novelty": NoveltyMetrics,
         "ordinal": OrdinalMetrics,
     }
+    if task not in accumulators:
+        refuse("task", task, "that of a loss, and classes where it has some")
     return accumulators[task]()

@@ -30,6 +30,7 @@ from bmrm.errors import DataError
 from bmrm.linesearch import Bracket, bracket_minimum, search_ray
 from bmrm.losses import Loss
 from bmrm.regularizers import Regularizer, Slopes
+from bmrm.running_error import NOTED, Blur, Derivatives, ErrorBound, Side
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -51,9 +52,20 @@ USELESS = 1e6
 """A risk so many times the first objective, as exp() reaches far from any optimum, says nothing of what is
 near, and its cut drowns what others do."""
 
-ROUNDING = 1e-12
-"""Slopes in b, means over rows of numbers near 1, or as large as the risk where that is more, are zero below
-this share of them."""
+LEVEL = 1e-12
+"""Slopes in b that are below this share of what they are sums of may be rounding. Where such a one says that
+no intercept minimises the risk, it is not believed."""
+
+
+FRESH = 2.0
+"""Size of margins, beside that of weights that they belong to, up to which a new product is of no use."""
+
+AFAR = 10.0
+"""A risk so many times the least objective is that of a point far away."""
+
+WIDER, IDLE, TRIES = 8.0, 1, 60
+"""How much farther out the next plane that limits an optimal intercept is taken, until so many in a row are
+no better than the one before; at most so often."""
 
 
 class Design(Protocol):
@@ -161,6 +173,24 @@ class Steps(Protocol):
     def origin(self) -> Weights:
         """Weights that are 0."""
 
+    def column_lengths(self, squares: Vector) -> Vector | float:
+        """Return the length of each column of X; or that of all, if weights are not at hand one by one."""
+
+    def size(self, w: Weights, lengths: Vector | float) -> float:
+        """Return the size of a point that `between` did not make; see `bmrm.running_error`."""
+
+    def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
+        """Return what is known of derivatives, by block of rows: the first or second of two sets.
+
+        To the sum of the rows' derivatives comes ``extra``.
+        """
+
+    def constants(self, starts: Starts) -> Vector | None:
+        """Return the offsets of the last planes of a loss with kinks from their derivatives alone.
+
+        None: the derivatives, or what they are of, are not at hand.
+        """
+
     def weights(self, w: Vector) -> Weights:
         """Take weights in."""
 
@@ -195,7 +225,10 @@ class Steps(Protocol):
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
 
     def risk(self, z: Margins, dz: Margins | None, t: float, b: float) -> tuple[float, Margins]:
-        """Risk at ``z + t dz + b``, and the margins ``z + t dz``; without dz, t is 0."""
+        """Risk at ``z + t dz + b``, and the margins ``z + t dz``; without dz, t is 0.
+
+        On the host the second set of derivatives is that of the risk there.
+        """
 
     def derivatives(
         self, z: Margins, dz: Margins | None, t: float, b: float, which: int
@@ -215,20 +248,22 @@ class Steps(Protocol):
 
 
 class Iterate(NamedTuple):
-    """A point with all that is known of it."""
+    """A point with all that is known of it; its `size` is that of its margins, see `bmrm.running_error`."""
 
     w: Weights
     margins: Margins
     intercept: float
     objective: float
+    size: float = 0.0
 
 
 class Cut(NamedTuple):
-    """Cutting planes as the bundle takes them, and the risk at their point."""
+    """Cutting planes as the bundle takes them, the risk at their point, and what rounding may have done."""
 
     planes: Planes
     offsets: Vector
     risk: float
+    blur: Blur | None = None
 
 
 class Objective:
@@ -262,9 +297,15 @@ class Objective:
     ) -> None:
         self.design, self.steps, self.loss, self.reg, self.profile = design, steps, loss, reg, profile
         self.starts = columns * block_starts(design.shape[0] // columns, blocks)
+        self.errors: ErrorBound | None = None
+        """What rounding in float64 may hide; None where sums are in float32."""
         self._bias = self.home = 0.0
         """Where searches for the intercept begin: where the last one ended; where sums overflow there, at the
         intercept of the best point."""
+
+    def expect(self, intercept: float) -> None:
+        """Begin the first search for a free intercept at what it is said to be."""
+        self._bias = intercept
 
     @property
     def takes_full_steps(self) -> bool:
@@ -288,11 +329,88 @@ class Objective:
 
     def evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product."""
-        return self._at(*self.steps.fresh(w), None, 0.0, 0.0)
+        w, margins = self.steps.fresh(w)
+        return self.evaluate_at(w, margins, 0.0)
+
+    def risk_at_zero(self) -> float:
+        """Mean loss at weights and intercept of 0."""
+        steps = self.steps
+        return steps.risk(steps.fresh(steps.origin())[1], None, 0.0, 0.0)[0]
 
     def evaluate_at(self, w: Weights, margins: Margins, accuracy: float) -> Iterate:
         """Evaluate J at a point whose margins are known; with a profiled intercept to within ``accuracy``."""
-        return self._at(w, margins, None, 0.0, accuracy)
+        return self._at(w, margins, None, 0.0, accuracy, self.size(w))
+
+    def size(self, w: Weights) -> float:
+        """Return the size of a point, if anybody wants to know; see `bmrm.running_error`."""
+        return 0.0 if self.errors is None else self.errors.size(w)
+
+    def hidden(self, point: Iterate) -> float:
+        """Return what rounding in float64 may hide of J at a point."""
+        errors = self.errors
+        if errors is None:
+            return 0.0
+        found = errors.of_point(point.objective, point.size, point.intercept)
+        # Margins that are compared with each other all move together, which says nothing.
+        alone = self.loss.by_rows and not self.loss.several and self.loss.task != "structured"
+        if found <= NOTED * errors.wanted or not alone:
+            return found
+        # A closer look: the derivatives there, and as far to either side as margins may be off.
+        off, squares = errors.of_margins(point.size, point.intercept), 0.0
+        for b in (point.intercept - off, point.intercept + off):
+            self.steps.risk(point.margins, None, 0.0, b)  # whose derivatives are those of kinks as they are
+            known = self.steps.known_of(self.starts[[0, -1]], 1)
+            if known is None:
+                return found
+            squares += float(known.lengths[0]) ** 2
+        return errors.of_point(point.objective, point.size, point.intercept, math.sqrt(squares))
+
+    def cut(
+        self, planes: Planes, offsets: Vector, risk: float, size: float, intercept: float, slope: Vector
+    ) -> Cut:
+        """Make a cut of planes at a point whose margins have this size, with what rounding may have done.
+
+        Parameters
+        ----------
+        planes : Planes
+        offsets : ndarray of shape (blocks,)
+        risk : float
+        size, intercept : float
+            Of the point.
+        slope : ndarray of shape (blocks,)
+            In an intercept that is minimised out.
+        """
+        errors = self.errors
+        if errors is None:
+            return Cut(planes, offsets, risk)
+        rows = self.block_rows(self.starts)
+        found = errors.of_cut(planes.risk, size, intercept, rows, slope, None)
+        far = not abs(risk) <= AFAR * abs(errors.objective)  # and J may yet fall by as much
+        if errors.measures or far or errors.is_noted(found, size):
+            known = self.steps.known_of(self.starts, 0, self.loss.intercept_slope)
+            found = errors.of_cut(planes.risk, size, intercept, rows, slope, known)
+            if known is not None and (far or errors.is_large(found, size)):
+                # The constants of lines are not differences of what is large far from the optimum.
+                constants = self.steps.constants(self.starts) if self.loss.kinked else None
+                if constants is not None:
+                    offsets, found = constants, errors.of_conjugates(constants, rows, slope, known)
+        return Cut(planes, offsets, risk, found)
+
+    def blur_of_conjugates(self, planes: Planes, offsets: Vector) -> Blur | None:
+        """Return what rounding may have done to planes that derivatives make, with these offsets."""
+        errors = self.errors
+        if errors is None:
+            return None
+        rows = self.block_rows(self.starts)
+        found = errors.of_conjugates(offsets, rows, planes.slope, None)
+        if errors.is_noted(found, errors.best_size):
+            known = self.steps.known_of(self.starts, 0, self.loss.intercept_slope)
+            found = errors.of_conjugates(offsets, rows, planes.slope, known)
+        return found
+
+    def block_rows(self, starts: Starts) -> Starts:
+        """Return how many margins each block has, at most."""
+        return np.diff(starts)
 
     def gradient(self, slopes: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts that have a cut each."""
@@ -306,11 +424,19 @@ class Objective:
         """Return the line from the best point to ``end``, by a product with X."""
         return Line(self, best, end, self.steps.margins(end))
 
-    def _at(self, w: Weights, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Iterate:
+    def _at(
+        self, w: Weights, z: Margins, dz: Margins | None, t: float, accuracy: float, size: float
+    ) -> Iterate:
         """Evaluate J at ``w`` with margins ``z + t dz``; with a profiled intercept to within ``accuracy``."""
         b = self._bracket_intercept(z, dz, t, accuracy).nearest if self.profile else 0.0
         risk, moved = self.steps.risk(z, dz, t, b)
-        return Iterate(w, moved, b, self._whole(w, risk, b))
+        return Iterate(w, moved, b, self._whole(w, risk, b), size)
+
+    def with_intercept(self, at: Iterate, b: float) -> Iterate:
+        """Return a point with another free intercept, where J is no larger with it."""
+        risk, _ = self.steps.risk(at.margins, None, 0.0, b)
+        found = self._whole(at.w, risk, b)
+        return at._replace(intercept=b, objective=found) if found <= at.objective else at
 
     def _whole(self, w: Weights, risk: float, b: float) -> float:
         return self.steps.penalty(self.reg, w) + risk + self.loss.intercept_slope * b
@@ -328,6 +454,52 @@ class Objective:
         found = bracket_minimum(slope, self._bias, 0.1, accuracy, here)
         self._bias = found.nearest
         return found
+
+    def look_aside(self, at: Iterate) -> None:
+        """Find planes that are steep in b, one to either side: they limit an optimal intercept."""
+        errors = self.errors
+        if errors is None or not self.profile:
+            return
+        errors.objective, errors.best_size, errors.centre = at.objective, at.size, at.intercept
+        sides = [self._side(errors, at, sign) for sign in (-1.0, 1.0)]
+        if sides[0] is not None and sides[1] is not None:
+            errors.sides = sides[0], sides[1]
+
+    def _side(self, errors: ErrorBound, at: Iterate, sign: float) -> Side | None:
+        """Find the plane to one side of a point that limits an optimal intercept most; None if none does."""
+        of_labels = errors.extent.labels / errors.root if self.loss.task == "regression" else 1.0
+        size, best, least = errors.farthest_weights(at), None, math.inf
+        for factor in (WIDER, 1.0 / WIDER):
+            reach, idle = (of_labels or 1.0) * (1.0 if factor > 1.0 else factor), 0
+            for _ in range(TRIES):
+                side = self._plane_aside(errors, at, at.intercept + sign * reach)
+                if side is None:
+                    break
+                far = (
+                    side.farthest(at.objective, size, errors.centre) if sign * side.slope > 0.0 else math.inf
+                )
+                best, least, idle = (
+                    (side, far, 0) if far < least else (best, least, idle + (best is not None))
+                )
+                if idle == IDLE:
+                    break
+                reach *= factor
+        return best
+
+    def _plane_aside(self, errors: ErrorBound, at: Iterate, b: float) -> Side | None:
+        """Take the plane at another intercept; None where sums overflow."""
+        extra = self.loss.intercept_slope
+        risk, slope = self.steps.derivatives(at.margins, None, 0.0, b, 1)
+        risk, slope = risk + extra * b, slope + extra
+        if not (math.isfinite(risk) and math.isfinite(slope)):
+            return None
+        return Side(b, risk, slope, errors.steep(abs(risk) + abs(extra * b)), at.size)
+
+    def steepest(self, risk: float) -> float:
+        """Return what slopes in b are sums of, at most, where the risk is at most so much."""
+        if self.errors is None or self.errors.measures:
+            return max(1.0, risk)
+        return self.errors.root * self.errors.steep(risk) + abs(self.loss.intercept_slope)
 
     def _profiled_slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
         """Slope along a line of the risk minimised over b."""
@@ -352,6 +524,7 @@ class Line:
         self.objective, self.best, self.end = objective, best, end
         objective.home = best.intercept
         self._margins, self._dz = margins, None
+        self._end_size = objective.size(end)
         self._searched: Searched | None = None
 
     def search(self, first: float, accuracy: float, content: float = 0.0, reach: float = REACH) -> float:
@@ -390,8 +563,21 @@ class Line:
         w = objective.reg.project(objective.steps.between(self.best.w, self.end, t))
         if self._searched is not None and self._searched.step == t:
             _, moved, risk = self._searched
-            return Iterate(w, moved, 0.0, objective._whole(w, risk, 0.0))
-        return objective._at(w, self.best.margins, self._direction(), t, accuracy)
+            return Iterate(w, moved, 0.0, objective._whole(w, risk, 0.0), self._size(t))
+        return objective._at(w, self.best.margins, self._direction(), t, accuracy, self._size(t))
+
+    def _size(self, t: float) -> float:
+        """Size of the margins at a point of the line, with what they carry on from both ends.
+
+        The direction is a difference: what it rounds of the first end stays, also at the other one.
+        """
+        errors = self.objective.errors
+        carried = 0.0 if errors is None else errors.carried
+        return (abs(1.0 - t) + abs(t) * carried) * self.best.size + abs(t) * self._end_size
+
+    def is_fresh(self, point: Iterate) -> bool:
+        """Whether the margins of a point are hardly more than those of the other end, from its product."""
+        return point.size <= FRESH * self._end_size
 
     def cut(self, t: float, accuracy: float) -> Cut:
         """Take the cutting planes of R at a point of the line."""
@@ -400,7 +586,8 @@ class Line:
         if objective.profile:
             return self._profiled_cut(z, dz, t, accuracy)
         planes = steps.planes(z, dz, t, objective.starts, self.best.w, self.end)
-        return Cut(planes, planes.risk - planes.at_point, objective.risk(planes.risk))
+        offsets = planes.risk - planes.at_point
+        return objective.cut(planes, offsets, objective.risk(planes.risk), self._size(t), 0.0, planes.slope)
 
     def _direction(self) -> Margins | None:
         if self._dz is None and self._margins is not None:
@@ -416,15 +603,18 @@ class Line:
         risk_low, slope_low = risk_low + extra * found.low, slope_low + extra
         risk_high, slope_high = risk_high + extra * found.high, slope_high + extra
         # The slopes are taken again here: the mean's slope in b must vanish for these very derivatives.
-        size = max(1.0, abs(risk_low), abs(risk_high))
-        if max(slope_low, -slope_high) > ROUNDING * size:
+        if max(slope_low, -slope_high) > LEVEL * objective.steepest(max(abs(risk_low), abs(risk_high))):
             raise DataError(f"loss {objective.loss.name}: no intercept minimises the risk; fit without one")
         width = slope_high - slope_low
-        share = min(1.0, max(0.0, slope_high / width)) if width > ROUNDING * size else 1.0
+        share = min(1.0, max(0.0, slope_high / width)) if 0.0 < width < math.inf else 1.0
         steps.mix_derivatives(share)
         planes = steps.mixed_planes(objective.starts, self.best.w, self.end, t)
         # Of slopes that cancel to rounding alone, the values must not be taken from afar, as at b = 0.
         b = found.nearest
         level = share * (risk_low - slope_low * (found.low - b))
         level += (1.0 - share) * (risk_high - slope_high * (found.high - b))
-        return Cut(planes, level - planes.at_point, min(risk_low, risk_high))
+        risk = np.array([level])
+        slope = np.array([share * slope_low + (1.0 - share) * slope_high])
+        planes = planes._replace(risk=risk)
+        offsets = level - planes.at_point
+        return objective.cut(planes, offsets, min(risk_low, risk_high), self._size(t), b, slope)

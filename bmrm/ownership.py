@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from bmrm.arguments import numbers
 from bmrm.device import gpu
 from bmrm.errors import ParameterError
-from bmrm.vectors import numbers
 
 FORMS = ("auto", "replicated", "owned")
 

@@ -90,6 +90,7 @@ def in_rows(data: Dataset | Examples, design: Design, reg: Regularizer, *, block
         and blocks == 1
         and not newton
         and row_space.pays(*design.shape)
+        and (data.resolution > 0.0 or row_space.is_even(design.mean_squares))
     )
 
 
@@ -130,6 +131,9 @@ class Parts(Protocol):
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""
 
+    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
+        """Return sums over the rows of all processes from those over the rows here, and largest numbers."""
+
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle."""
 
@@ -148,8 +152,9 @@ class LocalParts:
 
     def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
         """Code the labels, unless somebody has; see `bmrm.labels.encode`."""
-        known = self.data.coded if isinstance(self.data, Dataset) else None
-        return encode(self.data.y, self.data.shape[0], loss) if known is None else known
+        data = self.data
+        known = data.coded if isinstance(data, Dataset) else None
+        return encode(data.y, data.shape[0], loss, data.weights) if known is None else known
 
     def floor(self, loss: Loss, labels: Vector) -> float:
         """Return a number that no risk on these labels is below."""
@@ -222,6 +227,10 @@ class LocalParts:
         if self._borders is not None:
             made.starts = block_starts(self.data.shape[0], made.blocks, self._borders)
         return made
+
+    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
+        """Leave sums as they are."""
+        return numbers, most
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle."""

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import _cpu, device_cache
+from bmrm import _cpu, arguments, device_cache
 from bmrm.device import FLOAT32_RESOLUTION, NARROW, NARROW_WORTH_A_GPU, WORTH_A_GPU, backend, gpu
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.gpu_memory import WORTH_STREAMING, check_host_memory, memory_size, plan_memory, plan_text
-from bmrm.io.csr import Csr, dense_matrix
+from bmrm.host_memory import require
+from bmrm.io.csr import Csr
+from bmrm.threads import asked_threads
 
 if TYPE_CHECKING:
     from bmrm import _cuda
@@ -36,16 +38,18 @@ SMALL = 1_000_000
 as much as it saves on an idle machine, and many times that on a busy one."""
 
 
+VECTORS = 4
+"""Vectors of all columns that every solve has at once, as measured."""
+
 SAMPLE = 1024
 """Row pointers, indices and values that a fingerprint looks at, at least, where there are so many."""
 
 
 def default_threads(stored: int) -> int:
-    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem."""
-    if stored < SMALL:
+    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem, or after a fork."""
+    if stored < SMALL or _cpu.most_threads(2) == 1:
         return 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else len(os.sched_getaffinity(0))
+    return asked_threads(os.environ) or len(os.sched_getaffinity(0))
 
 
 class Resident(NamedTuple):
@@ -58,11 +62,14 @@ class Resident(NamedTuple):
         "cpu", or "cuda" and the name of the GPU.
     resolution : float
         Share of an objective below which rounding of the products hides a gap; 0 where sums are in float64.
+    longest : int
+        Stored values of the fullest row.
     """
 
     matrix: Matrix
     device: str
     resolution: float
+    longest: int
 
 
 def resident(
@@ -84,7 +91,7 @@ def resident(
     """
     if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
-    if threads is not None and threads < 1:
+    if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     stored, limit = _value_type(dtype), memory_size(gpu_mem)
     found = checked(X)
@@ -128,7 +135,7 @@ def number_of(device: str) -> int:
 def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     if dtype is None:
         return None
-    with contextlib.suppress(TypeError):
+    with contextlib.suppress(TypeError, ValueError, KeyError):  # as NumPy raises for what is no type
         found = np.dtype(dtype)
         if found in (np.float32, np.float64):
             return found
@@ -142,9 +149,14 @@ def checked(X: Any) -> _Checked:
     if isinstance(X, Csr):
         check_shape(X.shape)
         return X
-    dense = dense_matrix(X)
+    dense = arguments.matrix("X", X)
     check_shape(dense.shape)
     return dense
+
+
+def is_landed(X: _Checked) -> bool:
+    """Whether indices and values lie on a GPU already, see `bmrm.landing`."""
+    return isinstance(X, Csr) and not isinstance(X.indices, np.ndarray)
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
@@ -153,29 +165,46 @@ def check_shape(shape: tuple[int, ...]) -> None:
         raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
 
 
-def _check_values(values: NDArray[Any] | None) -> None:
-    """Raise for values that are not finite; a GPU looks by itself."""
+def _check_values(values: NDArray[Any] | None, indptr: NDArray[np.int64] | None = None) -> None:
+    """Raise for values that are not finite; ``indptr`` goes with sparse X. A GPU looks by itself."""
     # The sum is finite unless a value is not, or it overflows: only then is each value looked at.
     with np.errstate(all="ignore"):
         if values is None or np.isfinite(values.sum(dtype=np.float64)):
             return
     bad = np.argwhere(~np.isfinite(values))
     if bad.size:
-        raise DataError(f"X: stored value {values[tuple(bad[0])]} is not finite")
+        first = tuple(bad[0].tolist())
+        row = first[0] if indptr is None else int(np.searchsorted(indptr, first[0], "right")) - 1
+        where = f"row {row + 1}" + (f", column {first[1] + 1}" if indptr is None else "")
+        raise DataError(f"X: stored value {values[first]} is not finite ({where})")
 
 
 def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
     if isinstance(X, Csr):
         X = X.on_host()
-        _check_values(X.data)
+        _check_values(X.data, X.indptr)
         data = X.data
         if data is not None and dtype is not None:
             data = data.astype(dtype, copy=False)
+        sizes = (*X.shape, X.nnz, 0 if data is None else data.itemsize)
+        given, taken = (_cpu.Matrix.predict_bytes(*sizes, transpose=part) for part in (False, None))
+        rows, columns = X.shape
+        require(
+            taken - given + VECTORS * 8 * columns,
+            f"a matrix of {rows} rows and {columns} columns, with the vectors of a solve",
+        )
         matrix = _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
     else:
         _check_values(X)
         matrix = _cpu.Matrix.from_dense(X if dtype is None else X.astype(dtype, copy=False), threads=threads)
-    return Resident(matrix, "cpu", 0.0)
+    return Resident(matrix, "cpu", 0.0, _longest(X))
+
+
+def _longest(X: _Checked) -> int:
+    """Count the stored values of the fullest row; the columns, where the row pointers are on a device."""
+    if isinstance(X, Csr) and isinstance(X.indptr, np.ndarray):
+        return int(np.diff(X.indptr).max(initial=0))
+    return int(X.shape[1])
 
 
 def _on_gpu(
@@ -198,7 +227,7 @@ def _on_gpu(
         matrix = _as_picked_before(cuda, X, dtype, name, options)
     else:
         matrix = cuda.Matrix.from_dense(X, **options)
-    return Resident(matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0)
+    return Resident(matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0, _longest(X))
 
 
 def _as_picked_before(

@@ -6,15 +6,17 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.bundle import Bundle
+from bmrm.host_steps import HostCuts
 from bmrm.io.model import Model
 from bmrm.losses import Loss, Structured
+from bmrm.vectors import lock
 
 Vector = NDArray[np.float64]
 Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision", "max_cuts"]
@@ -73,7 +75,7 @@ class Progress:
         By part, since the start.
     elapsed : float
     bundle : Bundle
-        The cuts so far.
+        The cuts so far; its arrays are read-only.
     """
 
     iteration: int
@@ -89,13 +91,16 @@ class Progress:
     bundle: Bundle = field(repr=False)
 
     def best(self) -> tuple[Vector, float | Vector]:
-        """Weights and intercept of the best iterate so far, fetched from where it lives."""
+        """Weights and intercept of the best iterate so far: copies, which are the caller's."""
         return self.model()
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trained model and its certificate.
+    """A trained model and its certificate, whose arrays are read-only: copy what is to be changed.
+
+    It can be pickled and copied deeply. What comes of that predicts, reports and is saved as the one it came
+    from; but its bundle is empty, for cuts serve the data that are resident here.
 
     Attributes
     ----------
@@ -136,6 +141,10 @@ class Result:
     n_samples, n_features, nnz : int
     device : str
         Where the products ran: "cpu", or "cuda" and the name of the GPU.
+    zero_based : bool or None
+        Whether features were numbered from 0 in the text that it was trained on; see `Dataset`.
+    origin : object
+        What the bound is of, for a warm start from it.
     """
 
     w: Vector = field(repr=False)
@@ -160,6 +169,22 @@ class Result:
     n_features: int
     nnz: int
     device: str
+    zero_based: bool | None = None
+    origin: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        lock(self, "w", "intercept", "classes", "thresholds")
+
+    def __copy__(self) -> Result:
+        return replace(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        here = ("bundle", "origin")
+        return {name: value for name, value in vars(self).items() if name not in here}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, bundle=Bundle(HostCuts(len(state["w"]), 1)), origin=None)
+        self.__post_init__()
 
     @property
     def n_nonzero(self) -> int:
@@ -179,6 +204,14 @@ class Result:
             return self.loss.predict(self.w, X)
         return Model.from_result(self).predict(X)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its certificate to a file, whole or not at all; see `Model.save`."""
-        Model.from_result(self).save(path)
+    def save(self, path: str | os.PathLike[str], *, zero_based: bool | None = None) -> None:
+        """Write the model and its certificate to a file, whole or not at all; see `Model.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+        zero_based : bool, optional
+            Whether features are numbered from 0 in text; `bmrm-predict` reads it so. Default: as the result
+            knows from its data.
+        """
+        Model.from_result(self, zero_based=zero_based).save(path)

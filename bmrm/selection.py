@@ -14,18 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import losses
+from bmrm.arguments import flag, matrix, numbers
 from bmrm.calibration import Calibration, calibrate
 from bmrm.crossval import CrossValidation, FoldProblem, Progressed, deal_for, sharing_pays
 from bmrm.dataset import Dataset
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, Interrupted, ParameterError
 from bmrm.folds import Folds
 from bmrm.groups import group_numbers
-from bmrm.io.csr import Csr, dense_matrix
-from bmrm.labels import encode
+from bmrm.interrupts import HELD, check, enter, interruptible
+from bmrm.io.csr import Csr, numbering
+from bmrm.labels import encode, label_numbers
 from bmrm.losses import Loss
 from bmrm.result import Result
 from bmrm.tables import table
-from bmrm.vectors import numbers
+from bmrm.weighing import without_idle
 from bmrm.weights import row_weights
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Selection:
     validations : list of CrossValidation
         One a lam: results (certificates), scores and decision values of its folds.
     scores : ndarray of shape (n_lams, folds)
-        The metric on each fold's own rows, by the model that has not seen them.
+        The metric on each fold's own rows, with their weights, by the model that has not seen them.
     metric, rule : str
     mean, standard_error : ndarray of shape (n_lams,)
         Of the scores over the folds.
@@ -83,7 +85,7 @@ class Selection:
     folds : Folds
         Which rows were held out together.
     labels : ndarray of shape (n_samples,)
-        As the loss takes them: -1 and +1 for two classes.
+        As the loss takes them: -1 and +1 for two classes. Those of rows of weight 0 mean nothing.
     weights : ndarray of shape (n_samples,)
     result : Result or None
         The model of the chosen lam, trained on all rows; None where ``refit`` was false.
@@ -209,6 +211,7 @@ class Selection:
         return plot_selection(self, ax)
 
 
+@interruptible
 def select(
     X: Any,
     y: Any = None,
@@ -235,6 +238,7 @@ def select(
     lams : sequence of float, default LAMS
         The grid, in any order: from 10^-1.5 down to 10^-6, half a power of ten apart.
     folds : int, default 5
+        Rows of weight 0 are left out when rows are dealt to folds: they change no score.
     loss : str or Loss, default "hinge"
     metric : str, optional
         "accuracy" (the default for two classes), "auc"; "mse" (the default for real labels), "mae";
@@ -242,7 +246,8 @@ def select(
         "hamming_loss" (several labels a row); "average_precision", "ranking_loss", "one_error" (their
         ranking); "ndcg", "mrr", "pairwise_error" (queries); "accuracy", "mae" (ordered classes); or "loss",
         the training loss itself, for a loss of one margin. "loss" is the default for "quantile", "auc" for
-        "roc_area" and "prbep", whose decision values have no threshold.
+        "roc_area" and "prbep", whose decision values have no threshold. Rows count by their weights; see
+        `bmrm.metrics`.
     rule : {"best", "1se"}, default "best"
         "1se" takes the strongest lam whose mean score is within one standard error of the best.
     refit : bool, default True
@@ -265,8 +270,9 @@ def select(
         For an argument out of its range.
     DataError
         For labels or weights that cannot be used; or a fold without both classes, for "auc".
-    KeyboardInterrupt
-        A solve was interrupted: what is known of the others chooses nothing.
+    Interrupted
+        For Ctrl-C, or where the callback ended a solve: its ``result`` is a `Selection` of the lam that were
+        scored by then, None if there are none. If all were, its model is the best so far of the last solve.
 
     Examples
     --------
@@ -278,33 +284,46 @@ def select(
     >>> found.result.lam == found.lam, found.result.status
     (True, 'converged')
     """
-    grid = numbers("lams", lams, ParameterError).copy()
+    grid = numbers("lams", lams, ParameterError, each="lam").copy()
     _check(grid, rule, options)
+    refit = flag("refit", refit)
     chosen = losses.get(loss, **{k: options[k] for k in (*losses.PARAMETERS, "costs") if k in options})
     metric = _metric(chosen, metric)
     data, resident, dealt = _resident(X, y, folds, chosen, seed, options)
     solves = len(grid) * dealt.number + refit
     problem = FoldProblem(data, resident, loss, seed, options, progress=progress, solves=solves)
+    labels, weights = (_unsorted(x, resident, dealt) for x in (problem.labels, problem.weights))
     found: dict[int, CrossValidation] = {}
     scores = np.empty((len(grid), dealt.number))
-    for k in np.argsort(-grid, kind="stable"):
-        validation = problem.validate(float(grid[k]))
-        scores[k] = [_score(problem, validation, metric, fold) for fold in range(dealt.number)]
-        found[int(k)] = validation
-        if resident is not dealt:
-            parts = (validation.values, validation.targets)
-            values, targets = (_unsorted(x, resident, dealt) for x in parts)
-            found[int(k)] = replace(validation, values=values, targets=targets)
-    validations = [found[k] for k in range(len(grid))]
-    labels, weights = (_unsorted(x, resident, dealt) for x in (problem.labels, problem.weights))
-    selection = Selection(grid, validations, scores, metric, rule, dealt, labels, weights)
-    if not refit:
-        return selection
-    return replace(selection, result=problem.solve(selection.lam, dealt.number)[0])
+
+    def selection(result: Result | None = None) -> Selection:
+        known = sorted(found)
+        validations = [found[k] for k in known]
+        return Selection(
+            grid[known], validations, scores[known], metric, rule, dealt, labels, weights, result
+        )
+
+    enter(HELD)
+    try:
+        for k in np.argsort(-grid, kind="stable"):
+            check()
+            validation = problem.validate(float(grid[k]))
+            scores[k] = [_score(problem, validation, metric, fold) for fold in range(dealt.number)]
+            if resident is not dealt:
+                validation = _as_given(validation, resident, dealt)
+            found[int(k)] = validation
+        check()
+        return selection(problem.solve(selection().lam, dealt.number)[0] if refit else None)
+    except KeyboardInterrupt as stop:
+        reached = stop.result if isinstance(stop, Interrupted) and len(found) == len(grid) else None
+        assert reached is None or isinstance(reached, Result)
+        raise Interrupted(selection(reached) if found else None) from None
 
 
 def _check(grid: Vector, rule: str, options: dict[str, Any]) -> None:
-    if grid.ndim != 1 or not len(grid):
+    if grid.ndim != 1:
+        raise ParameterError(f"lams: found shape {grid.shape}, expected a list of numbers")
+    if not len(grid):
         raise ParameterError("lams: found none, expected at least one")
     bad = grid[~((grid > 0.0) & (grid < np.inf))]
     if len(bad):
@@ -348,18 +367,20 @@ def _resident(
         for name in ("y", *_DATA):
             if (y if name == "y" else options.get(name)) is not None:
                 raise ParameterError(f"{name}: give it to the Dataset, not to select")
-        labels = encode(X.y, X.shape[0], loss)[0]
-        dealt = deal_for(loss, labels, X.groups, X.shape[0], folds, seed)
+        labels = encode(X.y, X.shape[0], loss, X.weights)[0]
+        dealt = deal_for(loss, labels, X.groups, X.weights, X.shape[0], folds, seed)
         return X, dealt, dealt
     given = {name: options.pop(name) for name in _DATA if name in options}
+    zero_based = numbering(X)
     tol = {"tol": options["tol"]} if "tol" in options else {}
     sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
     if not (sparse or isinstance(X, Csr)):
-        X = dense_matrix(X)
+        X = matrix("X", X)
     rows = X.shape[0] if len(X.shape) else 0
-    labels = encode(y, rows, loss)[0]
+    weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
+    labels = encode(y, rows, loss, weights)[0]
     groups = group_numbers(given.get("groups"), rows)
-    dealt = deal_for(loss, labels, groups, rows, folds, seed)
+    dealt = deal_for(loss, labels, groups, weights, rows, folds, seed)
     if (
         len(X.shape) != 2
         or loss.several
@@ -367,20 +388,34 @@ def _resident(
         or groups is not None
         or not sharing_pays(folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
     ):
-        return Dataset(X, y, **given, **tol), dealt, dealt
-    weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
+        data = Dataset(X, y, sample_weight=weights, **given, **tol)
+        data.zero_based = zero_based
+        return data, dealt, dealt
     if sparse:
         X = Csr.from_scipy(X, dealt.order)
     else:
         X = X.take(dealt.order) if isinstance(X, Csr) else X[dealt.order]
     data = Dataset(
         X,
-        None if y is None else np.asarray(y, np.float64)[dealt.order],
+        None if loss.task == "novelty" else label_numbers(without_idle(y, rows, weights), rows)[dealt.order],
         sample_weight=None if weights is None else weights[dealt.order],
         **given,
         **tol,
     )
+    data.zero_based = zero_based
     return data, dealt.sorted(), dealt
+
+
+def _as_given(validation: CrossValidation, sorted_: Folds, dealt: Folds) -> CrossValidation:
+    """Put all that a cross validation knows of rows in the order of the rows as given."""
+    weights = validation.weights
+    return replace(
+        validation,
+        values=_unsorted(validation.values, sorted_, dealt),
+        scored=_unsorted(validation.scored, sorted_, dealt),
+        targets=_unsorted(validation.targets, sorted_, dealt),
+        weights=None if weights is None else _unsorted(weights, sorted_, dealt),
+    )
 
 
 def _unsorted(values: Vector, sorted_: Folds, dealt: Folds) -> Vector:

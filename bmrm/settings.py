@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bmrm.arguments import number
 from bmrm.errors import ParameterError
 from bmrm.result import Progress
 
@@ -37,11 +38,13 @@ class Settings:
             raise ParameterError(f"solver: found {self.solver!r}, expected one of {', '.join(SOLVERS)}")
         if self.tol_kind not in TOL_KINDS:
             raise ParameterError(f"tol_kind: found {self.tol_kind!r}, expected one of {', '.join(TOL_KINDS)}")
+        for name in ("tol", "max_iter", "max_time"):
+            number(name, getattr(self, name))
         least = SMALLEST_TOL if self.tol_kind == "rel" else 0.0
         if not (self.tol >= least and 0.0 < self.tol < np.inf):
             wanted = f"at least {least:g}, what float64 resolves" if least else "a positive number"
             raise ParameterError(f"tol: found {self.tol:g}, expected {wanted}")
-        if self.max_iter < 1:
+        if not self.max_iter >= 1:
             raise ParameterError(f"max_iter: found {self.max_iter}, expected at least 1")
         if not self.max_time > 0.0:
             raise ParameterError(f"max_time: found {self.max_time:g} s, expected a positive number")

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import interrupts
 from bmrm.ascent import begin_ascent
-from bmrm.bundle import Bundle
+from bmrm.bundle import OF_FLOOR, Bundle
 from bmrm.errors import BmrmError, DataError
 from bmrm.interior import InteriorPoint, go_inside
 from bmrm.kinks import Kinks
@@ -34,6 +35,7 @@ from bmrm.outlook import Outlook, can_step
 from bmrm.result import Clock, Progress, Status
 from bmrm.rounding import rounding
 from bmrm.settings import SMALLEST_TOL, Settings
+from bmrm.vectors import copied
 
 Vector = NDArray[np.float64]
 
@@ -74,9 +76,18 @@ STALL = 25
 """Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap; or
 ``max_cuts`` is, where it has cost cuts that the model was made of."""
 
+NIL = 1e-15
+"""Share of the mean loss at zero under which objective and bound are 0 as far as float64 says."""
+
+SMALL = 1e-6
+"""Objective of a start under which its own size may be rounding: the mean loss at zero then says more."""
+
 ROUNDED = 1e-9
 """Share of the first objective above which a gap is hardly rounding. A kink in many features may then take as
 many passes without progress as there are cuts."""
+
+VAIN, LITTLE = 1000, 0.01
+"""So many passes that together take less than this share of the gap: ten times as many would hardly do."""
 
 TRIES = 30
 """Times that a cut which is useless is moved closer to the best iterate, to a tenth of the way each time."""
@@ -84,6 +95,9 @@ TRIES = 30
 FAR = 1e3
 """Objective of a start other than zero above which zero may well be better: it costs a product to know. For a
 prior mean, or on rows that a warm start has not seen, margins may be where exp() has run away."""
+
+FAR_BELOW = 1e9
+"""Times the first objective that the first cuts' bound is below 0 where the floor becomes a cut."""
 
 UNKNOWN = np.empty((0, 0))
 """Gradients that nobody has taken."""
@@ -107,25 +121,36 @@ class BundleMethod:
         self.newton = newton
         self.clock = Clock()
         self.history: list[dict[str, Any]] = []
-        self.bound = -np.inf
+        self.bound = self.proven = -np.inf
         self.status: Status = "interrupted"
+        self.interrupted = False
+        """Whether a signal ended it, and not the callback."""
         self.iteration = 0
         self.step, self.shift = 1.0, FARTHEST
         self._last_bound, self._last_fall, self._slow = -np.inf, 0.0, 0
         self.rounding = self._largest_risk = 0.0
         self._minimiser: Weights | None = None
+        self._hidden_of: Iterate | None = None
+        self._hidden_is = 0.0
         start = objective.steps.origin() if w is None else objective.steps.weights(w)
         self.best = self._evaluate(start)
         if warm and w is not None and not self.best.objective <= FAR:
             zero = self._evaluate(objective.steps.weights(objective.reg.project(np.zeros_like(w))))
-            if not self.best.objective <= zero.objective:
-                self.best = zero
+            # In the space of rows points rest on what was taken in last: that comes again if it is better.
+            better = self.best.objective <= zero.objective
+            self.best = self._evaluate(objective.steps.weights(w)) if better else zero
         if not np.isfinite(self.best.objective):
             raise DataError(
                 f"loss {objective.loss.name}: the objective is {self.best.objective:g} at the first weights; "
                 "labels, weights or values of X are too large"
             )
+        self._scale = 0.0
+        self._first_objective = bundle.first_objective = self._first_size()
         self._evaluated, self._measured, self._magnified = True, False, 1.0
+        if objective.errors is not None:
+            objective.errors.wanted = settings.absolute_tol(self.best.objective)
+        objective.look_aside(self.best)
+        bundle.watch(objective.errors)
         self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
         self.outlook = Outlook(objective) if settings.solver == "ocas" and can_step(objective) else None
         self.inside: InteriorPoint | None = None
@@ -133,19 +158,75 @@ class BundleMethod:
         self.slopes: Gradients = UNKNOWN
         """Gradients of the risk's parts at the best point: what Newton's steps need. Whoever knows them, or
         nearly, may set them before the run."""
-        self._last_progress = 0
-        self._first_objective = abs(self.best.objective) or 1.0
+        self._last_progress = self._last_gain = 0
+        self._last_gap = np.inf
+        self._most = np.inf
+        """No objective above this is returned."""
+        self._start: Iterate | None = None
+        """Where an earlier run ended, whose bound has the rounding of the objective there in it."""
 
-    def go_on(self, iterations: int) -> None:
-        """Count from where an earlier run ended."""
-        self.iteration = self._last_progress = iterations
+    @property
+    def scale(self) -> float:
+        """What a relative ``tol`` is of if the optimum is 0: the mean loss at zero, or 1 if that is 0."""
+        self._scale = self._scale or abs(self.objective.risk_at_zero()) or 1.0
+        return self._scale
+
+    def _first_size(self) -> float:
+        first = abs(self.best.objective)
+        return first if first > SMALL else max(first, self.scale)
+
+    def _size_up(self) -> None:
+        """Look at how far below the cuts' values the first cuts bound the optimum.
+
+        It is the size of an objective that is 0 at the start, whatever X is. Where it is far below the floor,
+        lam is so small that the risk may be hardly more than the floor at the optimum: cuts hold masses of
+        the size of lam there, and the floor the rest. Without it they would add up to its plane in all
+        digits.
+        """
+        if self.objective.reg.needs_floor:  # where all planes are mixed with it
+            return
+        depth = self.bundle.depth(self.objective.reg.lam)
+        if self.objective.loss.intercept_slope:
+            self.bundle.first_objective = max(self._first_objective, depth)
+        elif depth > FAR_BELOW * self._first_objective:
+            self._add_floor()
+
+    def _add_floor(self) -> None:
+        with interrupts.held():
+            self.bundle.make_room()
+            self.bundle.add_floor()
+
+    def go_on(self, iterations: int, proven: float, radius: float) -> None:
+        """Go on where an earlier run of the same problem ended, at its best point.
+
+        Parameters
+        ----------
+        iterations : int
+            To count from.
+        proven : float
+            A bound that holds as it is, rounding included.
+        radius : float
+            How far from the prior mean it covers features without a penalty.
+        """
+        self.objective.reg.cover(radius)
+        self.iteration = self._last_progress = self._last_gain = iterations
+        self.bound = self.proven = proven
+        self._start, self._most = self.best, self.best.objective
 
     def minimise(self) -> None:
-        """Run until converged or stopped; an interrupt leaves the best iterate so far."""
+        """Run until converged or stopped.
+
+        Ctrl-C ends it with the iteration, a second one does not wait for that. The best iterate so far is
+        kept, and signals wait from there on, until something was made of it.
+        """
         try:
+            interrupts.enter(interrupts.AWAITED)
             self._loop_quietly()
         except KeyboardInterrupt:
-            self.status = "interrupted"
+            self.status, self.interrupted = "interrupted", True
+            self._evaluated = self._measured = False
+        finally:
+            interrupts.enter(interrupts.HELD)
 
     def _loop_quietly(self) -> None:
         try:
@@ -156,9 +237,15 @@ class BundleMethod:
                 self.kinks.round(0.0)
 
     def _loop(self) -> None:
+        if self._is_done():
+            self.status, self._measured = "converged", True
+            self._observe()
+            return
         advance = self._search_and_cut if self.settings.solver == "ocas" else self._cut_at_minimiser
         if not len(self.bundle) and self.ascent is None:
             self._cut_at_best()
+        if len(self.bundle):
+            self._size_up()
         while not self._ended():
             self.iteration += 1
             first = not len(self.bundle)
@@ -169,8 +256,8 @@ class BundleMethod:
                 self._trim(w)
                 wanted = self._tol
                 # A bound may meet the objective by rounding alone, which shows no gap smaller than rounding.
-                shown = max(max(self.gap, 0.0) + self.rounding, SMALLEST_TOL * abs(self.best.objective))
-                self.status = "converged" if shown <= wanted else "precision"
+                shown = max(max(self.gap, 0.0) + self._hidden, SMALLEST_TOL * abs(self.best.objective))
+                self.status = "converged" if shown <= wanted or self._is_done() else self._as_precise()
                 self._observe()
                 return
             if first:  # the pass is done
@@ -190,15 +277,28 @@ class BundleMethod:
             else:
                 self._search_rounded(line, self.kinks)
 
+    def _is_done(self) -> bool:
+        """Whether what an earlier run has proven is enough."""
+        best = self.best
+        if self.proven == -np.inf:
+            return False
+        hidden = 0.0 if best is self._start else self._hidden
+        shown = max(best.objective + hidden - self.proven, SMALLEST_TOL * abs(best.objective))
+        return self.objective.reg.covers(best.w) and shown <= self._tol
+
     def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
         self.clock.start()
-        reg = self.objective.reg
+        reg, errors = self.objective.reg, self.objective.errors
         radius = reg.radius
-        w, bound = self.bundle.minimise(reg, self.best, QP_TOL[self.settings.solver])
+        if errors is not None:
+            errors.objective, errors.best_size = self.best.objective + self._hidden, self.best.size
+            errors.bound, errors.wanted = self.bound, self._tol
+        with interrupts.held():
+            w, bound = self.bundle.minimise(reg, self.best, QP_TOL[self.settings.solver])
         self._lap("qp")
         if reg.radius != radius:  # what was certified is void
-            self.bound = -np.inf
+            self.bound = self.proven = -np.inf
         if not self.settings.resolution:
             # A bound above the objective shows how far either may be off.
             self.rounding = max(self.rounding, 2.0 * (bound - self.best.objective))
@@ -220,7 +320,7 @@ class BundleMethod:
         best = self.certified()
         # Cuts may be from where the objective is far larger, those of a warm start from an earlier solve.
         size = max(size, self._largest_risk, float(np.abs(self.bundle.offsets).max()))
-        hidden = 2.0 * self.rounding if self.settings.resolution else 0.0
+        hidden = 2.0 * self._hidden if self.settings.resolution else 0.0
         hidden += LOST * abs(best.intercept)
         return bound - best.objective > hidden + IMPOSSIBLE * size
 
@@ -280,12 +380,14 @@ class BundleMethod:
         self._lap("ascent")
         self._arrive(self.ascent.at(self._accuracy()), exact=self.ascent.exact)
         self._lap("loss")
-        if self._take(cut) is None:
+        if cut is None or self._take(cut) is None:
             self._end_ascent()
 
     def _end_ascent(self) -> None:
         """Go on by cuts, which have not been tried yet."""
         self.ascent = None
+        if not FAR_BELOW * self.bound >= self._first_objective:
+            self._add_floor()
         self._last_progress = self.iteration
 
     def _step_up_first(self) -> None:
@@ -320,7 +422,9 @@ class BundleMethod:
         fall = before - self.best.objective
         stuck = fall <= STUCK * min(self.gap, abs(before))
         reach = 10.0 * max(self.shift, self.step) if stuck or self.step == 0.0 else REACH * self.step
-        self.shift = 0.0 if self.newton else min(FARTHEST, reach or FARTHEST)
+        # Where the risk is at its floor on most of the way, a cut there is the floor's own.
+        farthest = 1.0 if stuck and self.bundle.floored else FARTHEST
+        self.shift = 0.0 if self.newton else min(farthest, reach or farthest)
         self._cut_on_line(line, self.step, self.shift)
         # The next Newton step needs the gradient at the best point, and that this one was of use.
         rising = self.bound - self._last_bound > RISING * self.gap
@@ -351,10 +455,15 @@ class BundleMethod:
             if cut is not None:
                 return cut
             step, shift = (step, 0.1 * shift) if shift else (0.0, 0.0)
+        # With a tiny lam the line may end so far away that no point of it is near: nothing will move then.
+        cut = self._add_cut(line, 0.0)
+        if cut is not None:
+            return cut
         raise BmrmError("the risk is not finite anywhere near the best iterate")
 
     def _make_room(self) -> None:
-        self.bundle.make_room()
+        with interrupts.held():  # an interrupt leaves a bundle of whole cuts
+            self.bundle.make_room()
         self._lap("bundle")
 
     def _add_cut(self, line: Line, t: float) -> Cut | None:
@@ -366,7 +475,11 @@ class BundleMethod:
     def _take(self, cut: Cut) -> Cut | None:
         """Add a cut, unless it means nothing."""
         # Negated, so that NaN is refused as well.
-        if not cut.risk <= USELESS * self._first_objective or not self.bundle.add(cut):
+        if not cut.risk <= USELESS * self._first_objective:
+            return None
+        with interrupts.held():
+            added = self.bundle.add(cut)
+        if not added:
             return None
         self._largest_risk = max(self._largest_risk, abs(cut.risk))
         self._lap("bundle")
@@ -387,7 +500,7 @@ class BundleMethod:
                 found, self._magnified = self._evaluate(found.w), 1.0
             if better:
                 # At Newton's point itself the margins are those of this pass's product.
-                exact = self.newton and t == 1.0 and not self.objective.profile
+                exact = self.newton and t == 1.0 and not self.objective.profile and line.is_fresh(found)
                 self.best, self._evaluated, self._measured = found, fresh or exact, False
         return found
 
@@ -414,7 +527,8 @@ class BundleMethod:
         reg = self.objective.reg
         if reg.sparse:
             found = self._evaluate(reg.trim(self.best.w, minimiser))
-            if found.objective - self.bound <= self.settings.resolved_tol(found.objective, self.rounding):
+            enough = self.settings.resolved_tol(found.objective, self._hidden)
+            if found.objective <= self._most and found.objective - self.bound <= enough:
                 self.best = found
 
     def certified(self) -> Iterate:
@@ -435,7 +549,52 @@ class BundleMethod:
     @property
     def _tol(self) -> float:
         """Gap to stop at."""
-        return self.settings.absolute_tol(self.best.objective)
+        return self.settings.absolute_tol(self._size)
+
+    @property
+    def _size(self) -> float:
+        """What a relative ``tol`` is of."""
+        return self.scale if self._is_nil() else self.best.objective
+
+    @property
+    def _wanted(self) -> float:
+        """Gap at which there is nothing more to find."""
+        return self.settings.resolved_tol(self._size, self._hidden)
+
+    def _is_nil(self) -> bool:
+        """Whether float64 says no more of an optimum that may be on either side of 0 than that it is 0.
+
+        At first nobody has looked for a point that is better than the start.
+        """
+        if not self._signed:
+            return False
+        best, bound = self.best.objective, self._safe_bound
+        size = max(abs(best), abs(bound))
+        if bound > 0.0 or not size < SMALL * self._first_objective:
+            return False
+        looked = self.iteration > 1 or self.bound >= best
+        return looked and size <= max(NIL, self.settings.resolution) * self.scale
+
+    @property
+    def _signed(self) -> bool:
+        """Whether the risk may be below 0."""
+        return self.bundle.floor < 0.0
+
+    @property
+    def _safe_bound(self) -> float:
+        return min(self.bound, self.best.objective) - self._hidden
+
+    def _as_precise(self) -> Status:
+        """Return how a solve ends that gets no further: converged where 0 is the optimum to within tol."""
+        best, nil = self.best.objective, NIL * self.scale
+        gap = max(best - self._safe_bound, 0.0)
+        if self._signed:
+            is_nil = self._safe_bound <= 0.0 and best >= -nil
+        else:  # where nothing is paid for the weights, the risk is all that is left
+            reg = self.objective.reg
+            free = reg.radius < np.inf or self.objective.steps.penalty(reg, self.best.w) == 0.0
+            is_nil = best <= nil and free
+        return "converged" if is_nil and gap <= self.settings.absolute_tol(self.scale) else "precision"
 
     @property
     def gap(self) -> float:
@@ -444,39 +603,60 @@ class BundleMethod:
 
     @property
     def lower_bound(self) -> float:
-        """The best bound less what rounding was found to hide, which may put it above the objective.
+        """The best bound less what rounding was found to hide, or what an earlier run has proven.
+
+        Rounding may put the former above the objective.
 
         Before the cuts say more it is the least value of the loss.
         """
         best = self.best.objective
-        bound = self.bound if self.objective.reg.covers(self.best.w) else -np.inf
-        return max(min(bound, best) - self.rounding, min(self.bundle.floor, best))
+        covered = self.objective.reg.covers(self.best.w)
+        bound, proven = (self.bound, self.proven) if covered else (-np.inf, -np.inf)
+        hidden = self._hidden
+        if not self._measured:  # of float32, what is to be measured at the end
+            hidden = max(hidden, self.settings.resolution * abs(best))
+        # The least loss is a bound as it is, but J is known to what rounding hides of it.
+        floor = self.bundle.floor
+        least = min(floor - OF_FLOOR * abs(floor) if floor > -np.inf else floor, best - hidden)
+        return max(min(bound, best) - hidden, min(proven, best), least)
+
+    @property
+    def _hidden(self) -> float:
+        """What rounding may hide of the best objective: a bound of it, and in float32 what was seen of it."""
+        if self._hidden_of is not self.best:
+            self._hidden_of, self._hidden_is = self.best, self.objective.hidden(self.best)
+        return max(self.rounding, self._hidden_is)
 
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""
-        size = abs(self.best.objective) or 1.0
+        size = abs(self.best.objective)
+        if self._signed:  # it may be 0 on the way
+            size = max(size, NIL * self._first_objective)
+        size = size or 1.0
         coarse = self.objective.profile or self.objective.reg.sparse
         share = COARSE * SEARCH_TOL if coarse else SEARCH_TOL
         return share * min(max(self.gap, 1e-16 * size), size)
 
     def _resolved(self) -> bool:
-        if self.gap > self.settings.resolved_tol(self.best.objective, self.rounding):
+        if self.gap > self._wanted:
             return False
         self.certified()
-        return self.gap <= self.settings.resolved_tol(self.best.objective, self.rounding)
+        return self.gap <= self._wanted
 
     def _ended(self) -> bool:
         """Observe the iteration that is over; True if a limit was hit."""
         stop = self._observe() if self.iteration else False
-        stop, late = self._agreed(stop, self.clock.elapsed >= self.settings.max_time)
-        if stop:
+        stop, self.interrupted, late = self._agreed(
+            stop, interrupts.requested(), self.clock.elapsed >= self.settings.max_time
+        )
+        if stop or self.interrupted:
             self.status = "interrupted"
         elif self.iteration >= self.settings.max_iter:
             self.status = "max_iter"
         elif late:
             self.status = "max_time"
         elif self._stalled():
-            self.status = "max_cuts" if self.bundle.merged else "precision"
+            self.status = "max_cuts" if self.bundle.merges else self._as_precise()
         else:
             return False
         return True
@@ -485,12 +665,16 @@ class BundleMethod:
         """Whether nothing has moved for so long that nothing will; ascent knows itself when to end."""
         if self.ascent is not None:
             return False
+        if not self.gap > (1.0 - LITTLE) * self._last_gap:
+            self._last_gain, self._last_gap = self.iteration, self.gap
+        if self.iteration - self._last_gain > VAIN:
+            return True
         hidden = self.gap <= ROUNDED * self._first_objective
         return self.iteration - self._last_progress > (STALL if hidden else max(STALL, len(self.bundle)))
 
-    def _agreed(self, stop: bool, late: bool) -> tuple[bool, bool]:
-        """Whether to stop, and whether time is up: what only this process knows, where there are others."""
-        return stop, late
+    def _agreed(self, stop: bool, interrupted: bool, late: bool) -> tuple[bool, bool, bool]:
+        """Whether the callback, a signal or the clock ends it: what only this process knows of several."""
+        return stop, interrupted, late
 
     def _note_progress(self, amount: float) -> None:
         if not amount <= 1e-15 * abs(self.best.objective):
@@ -512,5 +696,7 @@ class BundleMethod:
         self.history.append(row)
         if self.settings.callback is None:
             return False
-        state = Progress(**row, tol=self._tol, model=lambda: self.objective.model(best), bundle=self.bundle)
+        state = Progress(
+            **row, tol=self._tol, model=lambda: copied(self.objective.model(best)), bundle=self.bundle
+        )
         return bool(self.settings.callback(state))

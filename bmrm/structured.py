@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.arguments import sequence
 from bmrm.errors import DataError
+from bmrm.vectors import locked
 from bmrm.weights import row_weights
 
 Vector = NDArray[np.float64]
@@ -23,7 +25,8 @@ class Examples:
     Parameters
     ----------
     inputs, outputs : sequence of objects
-        What the oracle gets as x and y.
+        What the oracle gets as x and y. The objects must not change while the examples, or a result that was
+        trained on them, are in use.
     n_features : int
         That of the oracle.
     sample_weight : array_like of shape (n_samples,), optional
@@ -41,12 +44,16 @@ class Examples:
     (2, 10)
     """
 
-    device, resolution, threads, matrix, groups = "cpu", 0.0, 1, None, None
+    device, resolution, longest, threads = "cpu", 0.0, 1, 1
+    matrix, groups, zero_based = None, None, None
 
     def __init__(
         self, inputs: Sequence[Any], outputs: Sequence[Any], n_features: int, *, sample_weight: Any = None
     ) -> None:
-        found = [0 if side is None else len(side) for side in (inputs, outputs)]
+        found = [
+            0 if side is None else len(sequence(f"examples: {what}", side))
+            for what, side in (("inputs", inputs), ("outputs", outputs))
+        ]
         if found[0] != found[1] or not found[0]:
             raise DataError(
                 f"examples: found {found[0]} inputs and {found[1]} outputs, expected as many, not 0"
@@ -54,7 +61,7 @@ class Examples:
         self.y = list(zip(inputs, outputs, strict=True))
         self.shape = (len(self.y), n_features)
         weights = row_weights(None, len(self.y), sample_weight)
-        self.weights = np.ones(len(self.y)) if weights is None else weights
+        self.weights = locked(np.ones(len(self.y)) if weights is None else weights)
 
     @property
     def nnz(self) -> int:

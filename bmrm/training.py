@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,26 +10,39 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses, regularizers
 from bmrm.bundle import Bundle
-from bmrm.cuts_per_pass import blocks_of, oracle_cuts
+from bmrm.cuts_per_pass import asked_cuts, blocks_of, oracle_cuts
 from bmrm.dataset import Dataset
 from bmrm.design import design_of, intercept_of
-from bmrm.errors import ParameterError
-from bmrm.inputs import taken_form, taken_in
-from bmrm.io.checkpoint import Checkpoint, Problem
+from bmrm.error_bounds import extent_of, watch
+from bmrm.errors import BmrmError, Interrupted, ParameterError
+from bmrm.inputs import taken_form, taken_in, taken_ranks
+from bmrm.interrupts import HELD, enter, interruptible
+from bmrm.io.checkpoint import Checkpoint
 from bmrm.io.model import Model
 from bmrm.losses import Loss
 from bmrm.objective import Design
+from bmrm.overflow import blamed
 from bmrm.parts import Placement, in_rows, on_device, parts_of
 from bmrm.result import Progress, Result
 from bmrm.settings import Callback, Settings
 from bmrm.solver import BundleMethod
 from bmrm.structured import Copies, Examples
-from bmrm.warm_start import first_point, go_on, known_bundle, origin_of, prior_mean
+from bmrm.warm_start import (
+    Origin,
+    earlier_end,
+    first_point,
+    go_on,
+    known_bundle,
+    penalty_key,
+    pieces_of,
+    prior_mean,
+)
 from bmrm.weights import ClassWeight, lam_of
 
 Vector = NDArray[np.float64]
 
 
+@interruptible
 def solve(
     X: Any,
     y: Any = None,
@@ -82,15 +96,16 @@ def solve(
     lam : float, default 1e-4
         Strength of the regulariser, positive.
     C : float, optional
-        LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``.
+        LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``. LIBLINEAR's C multiplies
+        a sum over rows: unlike at a given ``lam``, a factor k of all weights is C multiplied by k.
     l1_ratio : float, optional
         Share of the l1 norm in the elastic net, 0 to 1; default 0.5.
     positive : bool, default False
         Keep the weights, but not an intercept, at least 0.
     feature_lambda : array_like of shape (n_features,), optional
         A factor of lam for each feature, in every class, at least 0. A feature with 0 is not penalised; the
-        certificate then covers weights up to `bmrm.regularizers.RADIUS` away from the prior mean, or up to
-        four times as far as the answer's where that is more.
+        certificate then covers weights up to `bmrm.regularizers.RADIUS` away from the prior mean, and up to
+        four times as far as the answer's if that is more.
     prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
         ``warm_start`` says otherwise.
@@ -104,6 +119,9 @@ def solve(
     intercept_scaling : float, default 1.0
     tol : float, default 1e-3
         End when the certified gap is at most ``tol * |objective|`` (``tol_kind="rel"``) or ``tol`` ("abs").
+        Where the optimum is 0 as far as float64 shows, so that no gap is a share of it, "rel" is a share of
+        the mean loss at w = 0 and b = 0, or of 1 if that is 0; see "What the certificate rests on" in
+        docs/algorithm.md.
     tol_kind : {"rel", "abs"}, default "rel"
     max_iter : int, default 10000
         Most passes over the data.
@@ -112,7 +130,8 @@ def solve(
     warm_start : Result, Model, Checkpoint or ndarray of shape (n_features,) or (n_features, K), optional
         Where to start. A `bmrm.io.checkpoint.Checkpoint` of the same problem goes on where it was written,
         on any number of ranks. A `Result` of the same `Dataset` object, loss and kind of intercept also
-        brings a copy of its cuts, whatever its lam.
+        brings a copy of its cuts, whatever its lam, and with the same lam and penalty its bound. The result
+        is then no worse than either; where their gap is within ``tol``, no pass is made.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
@@ -146,7 +165,11 @@ def solve(
     ParameterError
         For an argument out of its range.
     DataError
-        For data, labels or weights that cannot be used; see `Dataset`.
+        For data, labels or weights that cannot be used; see `Dataset`. For a checkpoint of other data, or one
+        that is damaged.
+    Interrupted
+        For Ctrl-C, at the end of the iteration, or at once for a second one: its ``result`` is the best
+        model so far, with its certificate; None where training had not begun.
 
     References
     ----------
@@ -163,10 +186,15 @@ def solve(
     >>> result.predict(X)
     array([ 1.,  1., -1.])
     """
+    options = locals() | loss_params
+    del options["loss_params"]
     if type(X).__module__.startswith("petsc4py"):
         from bmrm.petsc.training import local_rows
 
         X, y, comm = local_rows(X, y, comm)
+    if comm is not None or getattr(X, "group", None) is not None:
+        enter(HELD)  # other ranks would wait for one that it struck before the first iteration
+    comm = taken_ranks(X, comm, options)
     chosen = losses.get(loss, **loss_params)
     form = taken_form(
         weights,
@@ -193,6 +221,7 @@ def solve(
         chosen, fit=fit_intercept, penalize=penalize_intercept, scaling=intercept_scaling
     )
     design: Design
+    cuts_per_pass = asked_cuts(cuts_per_pass)
     if isinstance(data, Examples):
         columns, cuts_per_pass = data.shape[1], oracle_cuts(cuts_per_pass, data.shape[0], solver)
         design = Copies(columns, cuts_per_pass)
@@ -207,10 +236,11 @@ def solve(
         l1_ratio=l1_ratio,
         positive=positive,
         feature_lambda=feature_lambda,
-        prior=prior_mean(prior, design, shape),
+        prior=prior_mean(prior, data.zero_based, design, shape),
         columns=each,
         intercepts=constants,
     )
+    penalty, checksums = penalty_key(regularizer), regularizer.checksums
     regularizer = parts.penalty(regularizer, design)
     floor = parts.floor(chosen, labels)
     if regularizer.needs_floor and floor == -np.inf:
@@ -221,17 +251,19 @@ def solve(
     if warm_start is not None or not regularizer.plain:
         w = first_point(warm_start, design, data.shape[1] * each + constants, regularizer, shape)
     design = parts.spread(design)
+    if isinstance(regularizer, regularizers.Penalised) and regularizer.needs_floor:
+        regularizer.take_units(design.mean_squares)
     newton = solver == "ocas" and parts.newton_pays(design, data.shape[0], chosen, regularizer)
-    resumed = warm_start if isinstance(warm_start, Checkpoint) else None
+    checkpoint = warm_start if isinstance(warm_start, Checkpoint) else None
     profile = intercept.free
     ascent = (
         solver == "ocas"
         and cuts_per_pass == "auto"
-        and (resumed is None or resumed.problem.blocks == 1)
+        and (checkpoint is None or checkpoint.problem.blocks == 1)
         and parts.ascent_pays(design, chosen, regularizer, newton=newton, profile=profile)
     )
-    if cuts_per_pass == "auto" and (ascent or resumed is not None):
-        cuts_per_pass = 1 if resumed is None else resumed.problem.blocks
+    if cuts_per_pass == "auto" and (ascent or checkpoint is not None):
+        cuts_per_pass = 1 if checkpoint is None else checkpoint.problem.blocks
     several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
     borders = parts.borders(chosen)
     blocks = blocks_of(
@@ -247,8 +279,19 @@ def solve(
     )
     # The risk of margins taken together is one block on a GPU.
     there = on_device(data, chosen, regularizer) and (borders is None or blocks == 1)
-    rows = resumed is None and in_rows(data, design, regularizer, blocks=blocks, newton=newton)
-    origin = origin_of(data, chosen, regularizer, intercept, on_device=there, in_rows=rows)
+    rows = checkpoint is None and in_rows(data, design, regularizer, blocks=blocks, newton=newton)
+    origin = Origin(
+        data,
+        pieces_of(data),
+        chosen.key,
+        intercept,
+        there,
+        rows,
+        regularizer.metric_key,
+        loss=chosen,
+        penalty=penalty,
+        checksums=checksums,
+    )
     known = known_bundle(warm_start, origin, blocks)
     scaling = intercept.scaling
     steps, store = parts.place(
@@ -269,16 +312,30 @@ def solve(
     objective = parts.objective(
         design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
     )
+    if not data.resolution or profile:
+        K = 0 if classes is None else len(classes)
+        extent = extent_of(chosen, labels, data.weights, columns, K, parts)
+        of_all = design.shape[0] if isinstance(data, Examples) else extent.margins // columns
+        squares = data.counted_squares if isinstance(data, Dataset) else None
+        watch(objective, extent, of_all, floor, data.longest + (scaling is not None), squares)
     bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
-    if resumed is not None:
-        problem = Problem(data.shape[0], data.nnz, blocks, profile, scaling)
-        resumed.check(problem, data.shape[1], chosen, regularizer)
-        parts.restore(bundle, resumed)
-    run = parts.method(objective, bundle, settings, w, newton=newton, ascent=ascent, warm=w is not None)
-    if resumed is not None:
-        go_on(run, resumed, data.resolution)
-    run.minimise()
-    return result_of(run, data, labels, classes)
+    bundle.origin = origin
+    earlier = earlier_end(warm_start, origin, bundle, parts, regularizer)
+    if earlier is not None and profile:
+        objective.expect(float(earlier.intercept))
+    try:
+        run = parts.method(objective, bundle, settings, w, newton=newton, ascent=ascent, warm=w is not None)
+        if earlier is not None:
+            go_on(run, earlier)
+        run.minimise()
+    except BmrmError as fault:
+        raise blamed(fault, data, labels) from None
+    result = result_of(run, data, labels, classes)
+    ended = origin.ended(result.objective, result.lower_bound, regularizer.radius)
+    result = dataclasses.replace(result, origin=ended)
+    if run.interrupted:
+        raise Interrupted(result)
+    return result
 
 
 def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
@@ -296,7 +353,10 @@ def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
 
 
 def result_of(
-    run: BundleMethod, data: Dataset | Examples, labels: Vector, classes: NDArray[np.float64] | None
+    run: BundleMethod,
+    data: Dataset | Examples,
+    labels: Vector,
+    classes: NDArray[np.float64] | None,
 ) -> Result:
     """Return what a run has found, with the objective from a new product."""
     best = run.certified()
@@ -325,4 +385,5 @@ def result_of(
         n_features=data.shape[1],
         nnz=data.nnz,
         device=data.device,
+        zero_based=data.zero_based,
     )

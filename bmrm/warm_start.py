@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import functools
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.arguments import check_finite, numbers
 from bmrm.bundle import Bundle
+from bmrm.checksums import of_data
 from bmrm.columns import Columns
 from bmrm.dataset import Dataset, WithConstant
 from bmrm.design import Intercept
 from bmrm.device_steps import DeviceCuts
-from bmrm.errors import DataError
-from bmrm.io.checkpoint import Checkpoint
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.checkpoint import Checkpoint, Problem
+from bmrm.io.csr import check_numbering
 from bmrm.io.model import Model
-from bmrm.losses import Loss
+from bmrm.losses import CallableLoss, Loss
 from bmrm.objective import Design
+from bmrm.parts import Parts, parts_of
 from bmrm.regularizers import Regularizer
-from bmrm.result import Result
+from bmrm.result import Progress, Result
 from bmrm.solver import BundleMethod
 from bmrm.structured import Examples
 
 Vector = NDArray[np.float64]
 
+log = logging.getLogger("bmrm")
+
 SAME_OBJECTIVE = 1e-6
-"""Relative difference of objectives that rounding may make."""
+"""Difference of objectives that rounding may make, as a share of the numbers that they are made of."""
 
 
-def prior_mean(prior: Model | Result | Any, design: Design, columns: tuple[int, ...]) -> Any:
+def prior_mean(
+    prior: Model | Result | Any, zero_based: bool | None, design: Design, columns: tuple[int, ...]
+) -> Any:
     """Return the prior mean of the weights, and of intercepts that are penalised."""
-    if prior is None or not hasattr(prior, "intercept"):
+    if not isinstance(prior, (Result, Model)):
         return prior
+    check_numbering("prior", prior.zero_based, zero_based)
     if prior.w.shape[1:] != columns:
         wanted = f"{columns[0]} numbers" if columns else "a number"
         raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
@@ -55,30 +70,147 @@ def first_point(
         if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
             w = design.joined(w, found.intercept).reshape(-1, *columns)
     else:
-        try:
-            w = np.asarray(warm_start, np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"warm_start: {error}; expected a Result, a Model or weights") from None
-    if w.shape != shape or not np.isfinite(w).all():
-        name = warm_start.path if isinstance(warm_start, Checkpoint) else "warm_start"
+        w = numbers("warm_start", warm_start, each="feature", expected="a Result, a Model or weights")
+    name = warm_start.path if isinstance(warm_start, Checkpoint) else "warm_start"
+    if w.shape != shape:
         raise DataError(f"{name}: found weights of shape {w.shape}, expected {shape} finite numbers")
+    check_finite(name, w, each="feature")
     return reg.project(w.flatten())
 
 
-def origin_of(
-    data: Dataset | Examples,
-    loss: Loss,
-    reg: Regularizer,
-    intercept: Intercept,
-    *,
-    on_device: bool,
-    in_rows: bool,
-) -> tuple[object, ...]:
-    """Tell what the cuts of a bundle bound: they serve another solve only if all of this is the same."""
-    return data, loss.key, *intercept, on_device, in_rows, reg.metric_key
+class Same:
+    """A thing that is equal to nothing but itself, whatever its kind holds for equal."""
+
+    def __init__(self, thing: object) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
 
 
-def known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) -> Bundle | None:
+@dataclass(frozen=True)
+class Origin:
+    """What the cuts of a bundle bound: they serve another solve only if all that is compared is the same.
+
+    Attributes
+    ----------
+    data : Dataset or Examples
+    pieces : tuple of Same
+        What the solve took of the data, which may have got others since.
+    loss_key : object
+    intercept : Intercept
+    on_device, in_rows : bool
+    metric_key : object
+    loss : Loss
+        Not compared: the key tells it.
+    penalty : tuple
+        What tells the penalty, lam included; not compared, since cuts serve any.
+    checksums : mapping of str to str
+        Of the penalty's vectors; likewise.
+    objective, lower_bound : float
+        The certificate of a result; whoever has the result may have moved its own apart, for values before
+        they were rounded. Not compared.
+    radius : float
+        How far from the prior mean that bound covers features without a penalty; likewise.
+    """
+
+    data: Dataset | Examples
+    pieces: tuple[Same, ...]
+    loss_key: object
+    intercept: Intercept
+    on_device: bool
+    in_rows: bool
+    metric_key: object
+    loss: Loss = field(compare=False)
+    penalty: tuple[object, ...] = field(compare=False)
+    checksums: Mapping[str, str] = field(compare=False)
+    objective: float = field(compare=False, default=np.inf)
+    lower_bound: float = field(compare=False, default=-np.inf)
+    radius: float = field(compare=False, default=np.inf)
+
+    def ended(self, objective: float, lower_bound: float, radius: float) -> Origin:
+        """Return the same with a certificate."""
+        return dataclasses.replace(self, objective=objective, lower_bound=lower_bound, radius=radius)
+
+    def is_of_same_problem(self, other: object) -> bool:
+        """Whether a bound of the other problem is one of this problem, to the last bit of lam."""
+        return isinstance(other, Origin) and all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("data", "pieces", "loss_key", "intercept", "penalty")
+        )
+
+    @functools.cached_property
+    def of_data(self) -> dict[str, str]:
+        """Checksums of the data and of the penalty's vectors; all ranks ask at the same time.
+
+        Raises
+        ------
+        ParameterError
+            The cuts are of examples of a structured loss, or the data set has got other labels, weights or
+            groups since.
+        """
+        if isinstance(self.data, Examples):
+            raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
+        if pieces_of(self.data) != self.pieces:
+            raise ParameterError("checkpoint: the data set has got other labels, weights or groups since")
+        labels, _ = parts_of(self.data).labels(self.loss)
+        return {**of_data(self.data, labels, self.loss), **self.checksums}
+
+
+def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
+    """Return what a solve takes of the data."""
+    return tuple(map(Same, (data.matrix, data.y, data.weights, data.groups)))
+
+
+def penalty_key(reg: Regularizer) -> tuple[object, ...]:
+    """Return what tells a penalty from others."""
+    return reg.name, reg.lam, tuple(sorted(reg.params.items())), tuple(sorted(reg.checksums.items()))
+
+
+def problem_of(state: Progress | Result) -> Problem:
+    """Describe the problem that a solve is or was of, for a checkpoint; all ranks ask at the same time.
+
+    Raises
+    ------
+    ParameterError
+        It is not known, or its data have no checksums.
+    """
+    # A later solve may have gone on with the cuts of a result.
+    origin = state.origin if isinstance(state, Result) else state.bundle.origin
+    if not isinstance(origin, Origin):
+        raise ParameterError("checkpoint: found cuts of unknown data, expected those of a solve")
+    checksums = origin.of_data  # found once a solve
+    if isinstance(state, Progress):
+        origin = origin.ended(state.objective, state.lower_bound, state.bundle.radius)
+    return _problem(origin, state.bundle, checksums)
+
+
+def _problem(origin: Origin, bundle: Bundle, checksums: Mapping[str, str]) -> Problem:
+    data = origin.data
+    return Problem(
+        n_samples=data.shape[0],
+        nnz=data.nnz,
+        blocks=bundle.groups,
+        free_intercept=origin.intercept.free,
+        intercept_scaling=origin.intercept.scaling,
+        checksums=checksums,
+        stored=data.stored if isinstance(data, Dataset) else "float64",
+        resolution=data.resolution,
+        radius=_finite(origin.radius),
+        merges=bundle.merges,
+        objective=_finite(origin.objective),
+        lower_bound=_finite(origin.lower_bound),
+    )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def known_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | None:
     """Return the cuts of an earlier result where they still hold.
 
     These are a copy, but on a GPU, or where they were passed on, the cuts themselves.
@@ -92,12 +224,105 @@ def known_bundle(warm_start: object, origin: tuple[object, ...], blocks: int) ->
     return known if themselves else known.only(np.arange(len(known)))
 
 
-def go_on(run: BundleMethod, checkpoint: Checkpoint, resolution: float) -> None:
-    """Let a run count on from a checkpoint; raise where the objective says that the data are others."""
+class End(NamedTuple):
+    """Where an earlier run of the same problem ended.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in a message.
+    n_iter : int
+        To count on from.
+    lam, objective, lower_bound, intercept
+    resolution : float
+        Share of the objective that rounding may change.
+    radius : float
+        How far from the prior mean the bound covers features without a penalty.
+    """
+
+    name: str
+    n_iter: int
+    lam: float
+    objective: float
+    lower_bound: float
+    intercept: float | Vector
+    resolution: float
+    radius: float
+
+
+def earlier_end(
+    warm_start: object, origin: Origin, bundle: Bundle, parts: Parts, reg: Regularizer
+) -> End | None:
+    """Return where an earlier run of the same problem ended; fill the bundle with the cuts of a checkpoint.
+
+    None where there is none, or it is not to be believed.
+
+    Raises
+    ------
+    ParameterError, DataError
+        A checkpoint is of another problem, or of other data.
+    """
+    if isinstance(warm_start, Checkpoint):
+        return _of_checkpoint(warm_start, origin, bundle, parts, reg)
+    if not isinstance(warm_start, Result) or not origin.is_of_same_problem(warm_start.origin):
+        return None
+    return End(
+        "warm_start",
+        0,
+        warm_start.lam,
+        warm_start.origin.objective,
+        warm_start.origin.lower_bound,
+        warm_start.intercept,
+        origin.data.resolution,
+        warm_start.origin.radius,
+    )
+
+
+def _of_checkpoint(
+    checkpoint: Checkpoint, origin: Origin, bundle: Bundle, parts: Parts, reg: Regularizer
+) -> End | None:
+    problem, then = _problem(origin, bundle, origin.of_data), checkpoint.problem
+    checkpoint.check(problem, origin.data.shape[1], origin.loss, reg)
+    doubt = checkpoint.doubt(own_loss=isinstance(origin.loss, CallableLoss))
+    if doubt:
+        if parts.speaks:
+            log.warning("%s: goes on from its weights alone: %s", checkpoint.path, doubt)
+        return None
     certificate = checkpoint.model.certificate
     if certificate is None:
         raise DataError(f"{checkpoint.path}: has no certificate, expected that of a checkpoint")
-    then, now = certificate.objective, run.best.objective
-    if not abs(then - now) <= max(SAME_OBJECTIVE, 10.0 * resolution) * abs(now):
-        raise DataError(f"{checkpoint.path}: has the objective {then:.9g}, found {now:.9g}: of other data")
-    run.go_on(certificate.n_iter)
+    if then.resolution <= problem.resolution:  # else they are rounded more than what is made here
+        parts.restore(bundle, checkpoint)
+        bundle.merges = then.merges
+    # What rounding of float32 products hides is measured at the end.
+    measured = not then.resolution or certificate.status != "running"
+    bounds = [certificate.lower_bound if not certificate.rounding else None, then.lower_bound]
+    bound = max((known for known in bounds if known is not None), default=-np.inf)
+    return End(
+        checkpoint.path,
+        certificate.n_iter,
+        checkpoint.model.lam,
+        certificate.objective if then.objective is None else then.objective,
+        bound if measured else -np.inf,
+        checkpoint.model.intercept,
+        max(then.resolution, problem.resolution),
+        np.inf if then.radius is None else then.radius,
+    )
+
+
+def go_on(run: BundleMethod, end: End) -> None:
+    """Let a run go on from where another ended; raise where the objective says that the data are others."""
+    if run.objective.profile:
+        run.best = run.objective.with_intercept(run.best, float(end.intercept))
+    then, now = end.objective, run.best.objective
+    # An objective may be all rounding of what is far larger, as the offsets of cuts are then.
+    size = max(abs(then), abs(now), float(np.abs(run.bundle.offsets).max(initial=0.0)))
+    # A free intercept may now be found that is better.
+    change = now - then if run.objective.profile else abs(now - then)
+    if not change <= max(SAME_OBJECTIVE, 10.0 * end.resolution) * size:
+        raise DataError(f"{end.name}: has the objective {then:.9g}, found {now:.9g}: of other data")
+    bound, lam = end.lower_bound, run.objective.reg.lam
+    if end.lam > lam:
+        # By rounding. At the optimum the penalty is what J leaves of the least risk, at most.
+        bound -= (end.lam - lam) / lam * (now - run.bundle.floor)
+    run.go_on(end.n_iter, bound, end.radius)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.arguments import number, refuse, vector
 from bmrm.errors import DataError, ParameterError
-from bmrm.vectors import numbers
+from bmrm.weighing import balanced
 
 Vector = NDArray[np.float64]
 ClassWeight = dict[float, float] | str
@@ -18,6 +19,9 @@ def row_weights(
     y: Any, n_samples: int, sample_weight: Any = None, class_weight: ClassWeight | None = None
 ) -> Vector | None:
     """Combine sample and class weights; None where all are equal to 1.
+
+    "balanced" gives each class the same sum of weights.  Rows of weight 0 have no class: what is right for
+    the others is right with them.
 
     Raises
     ------
@@ -29,11 +33,7 @@ def row_weights(
     """
     weights = None
     if sample_weight is not None:
-        weights = numbers("sample weights", sample_weight).copy()
-        if weights.shape != (n_samples,):
-            raise DataError(
-                f"sample weights: found shape {weights.shape}, expected ({n_samples},), one a row of X"
-            )
+        weights = vector("sample weights", sample_weight, n_samples).copy()
         bad = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
         if bad.size:
             raise DataError(
@@ -42,8 +42,13 @@ def row_weights(
     if class_weight is not None:
         if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
             raise ParameterError("class_weight: rows with several labels have no weight by class")
-        factors = _class_factors(_labels(y, n_samples), class_weight)
-        weights = factors if weights is None else weights * factors
+        labels = _labels(y, n_samples)
+        if weights is None:
+            weights = np.ones(n_samples)
+        else:
+            _check_sum(weights)
+        counted = weights > 0.0
+        weights[counted] *= _class_factors(labels[counted], weights[counted], class_weight)
     if weights is not None:
         _check_sum(weights)
     return weights
@@ -57,9 +62,10 @@ def lam_of(C: float, total: float) -> float:
     >>> lam_of(0.5, 200.0)
     0.01
     """
+    C = number("C", C)
     if not 0.0 < C < np.inf:
         raise ParameterError(f"C: found {C:g}, expected a positive number")
-    product = float(C) * total
+    product = C * total
     if not (product > 0.0 and 0.0 < 1.0 / product < np.inf):
         raise ParameterError(f"C: found {C:g}, expected a finite lam, 1 / (C times {total:g}), above 0")
     return 1.0 / product
@@ -79,21 +85,15 @@ def _check_sum(weights: Vector) -> None:
 def _labels(y: Any, n_samples: int) -> Vector:
     if y is None:
         raise DataError("class_weight: labels are missing")
-    try:
-        labels = np.asarray(y, np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"labels: {error}; expected numbers") from None
-    if labels.shape != (n_samples,):
-        raise DataError(f"labels: found shape {labels.shape}, expected ({n_samples},), one a row of X")
-    return labels
+    return vector("labels", y, n_samples, exact=True)
 
 
-def _class_factors(labels: Vector, class_weight: Any) -> Vector:
-    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+def _class_factors(labels: Vector, weights: Vector, class_weight: Any) -> Vector:
+    classes, codes = np.unique(labels, return_inverse=True)
     if isinstance(class_weight, str) and class_weight == "balanced":
-        return np.asarray((len(labels) / (len(classes) * counts))[codes])
+        return np.asarray(balanced(np.bincount(codes, weights).astype(np.float64))[codes])
     if not isinstance(class_weight, Mapping):
-        raise ParameterError(f"class_weight: found {class_weight!r}, expected 'balanced' or a weight a label")
+        refuse("class_weight", class_weight, "'balanced' or a weight a label")
     factors = np.ones(len(classes))
     for label, weight in class_weight.items():
         name = f"{label:g}" if isinstance(label, Real) else repr(label)

@@ -38,7 +38,7 @@ def losses_table() -> str:
     rows = []
     for name, cls in losses.LOSSES.items():
         about = cls.about
-        weights = "yes" if about.weights else "0 or equal"
+        weights = "of groups" if cls.needs_groups else "yes" if about.weights else "0 or equal"
         row = [f"`{name}`", f"`{about.formula}`", about.reference, about.complexity, about.line_search]
         rows.append([*row, weights, about.distributed, about.gpu])
     return table(columns, rows)

@@ -71,8 +71,7 @@ T* bb_problem::assemble(const double* point) {
 template <class T>
 void bb_problem::begin(const double* source, double* point) {
     BB_CHECK(cudaMemsetAsync(point, 0, size_t(length) * 8, stream()));
-    start = {};
-    if (!source) return;
+    if (!source) return;  // 0 is a combination of no rows; other points may rest on the start that there is
     start = Array<double>(memory, width);
     start.from_host(source, width);
     start_margins = Array<unsigned char>(memory, rows * bytes());

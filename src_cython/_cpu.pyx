@@ -1,6 +1,6 @@
 """The matrix resident in main memory and its products, with OpenMP (C++ in ``cpu/``)."""
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
@@ -10,11 +10,15 @@ from board cimport Board as CBoard
 
 import numpy as np
 
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import BmrmError, DataError, ParameterError
 
 
 cdef extern from "omp.h" nogil:
     int omp_get_max_threads()
+
+
+cdef extern from "team.h" namespace "bmrm" nogil:
+    int team_of(int)
 
 
 cdef extern from "cpu/build.h" namespace "bmrm" nogil:
@@ -44,6 +48,7 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
         double weighted_gram_work()
         void column_squares(double*) except +
         unique_ptr[CMatrix] reordered(const int64_t*, int64_t*, void*) except +
+        uint64_t sum_of_entries(uint64_t, const uint64_t*) except +
         void build_transpose() except +
         int64_t bytes()
         cbool has_transpose()
@@ -56,6 +61,7 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
                                     int64_t, int64_t, int64_t, int, TransposePolicy, ColumnOrder) except +
     unique_ptr[CMatrix] make_dense(const void*, int, int64_t, int64_t, int) except +
     int64_t predict_sparse_bytes(int64_t, int64_t, int64_t, int64_t, TransposePolicy)
+    void keys_of_columns(const int64_t*, int64_t, uint64_t*)
     const char* isa_name()
 
 
@@ -76,6 +82,25 @@ def instruction_set():
     True
     """
     return isa_name().decode()
+
+
+def most_threads(int threads):
+    """Threads that loops run on where so many are allowed: as many, but one in a child of fork().
+
+    Parameters
+    ----------
+    threads : int
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> most_threads(4)
+    4
+    """
+    return team_of(threads)
 
 
 include "vectors.pxi"

@@ -1,6 +1,6 @@
-"""Binding of the SVMlight reader: text in memory to CSR arrays, and the checksum of the cache."""
+"""Binding of the SVMlight reader: text in memory or of a file to CSR arrays, and the checksum of the cache."""
 
-from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
@@ -19,7 +19,7 @@ cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
     cdef struct Place:
         int64_t line
         int64_t column
-        const char* token
+        int64_t token
 
     cdef cppclass Options:
         int64_t smallest
@@ -35,15 +35,61 @@ cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
         double* labels
         int64_t* queries
 
+cdef extern from *:
+    """
+    #include <new>
+    #include <system_error>
+    #include "svmlight/bytes.h"
+
+    static PyObject* changed_error;
+    static PyObject* long_line_error;
+
+    /* Turns what the reader throws into an exception of Python's. */
+    static void raise_python() {
+        try {
+            throw;
+        } catch (const svmlight::FileChanged&) {
+            PyErr_SetNone(changed_error);
+        } catch (const svmlight::LineTooLong&) {
+            PyErr_SetNone(long_line_error);
+        } catch (const std::system_error& error) {
+            errno = error.code().value();
+            PyErr_SetFromErrno(PyExc_OSError);
+        } catch (const std::bad_alloc&) {
+            PyErr_NoMemory();
+        } catch (const std::exception& error) {
+            PyErr_SetString(PyExc_RuntimeError, error.what());
+        }
+    }
+    """
+    void raise_python()
+    PyObject* changed_error
+    PyObject* long_line_error
+
+cdef extern from "svmlight/bytes.h" namespace "svmlight" nogil:
+    const size_t kLongestLine
+
+    cdef cppclass Bytes:
+        Bytes(const char* memory, size_t size) except +raise_python
+        Bytes(int descriptor, size_t size) except +raise_python
+        size_t size()
+
+    void read_at(int descriptor, char* to, size_t size, size_t offset) except +raise_python
+    Py_ssize_t c_whole_lines "svmlight::whole_lines"(
+        const Bytes& text, size_t start, size_t stop, size_t length) except +raise_python
+
 cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
     ctypedef int (*Poll)() noexcept nogil
 
     cdef cppclass Reader:
-        Reader(const char* text, size_t length, size_t block_bytes, int threads, Poll poll) except +
-        cbool count_all() except +
+        Reader(
+            const Bytes& text, size_t start, size_t stop, size_t block_bytes, int threads, Poll poll
+        ) except +raise_python
+        cbool count_all() except +raise_python
         cbool parse_all[Value](
-            const Options& options, const Arrays[Value]& arrays, const svmlight_sink* sink) except +
-        cbool find_zero() except +
+            const Options& options, const Arrays[Value]& arrays, const svmlight_sink* sink
+        ) except +raise_python
+        cbool find_zero() except +raise_python
         int64_t label_count()
         void gather_labels(const double* single, double* labels, int64_t* starts)
         int64_t rows
@@ -55,6 +101,8 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
         cbool sink_failed
         cbool has_zero
         cbool ones
+        cbool rounded
+        cbool negative
         cbool has_lists
         CFault fault
         Place fault_at
@@ -83,23 +131,22 @@ cdef extern from "svmlight/rows.h" namespace "svmlight" nogil:
 
     cbool take_rows_of(
         const RowSource& source, const int64_t* rows, int64_t count, const int64_t* indptr, void* columns,
-        void* values, int threads, Poll poll) except +
+        void* values, int threads, Poll poll) except +raise_python
 
+cdef extern from "svmlight/columns.h" namespace "svmlight" nogil:
+    cbool column_sums_of(
+        const RowSource& source, int64_t rows, const double* weights, cbool squares, int64_t columns,
+        double* sums, int threads, Poll poll) except +
 
-cdef extern from "svmlight/mapped_file.h" namespace "svmlight" nogil:
-    cdef cppclass CMappedFile "svmlight::MappedFile":
-        CMappedFile(int descriptor, size_t size) except +
-        char* data()
-        void release(int threads) except +
 
 cdef extern from "svmlight/checksum.h" namespace "svmlight" nogil:
     uint64_t c_checksum "svmlight::checksum"(
         const unsigned char* p, size_t size, int threads, cbool indices, uint32_t columns, cbool* in_range
-    ) except +
-
-cdef extern from "<cstring>" nogil:
-    const void* memchr(const void* p, int c, size_t size)
-    const void* memrchr(const void* p, int c, size_t size)
+    ) except +raise_python
+    uint64_t c_read_checked "svmlight::read_checked"(
+        int descriptor, size_t offset, unsigned char* p, size_t size, int threads, cbool indices,
+        uint32_t columns, cbool* in_range
+    ) except +raise_python
 
 cdef extern from *:
     """
@@ -122,26 +169,77 @@ cdef int poll() noexcept nogil:
     return check_signals()
 
 
-cdef class MappedFile:
-    """A file mapped for reading, as a buffer of its bytes followed by ``PADDING`` zeros."""
+cdef class Text:
+    """A text in memory; see the stub."""
 
-    cdef CMappedFile* mapped
-    cdef Py_ssize_t size
-
-    def __cinit__(self, int descriptor, Py_ssize_t size):
-        self.mapped = new CMappedFile(descriptor, size)
-        self.size = size + kPadding
+    cdef Bytes* bytes
+    cdef const unsigned char[::1] memory
 
     def __dealloc__(self):
-        del self.mapped
+        del self.bytes
 
-    def release(self, int threads):
-        """Give the pages back, faster than ending the mapping does; the bytes stay readable."""
-        with nogil:
-            self.mapped.release(threads)
+    @staticmethod
+    cdef Text of(text):
+        """Take a buffer, or a text as it is."""
+        if isinstance(text, Text):
+            return text
+        cdef Text made = Text.__new__(Text)
+        made.memory = text
+        cdef const char* p = ""
+        if made.memory.shape[0]:
+            p = <const char*>&made.memory[0]
+        made.bytes = new Bytes(p, made.memory.shape[0])
+        return made
 
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.mapped.data(), self.size, 1, flags)
+    cdef int check_range(self, Py_ssize_t start, Py_ssize_t stop) except -1:
+        """Raise unless it is a range of the text, which in memory is followed by padding."""
+        cdef Py_ssize_t padding = 0 if isinstance(self, FileText) else kPadding
+        if not 0 <= start <= stop <= <Py_ssize_t>self.bytes.size() - padding:
+            raise ValueError("range outside the text, or text without its padding")
+        return 0
+
+
+cdef class FileText(Text):
+    """A text that a file holds; see the stub."""
+
+    cdef int descriptor
+
+    def __cinit__(self, int descriptor, Py_ssize_t size):
+        if size < 0:
+            raise ValueError("size must not be negative")
+        self.descriptor = descriptor
+        self.bytes = new Bytes(descriptor, size)
+
+    def __len__(self):
+        return self.bytes.size()
+
+    def read(self, Py_ssize_t start, Py_ssize_t stop):
+        """Return the bytes ``[start, stop)``."""
+        self.check_range(start, stop)
+        found = np.empty(stop - start, np.uint8)
+        read_into(self.descriptor, found, start)
+        return found.tobytes()
+
+
+def read_into(int descriptor, unsigned char[::1] to, size_t offset):
+    """Fill an array with what a file holds from an offset on."""
+    cdef size_t size = to.shape[0]
+    cdef char* p = <char*>&to[0] if size else NULL
+    with nogil:
+        read_at(descriptor, p, size, offset)
+
+
+class ChangedError(Exception):
+    """A file has fewer bytes than when it was opened."""
+
+
+class LongLineError(Exception):
+    """A line is longer than ``LONGEST_LINE``."""
+
+
+changed_error = <PyObject*>ChangedError
+long_line_error = <PyObject*>LongLineError
+LONGEST_LINE = kLongestLine
 
 
 class TextError(Exception):
@@ -163,12 +261,12 @@ class Parsed:
 
     __slots__ = (
         "has_lists", "has_zero", "indices", "indptr", "labels", "label_starts", "lines", "largest_at",
-        "max_index", "no_label_at", "query", "values",
+        "max_index", "negative", "no_label_at", "query", "rounded", "values",
     )
 
 
 def parse(
-    const unsigned char[::1] text,
+    text,
     Py_ssize_t start,
     Py_ssize_t stop,
     *,
@@ -182,8 +280,8 @@ def parse(
     land=None,
 ):
     """Parse whole lines ``text[start:stop]``; see the stub for the arguments."""
-    if not 0 <= start <= stop <= text.shape[0] - kPadding:
-        raise ValueError("text lacks its padding")
+    cdef Text held = Text.of(text)
+    held.check_range(start, stop)
     if block_bytes < 1:
         raise ValueError("block_bytes must be positive")
     cdef bint single = np.dtype(dtype) == np.float32
@@ -194,19 +292,19 @@ def parse(
     options.query_id = query_id
     options.sum_duplicates = sum_duplicates
 
-    cdef Reader* reader = new Reader(<const char*>&text[0] + start, stop - start, block_bytes, threads, poll)
+    cdef Reader* reader = new Reader(held.bytes[0], start, stop, block_bytes, threads, poll)
     try:
         with nogil:
             complete = reader.count_all()
         if not complete:
             raise_pending()
         sink = None if land is None else land(reader.rows, reader.nonzeros, reader.most_pairs)
-        return fill(reader, options, single, <const char*>&text[0], sink)
+        return fill(reader, options, single, sink)
     finally:
         del reader
 
 
-cdef fill(Reader* reader, Options& options, bint single, const char* text, sink):
+cdef fill(Reader* reader, Options& options, bint single, sink):
     """Allocate the arrays that the counts ask for, and parse into them, or into a sink."""
     cdef cbool complete
     cdef const svmlight_sink* into = NULL
@@ -243,11 +341,11 @@ cdef fill(Reader* reader, Options& options, bint single, const char* text, sink)
         raise_pending()
     if reader.sink_failed:
         raise sink.failure
-    no_label = fault("no_label", reader.no_label_at, text)
+    no_label = fault("no_label", reader.no_label_at)
     if <int>reader.fault != 0:
         if no_label is not None and not reader.has_lists and no_label.line < reader.fault_at.line:
             raise no_label
-        raise fault(FAULTS[<int>reader.fault], reader.fault_at, text)
+        raise fault(FAULTS[<int>reader.fault], reader.fault_at)
 
     parsed = Parsed()
     parsed.indptr = shrunk(indptr, reader.rows + 1)
@@ -271,15 +369,17 @@ cdef fill(Reader* reader, Options& options, bint single, const char* text, sink)
     parsed.query = None if query is None else shrunk(query, reader.rows)
     parsed.lines = reader.lines
     parsed.max_index = reader.max_index
+    parsed.rounded = reader.rounded
+    parsed.negative = reader.negative
     parsed.has_zero = reader.has_zero
     parsed.has_lists = reader.has_lists
     parsed.no_label_at = no_label
-    parsed.largest_at = fault("range", reader.largest_at, text)
+    parsed.largest_at = fault("range", reader.largest_at)
     return parsed
 
 
-cdef fault(name, const Place& at, const char* text):
-    return TextError(name, at.line, at.column, at.token - text) if at.line else None
+cdef fault(name, const Place& at):
+    return TextError(name, at.line, at.column, at.token) if at.line else None
 
 
 cdef void* address(array):
@@ -349,12 +449,38 @@ def take_rows(const int64_t[::1] indptr, columns, values, const int64_t[::1] row
     return to_indptr, to_columns, to_values
 
 
-def has_zero_index(const unsigned char[::1] text, Py_ssize_t length, *, int threads, size_t block_bytes):
+def column_sums(
+    const int64_t[::1] indptr,
+    columns,
+    values,
+    const double[::1] weights,
+    int64_t n_columns,
+    *,
+    bint squares,
+    int threads,
+):
+    """Add up the sizes of the values of each column, or their squares; see the stub for the arguments."""
+    sums = np.zeros(n_columns)
+    cdef RowSource source
+    source.indptr, source.columns, source.column_bytes = &indptr[0], address(columns), columns.dtype.itemsize
+    source.values, source.value_bytes = address(values), values.dtype.itemsize
+    cdef int64_t rows = indptr.shape[0] - 1
+    cdef const double* each = &weights[0] if rows else NULL
+    cdef double* into = <double*>address(sums)
+    cdef cbool complete
+    with nogil:
+        complete = column_sums_of(source, rows, each, squares, n_columns, into, threads, poll)
+    if not complete:
+        raise_pending()
+    return sums
+
+
+def has_zero_index(text, Py_ssize_t length, *, int threads, size_t block_bytes):
     """Whether an index 0 occurs in ``text[:length]``, told at a fraction of the time of parsing."""
-    if not 0 <= length <= text.shape[0] - kPadding:
-        raise ValueError("text lacks its padding")
+    cdef Text held = Text.of(text)
+    held.check_range(0, length)
     cdef cbool found
-    cdef Reader* reader = new Reader(<const char*>&text[0], length, block_bytes, threads, poll)
+    cdef Reader* reader = new Reader(held.bytes[0], 0, length, block_bytes, threads, poll)
     try:
         with nogil:
             found = reader.find_zero()
@@ -363,16 +489,32 @@ def has_zero_index(const unsigned char[::1] text, Py_ssize_t length, *, int thre
         del reader
 
 
-def whole_lines(const unsigned char[::1] text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t length):
+def line_count(text, Py_ssize_t length, *, int threads, size_t block_bytes):
+    """Lines in ``text[:length]``, which ends with one."""
+    cdef Text held = Text.of(text)
+    held.check_range(0, length)
+    cdef cbool complete
+    cdef Reader* reader = new Reader(held.bytes[0], 0, length, block_bytes, threads, poll)
+    try:
+        with nogil:
+            complete = reader.count_all()
+        if not complete:
+            raise_pending()
+        return reader.lines
+    finally:
+        del reader
+
+
+def whole_lines(text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t length):
     """End of the last line that ends in ``text[start:start + size]``, else of the first behind, else -1."""
-    if not 0 <= start <= length <= text.shape[0] or size < 1:
+    cdef Text held = Text.of(text)
+    if not 0 <= start <= length <= <Py_ssize_t>held.bytes.size() or size < 1:
         raise ValueError("window outside the text")
-    cdef const char* p = <const char*>&text[0]
-    cdef Py_ssize_t stop = min(start + size, length)
-    cdef const void* found = memrchr(p + start, ord("\n"), stop - start)
-    if found == NULL:
-        found = memchr(p + stop, ord("\n"), length - stop)
-    return -1 if found == NULL else <const char*>found - p + 1
+    cdef Py_ssize_t stop = start + min(size, length - start)
+    cdef Py_ssize_t end
+    with nogil:
+        end = c_whole_lines(held.bytes[0], start, stop, length)
+    return end
 
 
 def checksum(const unsigned char[::1] data, *, int threads=1):
@@ -386,12 +528,14 @@ def checksum(const unsigned char[::1] data, *, int threads=1):
     return result
 
 
-def checksum_indices(const unsigned char[::1] data, uint32_t columns, *, int threads=1):
-    """Checksum of the bytes of int32 indices, and whether all are in ``[0, columns)``."""
+def read_checked(int descriptor, unsigned char[::1] to, size_t offset, *, columns, int threads=1):
+    """Read what a file holds from an offset on; see the stub."""
     cdef uint64_t result
     cdef cbool in_range
-    cdef const unsigned char* p = &data[0] if data.shape[0] else NULL
-    cdef size_t size = data.shape[0]
+    cdef unsigned char* p = &to[0] if to.shape[0] else NULL
+    cdef size_t size = to.shape[0]
+    cdef cbool indices = columns is not None
+    cdef uint32_t limit = columns if indices else 0
     with nogil:
-        result = c_checksum(p, size, threads, True, columns, &in_range)
+        result = c_read_checked(descriptor, offset, p, size, threads, indices, limit, &in_range)
     return result, in_range

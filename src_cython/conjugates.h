@@ -16,11 +16,15 @@
 
 namespace bmrm {
 
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
 struct Conjugate {
     double place, width, bend, low, high, entropy;
 
-    // Of the derivative r, a feasible one.
+    // Of the derivative r. What is out of the domain has no finite conjugate, so that no error in a step to r
+    // becomes a bound.
     BMRM_HD double operator()(double r) const {
+        if (!(low <= r && r <= high)) return kInfinite;
         const double size = magnitude(r);
         if (entropy > 0) return entropy * (plogp(size / entropy) + plogp(1.0 - size / entropy));
         return r * place + width * size + 0.5 * bend * r * r;
@@ -55,7 +59,7 @@ struct Coordinate : Conjugate {
 
     // Where the dual is largest, for a margin u and a dual that bends by `square`.
     BMRM_HD double best(double u, double square) const {
-        if (entropy > 0) return best_logistic(u, square);
+        if (entropy > 0) return feasible(best_logistic(u, square));
         const double slope = square * r + u - place, past = magnitude(slope) - width;
         const double bends = square + bend;
         double to = past > 0 ? std::copysign(past, slope) : 0.0;
@@ -65,7 +69,7 @@ struct Coordinate : Conjugate {
 
     // The same or nearly, for an ascent that comes back: a step to a logistic maximum takes an exponential.
     double nearly_best(double u, double square) const {
-        return entropy > 0 ? best_logistic(u, square, kLogisticNear) : best(u, square);
+        return entropy > 0 ? feasible(best_logistic(u, square, kLogisticNear)) : best(u, square);
     }
 
     // This margin's share of the gap between objective and dual: loss(u) - (r u - f(r)).
@@ -105,7 +109,7 @@ struct Dual {
 
 struct KnownDual {
     static constexpr bool known = true;
-    static constexpr double unbounded = std::numeric_limits<double>::infinity();
+    static constexpr double unbounded = kInfinite;
     // Of a loss that falls along y u, down to 0: r y is from -most to 0.
     static BMRM_HD Conjugate falling(double y, double place, double bend, double most) {
         return {y * place, 0.0, bend, y > 0 ? -most : 0.0, y > 0 ? 0.0 : most, 0.0};

@@ -34,6 +34,9 @@ cdef class _Products:
     cdef int64_t _m, _d, _nnz
     cdef object _squares
 
+    def __reduce_ex__(self, protocol):
+        raise BmrmError("Matrix: is resident in this process, so it can be neither pickled nor copied")
+
     cdef int _of_vector(self, bint transposed, x, out) except -1:
         """``out = X x``, or ``X^T x``."""
         raise NotImplementedError

@@ -8,14 +8,13 @@
 // Rows are cut into chunks that never cross a block and never depend on the number of threads; chunk sums are
 // added in order, so results are bit-identical for any thread count.
 #pragma once
-#include <omp.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "conjugates.h"
 #include "losses.h"
 #include "rounded.h"
+#include "team.h"
 
 namespace bmrm {
 
@@ -100,7 +99,7 @@ void for_blocks(void (*const kernel)(const SomeRows&, int64_t, int64_t, double*)
                 {from, from + chunk_rows < starts[p + 1] ? from + chunk_rows : starts[p + 1], p});
     std::vector<double> parts(2 * chunks.size());
     const int64_t count = int64_t(chunks.size());
-    const int team = count < worth_a_team ? 1 : threads;
+    const int team = count < worth_a_team ? 1 : team_of(threads);
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
     for (int64_t c = 0; c < count; ++c) kernel(rows, chunks[c].from, chunks[c].to, &parts[2 * c]);
     for (int64_t p = 0; p < 2 * blocks; ++p) sums[p] = 0.0;

@@ -1,11 +1,78 @@
 """Fixtures shared by the suite."""
 
+import importlib
 import os
+import pkgutil
+import random
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+import bmrm
+
+# Read when the compiled core is loaded: side by side, threads that spin keep the core from those that work.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("bmrm")
+
+ORDER = os.environ.get("BMRM_TEST_ORDER")
+
+
+def _import_all() -> None:
+    """Import the package: what a test replaces must not be what a module that it imports first gets.
+
+    What needs MPI is imported by its tests, when they are collected.
+    """
+    top = Path(bmrm.__file__).parent
+    for folder in (top, *(path.parent for path in top.glob("*/__init__.py"))):
+        if folder.name not in ("petsc", "distributed"):
+            package = "bmrm." if folder == top else f"bmrm.{folder.name}."
+            for module in pkgutil.iter_modules([str(folder)], package):
+                if module.name not in ("bmrm.petsc", "bmrm.distributed"):
+                    importlib.import_module(module.name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Shuffle the tests by the seed in ``BMRM_TEST_ORDER``: they must pass in any order."""
+    if ORDER is not None:
+        random.Random(ORDER).shuffle(items)
+
+
+@pytest.fixture(scope="session")
+def functions() -> dict[str, dict[str, object]]:
+    """Names of functions and classes in the modules of the package, and what they are at first."""
+    _import_all()
+    return {
+        name: {key: value for key, value in vars(module).items() if callable(value)}
+        for name, module in list(sys.modules.items())
+        if name.startswith("bmrm.")
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
+    """Let no test see what another put in the place of a function, or had the package remember of a GPU."""
+    from bmrm import device, device_cache, device_libraries
+
+    yield
+    for known in (device._constants, device_cache._picked):
+        known.clear()
+    for cached in (device_libraries.has_blas, device_libraries.has_nccl):
+        getattr(cached, "cache_clear", lambda: None)()
+    changed = [
+        f"{name}.{key}"
+        for name, known in functions.items()
+        if name in sys.modules
+        for key, value in known.items()
+        if vars(sys.modules[name]).get(key) is not value
+    ]
+    assert not changed, f"still replaced after the test: {changed}"
 
 
 @pytest.fixture(scope="session")

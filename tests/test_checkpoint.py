@@ -10,10 +10,11 @@ from bmrm.bundle import Bundle
 from bmrm.errors import DataError, ParameterError
 from bmrm.host_steps import HostCuts
 from bmrm.io import model_file
-from bmrm.io.checkpoint import Checkpoint, Problem, save
+from bmrm.io.checkpoint import Checkpoint, save
 from bmrm.io.model import Model
 from bmrm.objective import Cut, Iterate, Planes
 from bmrm.regularizers import L2
+from bmrm.warm_start import problem_of
 
 M, D = 200, 12
 
@@ -28,9 +29,7 @@ def written(path, *, blocks=3, **keywords) -> bmrm.Result:
     X, y = problem()
     keywords = {"lam": 1e-3, "max_iter": 8, "cuts_per_pass": blocks, **keywords}
     result = bmrm.solve(X, y, **keywords)
-    scaling = keywords.get("intercept_scaling", 1.0) if keywords.get("penalize_intercept") else None
-    free = bool(keywords.get("fit_intercept")) and scaling is None
-    save(path, Model.from_result(result), Problem(M, M * D, blocks, free, scaling), result.bundle.working())
+    save(path, Model.from_result(result), problem_of(result), result.bundle.working())
     return result
 
 
@@ -121,7 +120,9 @@ def test_a_plain_model_is_no_checkpoint(tmp_path):
 def rewritten(path, *, note=None, **arrays):
     """Write the checkpoint again with other parts."""
     start = Checkpoint.load(path)
-    parts = {f"cuts.{name}": array for name, array in start.cuts(0, D)._asdict().items()}
+    cuts = start.cuts(0, D)._asdict()
+    cuts |= cuts.pop("blur")._asdict()
+    parts = {f"cuts.{name}": array for name, array in cuts.items()}
     parts |= {f"cuts.{name}": array for name, array in arrays.items()}
     text = {"version": 1, **vars(start.problem)} if note is None else note
     parts = {name: array for name, array in parts.items() if array is not None}
@@ -131,24 +132,28 @@ def rewritten(path, *, note=None, **arrays):
 @pytest.mark.parametrize(
     "damage",
     [
-        {"gradients": np.ones((2, D - 1))},
-        {"gradients": np.full((3, D), np.nan)},
-        {"gradients": np.ones(3)},
-        {"gradients": None},
-        {"offsets": np.ones(1)},
-        {"alpha": None},
-        {"blocks": np.array([7, 7, 7], np.int32)},
-        {"blocks": np.array([-1, 0, 1], np.int32)},
-        {"blocks": np.array([0.0, 1.0, 2.0])},
-        {"alpha": np.array([2.0, 1.0, 1.0])},
-        {"alpha": np.array([-1.0, 1.0, 1.0])},
+        {"gradients": lambda cuts: cuts.gradients[:, 1:]},
+        {"gradients": lambda cuts: np.full_like(cuts.gradients, np.nan)},
+        {"gradients": lambda cuts: cuts.offsets},
+        {"gradients": lambda cuts: None},
+        {"offsets": lambda cuts: cuts.offsets[1:]},
+        {"alpha": lambda cuts: None},
+        {"blocks": lambda cuts: cuts.blocks + np.int32(3)},
+        {"blocks": lambda cuts: cuts.blocks - np.int32(1)},
+        {"blocks": lambda cuts: cuts.blocks.astype(float)},
+        {"alpha": lambda cuts: 2.0 * cuts.alpha},
+        {"alpha": lambda cuts: -cuts.alpha},
+        {"error": lambda cuts: -1.0 - cuts.blur.error},
+        {"slack": lambda cuts: None},
+        {"tilt": lambda cuts: cuts.blur.tilt[1:]},
     ],
 )
 def test_damaged_cuts_are_refused(tmp_path, damage):
     path = tmp_path / "state"
     written(path, max_iter=1)
-    assert Checkpoint.load(path).cuts(0, D).gradients.shape == (3, D)
-    rewritten(path, **damage)
+    cuts = Checkpoint.load(path).cuts(0, D)
+    assert cuts.gradients.shape == (len(cuts.alpha), D)
+    rewritten(path, **{name: change(cuts) for name, change in damage.items()})
     with pytest.raises(DataError, match="damaged cuts"):
         Checkpoint.load(path).cuts(0, D)
 

@@ -132,12 +132,16 @@ def test_folds_out_of_range(folds):
         cross_validate(bmrm.Dataset(X, y), folds)
 
 
-def test_weight_in_one_fold_only():
-    X, y = problem()
+def test_too_few_rows_of_positive_weight():
+    X, _ = problem()
     weights = np.zeros(90)
-    weights[0] = 1.0
-    with pytest.raises(DataError, match="weight 0"):
-        cross_validate(bmrm.Dataset(X, y, sample_weight=weights), 3)
+    weights[:2] = 1.0
+    with pytest.raises(
+        ParameterError, match="found 3, expected 2 to the number of rows of positive weight, 2"
+    ):
+        cross_validate(bmrm.Dataset(X, X[:, 0], sample_weight=weights), 3, loss="squared")
+    with pytest.raises(DataError, match=r"found one label \(1\) in the rows of positive weight"):
+        cross_validate(bmrm.Dataset(X, np.arange(90) < 2, sample_weight=weights), 2)
 
 
 def test_an_interrupt_ends_all_folds():

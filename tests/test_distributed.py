@@ -212,6 +212,44 @@ def test_margins_of_joint_losses_meet_at_their_homes(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + JOINT))
 
 
+IDLE = """
+counted = s > 0.0  # no row of rank 0, some of rank 1
+levels = np.digitize(X @ rng.standard_normal(d), [-0.5, 0.5]) + 4.0
+sets = [(level,) for level in levels]
+cases = (
+    (y, dict(loss="hinge", class_weight="balanced")),
+    (y, dict(loss="roc_area", class_weight={1.0: 2.0})),
+    (y, dict(loss="quantile", fit_intercept=True)),
+    (y, dict(loss="poisson")),
+    (levels, dict(loss="softmax", class_weight="balanced")),
+    (sets, dict(loss="multilabel")),
+    (levels, dict(loss="ordinal")),
+    (levels, dict(loss="pairwise", groups=np.arange(m) // 7)),
+)
+for targets, keywords in cases:
+    if isinstance(targets, list):
+        spoiled = [row if s[i] else (99.0,) for i, row in enumerate(targets)]
+        removed = [row for i, row in enumerate(targets) if s[i]]
+    else:
+        spoiled = np.where(counted, targets, np.where(np.arange(m) % 2, -99.0, np.nan))
+        removed = targets[counted]
+    groups = keywords.pop("groups", None)
+    of_some, of_mine = ({} if groups is None else {"groups": groups[rows]} for rows in (counted, mine))
+    keywords |= {"lam": 1e-2}
+    alone = bmrm.solve(X[counted], removed, sample_weight=s[counted], **of_some, **keywords)
+    own = 1e-200 * s[mine]
+    shared = bmrm.solve(X[mine], spoiled[mine], sample_weight=own, comm=world, **of_mine, **keywords)
+    assert (shared.status, alone.status) == ("converged", "converged"), keywords
+    assert shared.lower_bound <= alone.objective + 1e-12, keywords
+    assert alone.lower_bound <= shared.objective + 1e-12, keywords
+    assert alone.classes is None or (alone.classes == shared.classes).all(), keywords
+"""
+
+
+def test_rows_of_weight_zero_are_not_there_on_any_rank(tmp_path):
+    mpi.succeed(3, mpi.script(tmp_path, PROBLEM + IDLE))
+
+
 HOMES = """
 from bmrm.distributed.joint import Homes
 
@@ -313,14 +351,82 @@ assert counts[0][0::2] == ("max_time", "interrupted") and counts[0][3] == 7, cou
 def test_ctrl_c_on_one_rank_ends_all_with_the_best_iterate(tmp_path):
     code = """
 import os, signal
+from bmrm.errors import Interrupted
 def press(state):
     if rank == 1 and state.iteration == 5:
         os.kill(os.getpid(), signal.SIGINT)
-result = bmrm.solve(X[mine], y[mine], lam=1e-6, tol=1e-12, comm=world, callback=press)
+try:
+    bmrm.solve(X[mine], y[mine], lam=1e-6, tol=1e-12, comm=world, callback=press)
+except Interrupted as stop:
+    result = stop.result
 assert (result.status, result.n_iter) == ("interrupted", 5), (result.status, result.n_iter)
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
     mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
+
+
+OTHERWISE = (
+    (dict(lam=0.01), dict(lam=0.001), "lam: found 0.01 on one rank and 0.001 on another"),
+    (dict(loss="hinge"), dict(loss="logistic"), "loss: found hinge on one rank and logistic on another"),
+    (dict(), dict(C=1.0), "C: found none on one rank and 1 on another"),
+    (dict(fit_intercept=True), dict(), "fit_intercept: found True on one rank and False on another"),
+    (dict(tol=1e-3), dict(tol=1e-4), "tol: found 0.001 on one rank and 0.0001 on another"),
+    (dict(weights="owned"), dict(weights="replicated"), "weights: found owned on one rank and replicated on"),
+    (dict(dtype="float32"), dict(), "dtype: found float32 on one rank and none on another"),
+    (
+        dict(class_weight={1: 2.0, 2: 1.0}),
+        dict(class_weight="balanced"),
+        "class_weight: found {1: 2, 2: 1} on",
+    ),
+    (dict(loss="quantile", tau=0.5), dict(loss="quantile", tau=0.4), "tau: found 0.5 on one rank and 0.4 on"),
+    (dict(prior=np.zeros(61)), dict(prior=np.ones(61)), "prior: found 61 numbers with the checksum "),
+    (dict(feature_lambda=np.ones(61)), dict(), "feature_lambda: found 61 numbers with the checksum "),
+    (dict(warm_start=np.zeros(61)), dict(warm_start=np.ones(61)), "warm_start: found 61 numbers with the "),
+)
+"""Options of rank 0, those of the last one, and what is said on all."""
+
+ALIKE = """
+import warnings
+from bmrm.errors import ParameterError
+last = rank == size - 1
+for one, other, message in OTHERWISE:
+    for where in (X[mine], Shard(X[mine], y[mine], comm=world)):
+        if isinstance(where, Shard):
+            if {"weights", "dtype", "class_weight"} & {*one, *other}:
+                continue
+            given = {}
+        else:
+            given = dict(y=y[mine], comm=world)
+        try:
+            bmrm.solve(where, **given, **(other if last else one))
+        except ParameterError as error:
+            assert str(error).startswith(message), error
+        else:
+            raise AssertionError(message)
+# What each rank may have as it likes, and the same told in other ways.
+same = dict(lam=1, C=None, max_iter=50) if last else dict(lam=1.0, max_iter=np.int64(50), threads=1)
+start = bmrm.solve(X[mine], y[mine], comm=world, callback=None if last else lambda _: None, **same)
+again = bmrm.solve(X[mine], y[mine], comm=world, warm_start=start, prior=bmrm.Model.from_result(start))
+assert again.status == "converged"
+try:
+    bmrm.path(Shard(X[mine], y[mine], comm=world), lams=[0.1, 0.01][: 1 + last])
+except ParameterError as error:
+    assert str(error).startswith("lams: found 1 numbers with the checksum "), error
+else:
+    raise AssertionError("lams")
+try:
+    read_rows(__file__, world, n_features=5 + last)
+except ParameterError as error:
+    assert str(error) == f"n_features: found 5 on one rank and {4 + size} on another" or size == 3, error
+else:
+    raise AssertionError("n_features")
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_that_were_given_other_options_are_told_which(tmp_path, ranks):
+    given = f"from numpy import array\nfrom bmrm.distributed import read_rows\nOTHERWISE = {OTHERWISE!r}\n"
+    mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + given + ALIKE))
 
 
 @pytest.mark.parametrize(
@@ -580,12 +686,12 @@ def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
     """For every place to cut: lines of one byte, a last one without an end, blank ones."""
     from bmrm.distributed.files import _line_start
     from bmrm.io.compressed import open_source
-    from bmrm.io.text import mapped
+    from bmrm.io.text import file_text
 
     path = tmp_path / "text"
     path.write_text("1\n\n2 1:1\n3 5:2\n4")
-    with open_source(path) as source, mapped(source, 1) as text:
-        size = source.size
+    with open_source(path) as source:
+        text, size = file_text(source), source.size
         starts = {0, 2, 3, 9, 15, size}
         for at in range(size + 1):
             found = _line_start(text, at, size)

@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import bmrm
-from bmrm import _losses, bundle, dual_ascent, interior, kinks, losses, newton, outlook, solver
+from bmrm import _losses, bundle, dual_ascent, interior, kinks, losses, newton, outlook, row_space, solver
 from bmrm.cli import predict, train
 from bmrm.objective import Objective
 from bmrm.regularizers import base, penalised
@@ -65,6 +66,13 @@ def test_links_between_files_lead_somewhere(page):
     assert [t for t in targets if not (page.parent / t).exists()] == []
 
 
+class Unwrapping(doctest.DocTestFinder):
+    """Finds the examples of decorated functions too."""
+
+    def _from_module(self, module, object):
+        return super()._from_module(module, inspect.unwrap(object) if callable(object) else object)
+
+
 @pytest.mark.parametrize("name", names(bmrm))
 def test_doctests(name, tmp_path, monkeypatch):
     if name == "bmrm._cuda" and not importlib.import_module(name).device_count():
@@ -74,7 +82,10 @@ def test_doctests(name, tmp_path, monkeypatch):
         pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
-    assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).failed == 0
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    for test in Unwrapping().find(module, name):
+        runner.run(test)
+    assert runner.failures == 0
 
 
 def test_the_performance_page_is_what_the_results_say(monkeypatch):
@@ -159,7 +170,7 @@ def test_the_algorithm_is_told_in_the_names_of_the_code():
     text = (ROOT / "docs" / "algorithm.md").read_text()
     constants = [*re.findall(r"`([A-Z_]{4,})`", text), "STUCK"]
     assert len(constants) > 5
-    places = solver, bundle, dual_ascent, interior, outlook, kinks, newton, base, penalised
+    places = solver, bundle, dual_ascent, interior, outlook, kinks, newton, base, penalised, row_space
     assert [n for n in constants if not any(hasattr(place, n) for place in places)] == []
     loop = text.split("## The loop")[1].split("\n\n")[1]
     methods = re.findall(r"\b(_\w+)\(", loop)

@@ -16,10 +16,11 @@ from bmrm import _cpu, _losses, dual_ascent, losses
 from bmrm.columns import Columns
 from bmrm.dual_ascent import EASY, EASY_OF_SEVERAL, ascent_pays
 from bmrm.errors import ParameterError
-from bmrm.io.checkpoint import Checkpoint, Problem, save
+from bmrm.io.checkpoint import Checkpoint, save
 from bmrm.io.model import Model
 from bmrm.lockstep import Seat
 from bmrm.regularizers import L2
+from bmrm.warm_start import problem_of
 
 WITHOUT = [loss for loss in CASES if not loss.has_dual]
 LAM = 0.05
@@ -513,8 +514,8 @@ def test_a_path_goes_on_with_its_cuts(free):
 def test_a_checkpoint_goes_on(tmp_path):
     X, y = data(losses.get("hinge"), m=300, d=400)
     stopped = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", max_iter=2)
-    path, kind = tmp_path / "checkpoint", Problem(300, X.nnz, 1, False, None)
-    save(path, Model.from_result(stopped), kind, stopped.bundle.working())
+    path = tmp_path / "checkpoint"
+    save(path, Model.from_result(stopped), problem_of(stopped), stopped.bundle.working())
     resumed = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", warm_start=Checkpoint.load(path))
     assert ascended(resumed)
     assert resumed.status == "converged"

@@ -90,7 +90,7 @@ def test_a_direction_solves_the_linear_equations(loss, profile):
         # Distances, and the slopes of J in w and in the intercept.
         far = point._distances() + move.margins + move.intercept
         np.testing.assert_allclose(far, rows.excess + move.excess - rows.slack - move.slack, atol=1e-8)
-        r = point._slopes(rows.sigma + move.sigma)
+        r = point._slopes(rows.sigma + move.sigma, rows.rest - move.sigma)
         slope = objective.reg.smooth_gradient(point.w + move.w) + X.T @ r
         np.testing.assert_allclose(slope, 0.0, atol=1e-8)
         assert not profile or abs(r.sum()) < 1e-9
@@ -291,3 +291,27 @@ def test_the_same_bits_again():
     one, two = (bmrm.solve(X, y, lam=1e-5, tol=1e-7) for _ in range(2))
     np.testing.assert_array_equal(one.w, two.w)
     assert one.lower_bound == two.lower_bound
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-18, 1e-200])
+@pytest.mark.parametrize("x", [-1e10, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e10])
+def test_rows_of_the_path_are_known_to_all_digits(x, mu):
+    """Also those of which hardly anything is left: at 1e18 mu nothing was, and steps divided by it."""
+    rows = interior._central(np.array([x]), mu)
+    assert rows.sigma + rows.rest == pytest.approx(1.0, rel=1e-15)
+    assert rows.excess - rows.slack == pytest.approx(x, rel=1e-14)
+    for product in (rows.excess * rows.rest, rows.slack * rows.sigma):
+        assert product == pytest.approx(mu, rel=1e-14, abs=0.0)
+
+
+def test_slopes_far_below_their_jumps_are_known():
+    """Of a tiny lam hardly a row's jump is taken, or left: their sum with it would be rounding."""
+    point, *_ = start(losses.get("hinge"))
+    tiny = np.full(point._rows.sigma.shape, 1e-30)
+    for sigma, rest in ((tiny, 1.0 - tiny), (1.0 - tiny, tiny)):
+        r, weights = point._slopes(sigma, rest), point._pieces.weights[0]
+        np.testing.assert_allclose(np.minimum(np.abs(r), weights - np.abs(r)) <= 1e-15, True)
+        near = np.abs(r) < 0.5 * weights
+        assert near.any()
+        np.testing.assert_allclose(np.abs(r[near]), 1e-30 * weights[near], rtol=1e-12)
+        np.testing.assert_allclose(point._values(sigma, rest)[near], 1e-30 * weights[near], rtol=1e-12)

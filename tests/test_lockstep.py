@@ -10,7 +10,7 @@ from dual_problems import ascent_at_any_lam
 import bmrm
 from bmrm.crossval import FoldProblem
 from bmrm.dual_ascent import EASY
-from bmrm.lockstep import Lockstep
+from bmrm.lockstep import Lockstep, Stopped
 
 
 class Counting:
@@ -149,7 +149,7 @@ def test_whoever_goes_on_after_a_stop_gets_no_product():
         if k == 0:
             raise ValueError("bad")
         for _ in range(3):
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises(Stopped):
                 steps.seats[k].matvec(np.ones(3))
             stopped.append(k)
 

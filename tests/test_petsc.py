@@ -163,7 +163,7 @@ def test_ridge_regression_by_ksp_lsqr(rng):
 
 def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
     """A PETSc matrix on a resident matrix that is none."""
-    monkeypatch.setattr(bmrm.petsc.mat, "resident", lambda X, **options: Resident(matrix, "cpu", 0.0))
+    monkeypatch.setattr(bmrm.petsc.mat, "resident", lambda X, **options: Resident(matrix, "cpu", 0.0, 1))
     return resident_mat(sparse())
 
 
@@ -582,6 +582,17 @@ def fails_everywhere(error, call, *arguments, **options):
 
 spread = PETSc.Vec().createMPI((last - first + (rank == 1) - (rank == 2), m), comm=world)
 fails_everywhere(ParameterError, solve, stored, spread, lam=0.05)
+fails_everywhere(ParameterError, solve, stored, labels, lam=0.05 * (1 + rank))
+PETSc.Options()["bmrm_tol"] = "0.1" if rank else "0.01"
+try:
+    solve(stored, labels, lam=0.05)
+except ParameterError as error:
+    assert str(error) == "tol: found 0.01 on one rank and 0.1 on another", error
+else:
+    raise SystemExit("options of PETSc that differ were taken")
+PETSc.Options()["bmrm_tol"] = "few" if rank else "0.01"  # read on one rank only
+fails_everywhere(ParameterError, solve, stored, labels, lam=0.05)
+PETSc.Options().delValue("bmrm_tol")
 fails_everywhere(DataError, resident_mat, np.full((2, 3), np.nan if rank == 1 else 1.0), comm=world)
 fails_everywhere(DataError, resident_mat, np.ones((0 if rank == 2 else 2, 3)), comm=world)
 

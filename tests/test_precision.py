@@ -170,3 +170,43 @@ def test_offsets_that_are_differences_of_far_larger_numbers(seed):
     found = bmrm.solve(X, y, tol=1e-6, solver="bmrm", **options)
     assert found.status == "converged"
     assert found.lower_bound <= optimum <= found.objective
+
+
+def separable_rows():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 3))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    X[:, 0] += 0.5 * y
+    return X, y
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fit", [False, True])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_hard_margin_is_certified_however_small_lam_is(loss, fit):
+    """Rows that can be separated: J / lam is |w|^2 / 2 of the widest margin, for every small lam."""
+    X, y = separable_rows()
+    soft = bmrm.solve(X, y, "hinge", lam=1e-8, tol=1e-6, fit_intercept=fit)
+    for lam in (1e-11, 1e-12, 1e-13, 1e-14, 1e-16):
+        found = bmrm.solve(X, y, loss, lam=lam, tol=1e-3, fit_intercept=fit)
+        assert found.status == "converged"
+        assert found.n_iter < 100
+        assert found.lower_bound / lam <= soft.objective / soft.lam * (1.0 + 1e-5)
+        assert found.objective / lam == pytest.approx(soft.objective / soft.lam, rel=2e-3)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fit", [False, True])
+@pytest.mark.parametrize("lam", [1e-18, 1e-50, 1e-100, 1e-200])
+def test_the_least_lam_divides_by_nothing(lam, fit):
+    X, y = separable_rows()
+    soft = bmrm.solve(X, y, "hinge", lam=1e-8, tol=1e-6, fit_intercept=fit)
+    found = bmrm.solve(X, y, "hinge", lam=lam, fit_intercept=fit, max_iter=500)
+    assert found.status == "converged"
+    assert found.objective / lam == pytest.approx(soft.objective / soft.lam, rel=2e-3)
+    # Where rows cannot be separated the optimum is that without a penalty.
+    X, y = np.array([[0, 0, 0, 0, 1, 1, 1, 1.0]]).T, [1, 0, 0, 0, 1, 1, 1, 0]
+    found = bmrm.solve(X, y, "logistic", lam=lam, fit_intercept=True, max_iter=500)
+    assert found.status in ("converged", "precision")
+    assert found.objective == pytest.approx(0.5623351446188083, rel=1e-6)
+    assert found.lower_bound <= 0.5623351446188084

@@ -118,12 +118,12 @@ def test_gradients_of_cuts_bound_the_risk(device):
 
 def test_a_checkpoint_is_taken_up_in_the_space_of_columns(tmp_path):
     from bmrm.io import checkpoint
+    from bmrm.warm_start import problem_of
 
     A, y = problem()
     first = bmrm.solve(A, y, "hinge", lam=0.05, tol=1e-6, max_iter=10)
     path = tmp_path / "half.ckpt"
-    whole = checkpoint.Problem(60, A.nnz, 1, False, None)
-    checkpoint.save(path, bmrm.Model.from_result(first), whole, first.bundle.working())
+    checkpoint.save(path, bmrm.Model.from_result(first), problem_of(first), first.bundle.working())
     second = bmrm.solve(A, y, "hinge", lam=0.05, tol=1e-6, warm_start=checkpoint.Checkpoint.load(path))
     assert not isinstance(second.bundle.store, RowCuts)
     assert second.status == "converged"

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run
+from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, leave, reading, run
 
 if TYPE_CHECKING:
     import argparse
 
     from bmrm import _cuda
+    from bmrm.cli.signals import Interrupts
 
 PROGRAM = "bmrm-bench"
 
@@ -29,8 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-bench --help`` lists them.
     """
-    words = sys.argv[1:] if argv is None else list(argv)
-    return run(PROGRAM, bench, words)
+    words, last = sys.argv[1:] if argv is None else list(argv), argv is None
+    code = run(PROGRAM, bench, words, last=last)
+    return leave(code) if last else code
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -59,14 +61,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_words(argv)
 
 
-def bench(argv: Sequence[str]) -> int:
+def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Do what the command line says and return the exit code."""
     import json
 
+    options = _parse(argv)
+    interrupts.importing("bmrm.device", "bmrm.explain", "bmrm.io")
     from bmrm.explain import explain
 
-    options = _parse(argv)
-    report = _matrix(options).report()
+    with interrupts.opened():
+        report = _matrix(options).report()
     print(json.dumps(report, allow_nan=False) if options.json else explain(report))
     return Exit.OK
 

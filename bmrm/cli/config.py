@@ -7,15 +7,10 @@ means the same in both places and is checked by the same code.
 from __future__ import annotations
 
 import argparse
-import sys
+import tomllib
 from typing import Any
 
 from bmrm.errors import ParameterError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm import row_space
 from bmrm._cpu import Matrix
 from bmrm.bundle import MOST_CUTS
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
+from bmrm.cli.storing import AUTO, DOUBLE, SINGLE, first_type
 from bmrm.cli.units import size_text
 from bmrm.cuts_per_pass import MORE_BLOCKS
 from bmrm.dual_ascent import MARGIN_BYTES, is_wide
@@ -40,6 +42,7 @@ class Size(NamedTuple):
     """What the bytes depend on; ``value_bytes`` is 0 where every value is 1.
 
     ``columns`` are those of the weights: the labels found, for a loss with a margin for each of them.
+    ``rounded`` is whether some value would be rounded, so that training may come to store float64.
     """
 
     n_samples: int
@@ -48,6 +51,7 @@ class Size(NamedTuple):
     value_bytes: int
     is_dense: bool
     columns: int = 1
+    rounded: bool = False
 
 
 def dry_run(options: TrainOptions, group: Group | None = None) -> int:
@@ -59,9 +63,11 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
     check_shape((size.n_samples, size.n_features))
     parts = part_bytes(size, options)
     parts["total"] = sum(parts.values())
+    most = sum(part_bytes(_in_full(size), options).values())
     if options.json:
         sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
-        print(json.dumps({**sizes, "bytes": parts, "options": options.as_dict()}))
+        memory = {"bytes": parts, "bytes_as_float64": most}
+        print(json.dumps({**sizes, **memory, "options": options.as_dict()}))
     else:
         print(f"{size.n_samples} rows, {size.n_features} features, {size.nnz} nonzeros")
         width = max(map(len, parts))
@@ -69,7 +75,14 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
             note = ", at most" if part in ("bundle", "vectors") else ""
             note = ", about" if part in (ON_GPU, STREAMED) else note
             print(f"{part:<{width}}  {size_text(count)}{note}")
+        if most > parts["total"]:
+            print(f"{size_text(most)} in all where float32 rounds the values too much")
     return Exit.OK
+
+
+def _in_full(size: Size) -> Size:
+    """Return the size with values that training may come to store."""
+    return size._replace(value_bytes=np.dtype(DOUBLE).itemsize) if size.rounded else size
 
 
 def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
@@ -86,7 +99,7 @@ def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
             check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
                 raise ParameterError("--dry-run: tells of several ranks on CPUs only; give --device cpu")
-            forms = rank_bytes(size, options, group.size)
+            forms = rank_bytes(_in_full(size), options, group.size)
     if not is_first(group):
         return Exit.OK
     for parts in forms.values():
@@ -114,6 +127,7 @@ def _joined(sizes: list[Size]) -> Size:
         n_features=features,
         nnz=sum(features * size.n_samples if size.is_dense else size.nnz for size in sizes),
         value_bytes=max(size.value_bytes for size in sizes),
+        rounded=any(size.rounded for size in sizes),
         columns=max(size.columns for size in sizes),
     )
 
@@ -143,32 +157,59 @@ def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[
 
 def measure(options: TrainOptions) -> Size:
     """Count rows, columns and nonzeros; text is read in chunks and forgotten."""
-    zero_based, dtype = ZERO_BASED[options.zero_based], np.dtype(options.dtype)
+    zero_based, auto = ZERO_BASED[options.zero_based], options.dtype == AUTO
+    dtype = np.dtype(first_type(options) if auto else options.dtype)
     several = LOSSES[options.loss].several
     labels: set[float] = set()
     if not is_text(options.data):
-        data = read_data(options.data, n_features=options.n_features, dtype=dtype, threads=options.threads)
+        data = read_data(
+            options.data,
+            n_features=options.n_features,
+            dtype=DOUBLE if auto else dtype,
+            threads=options.threads,
+        )
         if several and data.y is not None:
             labels |= _labels(data.y)
         X, columns = data.X, len(labels) or 1
         if not isinstance(X, Csr):
-            return Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True, columns)
-        return Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False, columns)
-    rows = features = nnz = value_bytes = 0
+            found = Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True, columns)
+            return _settled(found, options, _change(X))
+        found = Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False, columns)
+        return _settled(found, options, _change(X.data))
+    rows = features = nnz = value_bytes = change = 0
     for X, y in iter_svmlight(
         options.data,
         n_features=options.n_features,
         zero_based=zero_based,
-        dtype=dtype,
+        dtype=DOUBLE if auto else dtype,
         threads=options.threads,
     ):
         rows += X.shape[0]
         features = max(features, X.shape[1])
         nnz += X.nnz
         value_bytes = max(value_bytes, 0 if X.data is None else dtype.itemsize)
+        change = max(change, _change(X.data))
         if several:
             labels |= _labels(y)
-    return Size(rows, features, nnz, value_bytes, False, len(labels) or 1)
+    return _settled(Size(rows, features, nnz, value_bytes, False, len(labels) or 1), options, change)
+
+
+def _change(values: NDArray[Any] | None) -> int:
+    """Tell what float32 makes of values: 0 nothing, 1 it rounds some, 2 it cannot hold them."""
+    if values is None:
+        return 0
+    with np.errstate(over="ignore"):
+        single = values.astype(SINGLE)
+    return 0 if np.array_equal(single, values) else 1 + (not np.isfinite(single).all())
+
+
+def _settled(size: Size, options: TrainOptions, change: int) -> Size:
+    """Return the size with values as training stores them, after what float32 makes of those of the data."""
+    if options.dtype != AUTO or size.value_bytes != np.dtype(SINGLE).itemsize:
+        return size
+    size = size._replace(rounded=change > 0)
+    plain_folds = options.validates and not options.has_grid and options.calibrate is None
+    return _in_full(size) if change > 1 or (change and plain_folds) else size
 
 
 def _labels(y: Labels) -> set[float]:
@@ -182,7 +223,7 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     # A text goes there before its columns are known.
     landed = is_text(options.data) and options.gpu_mem is None
     if wants_gpu(options.device, size.nnz, None if landed else size.n_features):
-        stored = gpu_type(np.dtype(options.dtype) if size.value_bytes else None, options.tol)
+        stored = gpu_type(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
         entry, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
         nnz = None if size.is_dense else size.nnz
         plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, number_of(options.device))

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import io
 import os
+import resource
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bmrm._version import __version__
-from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.cli.signals import Interrupts
+from bmrm.errors import BmrmError, DataError, ParameterError, shown
+from bmrm.interrupts import HELD
+from bmrm.threads import asked_threads
+
+_BLAS_ROOM = 1 << 28
+"""Bytes of address space for each thread of OpenBLAS, below which it gets one: it ends the process where it
+finds no room for their buffers."""
+
+Body = Callable[[Sequence[str], Interrupts], int]
+"""A command without its name: what it is given on its command line, and who watches signals."""
 
 
 class Exit(enum.IntEnum):
@@ -51,32 +65,66 @@ BENCH_MEANINGS = {
 }
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 def epilog(meanings: Mapping[Exit, str]) -> str:
     """List exit codes for the end of ``--help``."""
     return "exit codes:\n" + "\n".join(f"  {int(code):<4} {text}" for code, text in meanings.items())
 
 
-def run(program: str, body: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
-    """Run a command's body; say what went wrong in one line, and return the exit code."""
+def run(program: str, body: Body, argv: Sequence[str], *, last: bool = False) -> int:
+    """Run a command's body; say what went wrong in one line, and return the exit code.
+
+    Signals wait, but where the body lets them strike. With ``last`` the process ends behind it, and they are
+    ignored from there on; those that have waited since `bmrm.cli.start` arrive first.
+    """
+    with Interrupts(mode=HELD, last=last) as interrupts:
+        if last:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        try:
+            return _run(program, body, argv, interrupts)
+        except (Exception, KeyboardInterrupt) as error:
+            interrupts.mode = HELD
+            return explain(program, error, argv)
+
+
+def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) -> int:
     _prepare_streams()
     # Read when the compiled core is loaded. A waiting OpenMP thread spins for milliseconds by default; on a
     # machine with other work it then keeps the core from the very thread that it waits for.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if asked_threads(os.environ) is None:  # else the library of OpenMP would complain on its own
+        os.environ.pop("OMP_NUM_THREADS", None)
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY and most < _BLAS_ROOM * (1 + len(os.sched_getaffinity(0))):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     def warn(text: Warning | str, *_: object) -> None:
         _complain(program, f"warning: {text}", Exit.OK)
 
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = warn  # type: ignore[assignment]
-            try:
-                code = _version(program) if "--version" in options_of(argv) else int(body(argv))
-            except SystemExit as stop:  # argparse, after --help
-                code = stop.code if isinstance(stop.code, int) else Exit.OK
-        sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.showwarning = warn  # type: ignore[assignment]
+        try:
+            code = _version(program) if "--version" in options_of(argv) else int(body(argv, interrupts))
+        except SystemExit as stop:  # argparse, after --help
+            code = stop.code if isinstance(stop.code, int) else Exit.OK
+    sys.stdout.flush()
+    return code
+
+
+def leave(code: int) -> int:
+    """End the process with an exit code.
+
+    All that matters is on disk by then. A thread that an interrupt has left behind must not be met by the
+    end of the interpreter, and where a GPU was in use the system takes the driver's memory back faster than
+    the driver does. A process of an MPI job has to take its leave of the others.
+    """
+    if "mpi4py" in sys.modules or ("bmrm._cuda" not in sys.modules and threading.active_count() == 1):
         return code
-    except (Exception, KeyboardInterrupt) as error:
-        return explain(program, error, argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def options_of(argv: Sequence[str]) -> Sequence[str]:
@@ -108,17 +156,27 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
         return Exit.FAILURE
     if isinstance(error, BmrmError):
         return _complain(program, str(error), error.exit_code)
+    if short := _shortage(error):
+        return _complain(program, short, Exit.FAILURE)
     if isinstance(error, OSError):
         _drop_stdout()  # it may be what is full: the interpreter's last flush must not fail once more
         return _complain(program, _os_error_text(error), Exit.FAILURE)
-    if isinstance(error, MemoryError):
-        return _complain(program, "out of memory; --dry-run tells what the data will take", Exit.FAILURE)
     if "--verbose" in options_of(argv):
         import traceback
 
         traceback.print_exception(error)
     text = f"unexpected {type(error).__name__}: {error} (--verbose shows the traceback)"
     return _complain(program, text, Exit.FAILURE)
+
+
+def _shortage(error: BaseException) -> str | None:
+    """Say that memory ran out, in whatever way that shows; None for another error."""
+    if "can't start new thread" in str(error):
+        return "out of memory, or of threads, to start one; --threads takes fewer, ulimit -a shows the limits"
+    loading = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    if isinstance(error, MemoryError) or loading or getattr(error, "errno", None) == errno.ENOMEM:
+        return "out of memory; --dry-run tells what the data will take"
+    return None
 
 
 def _version(program: str) -> int:
@@ -133,6 +191,8 @@ def reading(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise
         raise DataError(_os_error_text(error, path)) from error
 
 
@@ -152,11 +212,6 @@ def _same_file(one: str, other: str) -> bool:
         return os.path.realpath(one) == os.path.realpath(other)
 
 
-def shown(path: str) -> str:
-    """Return a file name that any terminal takes, whatever bytes it has."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
 def _os_error_text(error: OSError, path: str | None = None) -> str:
     name = error.filename if error.filename is not None else path
     reason = error.strerror or str(error)
@@ -165,7 +220,7 @@ def _os_error_text(error: OSError, path: str | None = None) -> str:
 
 def _complain(program: str, text: str, code: int) -> int:
     with contextlib.suppress(OSError):
-        print(f"{program}: {' '.join(text.split())}", file=sys.stderr)
+        print(f"{program}: {shown(' '.join(text.split()))}", file=sys.stderr)
     return code
 
 

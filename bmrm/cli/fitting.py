@@ -11,8 +11,9 @@ import numpy as np
 
 from bmrm import losses, regularizers
 from bmrm.cli.loading import model_of, numbers, read_costs
-from bmrm.errors import DataError, ParameterError
-from bmrm.io.checkpoint import Checkpoint, Problem
+from bmrm.errors import DataError, Interrupted, ParameterError
+from bmrm.io.checkpoint import Checkpoint
+from bmrm.io.csr import check_numbering, numbering
 from bmrm.io.liblinear import check_exportable
 from bmrm.io.model import Certificate, Model
 from bmrm.labels import encode
@@ -32,13 +33,13 @@ def make_loss(options: TrainOptions) -> losses.Loss:
     return losses.get(options.loss, costs=read_costs(options.costs), **options.loss_params)
 
 
-def solver_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
+def solver_arguments(options: TrainOptions, n_features: int, zero_based: bool | None) -> dict[str, Any]:
     """Return the options as keywords of `bmrm.solve`; read the files that they name."""
     penalised = options.bias > 0
     arguments = {
         "loss": make_loss(options),
         "reg": options.reg,
-        **penalty_arguments(options, n_features),
+        **penalty_arguments(options, n_features, zero_based),
         "fit_intercept": options.intercept or penalised,
         "penalize_intercept": penalised,
         "intercept_scaling": options.bias if penalised else 1.0,
@@ -53,10 +54,11 @@ def solver_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
     return arguments | ({"lam": options.lam} if options.cost is None else {"C": options.cost})
 
 
-def penalty_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
+def penalty_arguments(options: TrainOptions, n_features: int, zero_based: bool | None) -> dict[str, Any]:
     """Return what makes the penalty, beside its name and lambda."""
     prior = model_of(options.prior)
     if prior is not None:
+        check_numbering("--prior", prior.zero_based, zero_based)
         w = _widened("--prior", prior, n_features)
         prior = dataclasses.replace(prior, w=w)
     return {
@@ -65,6 +67,17 @@ def penalty_arguments(options: TrainOptions, n_features: int) -> dict[str, Any]:
         "feature_lambda": numbers(options.feature_lambda, n_features, "factor", "features"),
         "prior": prior,
     }
+
+
+def penalty_of(options: TrainOptions, dataset: Any, columns: int) -> regularizers.Regularizer:
+    """Make the penalty of the weights, ``columns`` of each feature, intercepts left out.
+
+    Of the data the shape is enough, unless C is given.
+    """
+    lam = options.lam if options.cost is None else lam_of(options.cost, dataset.total_weight)
+    arguments = penalty_arguments(options, dataset.shape[1], numbering(dataset))
+    arguments["prior"] = arguments["prior"] and arguments["prior"].w
+    return regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
 
 
 def check(options: TrainOptions) -> None:
@@ -85,9 +98,11 @@ def check(options: TrainOptions) -> None:
         check_exportable(options.loss, None, None)
 
 
-def check_labels(options: TrainOptions, data: Data) -> None:
+def check_labels(
+    options: TrainOptions, data: Data, weights: np.ndarray[Any, np.dtype[np.float64]] | None
+) -> None:
     """Raise for labels that do not suit the loss, or data that do not suit the export that is wanted."""
-    exportable(options, data, encode(data.y, data.X.shape[0], make_loss(options))[1])
+    exportable(options, data, encode(data.y, data.X.shape[0], make_loss(options), weights)[1])
 
 
 def exportable(
@@ -104,14 +119,21 @@ def fit(
     options: TrainOptions,
     dataset: Dataset,
     *,
-    warm: Model | Checkpoint | None,
-    callback: Callable[[Progress], bool],
+    warm: Model | Checkpoint | Result | None,
+    callback: Callable[[Progress], object],
 ) -> Result:
-    """Train with the command line's options."""
+    """Train with the command line's options; a signal ends it with the best model so far."""
+    from bmrm.result import Result
     from bmrm.training import solve
 
     start = _start(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
-    return solve(dataset, warm_start=start, callback=callback, **solver_arguments(options, dataset.shape[1]))
+    arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
+    try:
+        return solve(dataset, warm_start=start, callback=callback, **arguments)
+    except Interrupted as stop:
+        if not isinstance(stop.result, Result):
+            raise
+        return stop.result
 
 
 def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
@@ -133,18 +155,6 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
     return np.concatenate([model.w, np.zeros((missing, *model.w.shape[1:]))])
 
 
-def problem(options: TrainOptions, dataset: Dataset, blocks: int) -> Problem:
-    """Tell what the cuts of a checkpoint bound."""
-    penalised = options.bias > 0
-    return Problem(
-        n_samples=dataset.shape[0],
-        nnz=dataset.nnz,
-        blocks=blocks,
-        free_intercept=options.intercept or losses.LOSSES[options.loss].needs_intercept,
-        intercept_scaling=options.bias if penalised else None,
-    )
-
-
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
     from bmrm.parts import parts_of
@@ -153,11 +163,8 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
     parts = parts_of(dataset)
     coded, found = parts.labels(loss)
     classes = exportable(options, data, found)
-    lam = options.lam if options.cost is None else lam_of(options.cost, dataset.total_weight)
-    arguments = penalty_arguments(options, dataset.shape[1])
-    arguments["prior"] = arguments["prior"] and arguments["prior"].w
     columns = len(classes) if loss.several and classes is not None else 1
-    penalty = regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
+    penalty = penalty_of(options, dataset, columns)
 
     def snapshot(state: Progress) -> Model:
         w, intercept = state.best()
@@ -165,12 +172,12 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
         if loss.task == "ordinal":
             thresholds = parts.thresholds(loss, dataset.margins(w), coded)
         return Model(
-            w=w.copy(),
+            w=w,
             intercept=intercept,
             loss=loss.name,
             task=loss.task,
             classes=classes,
-            lam=lam,
+            lam=penalty.lam,
             reg=options.reg,
             reg_params=penalty.params,
             loss_params=loss.params,

@@ -1,7 +1,6 @@
-"""What a process that uses a GPU does first and last.
+"""What a process that uses a GPU does first.
 
-The driver takes a quarter of a second to start, which passes while NumPy is imported and data are read, and a
-tenth to stop, which the system does in less.
+The driver takes a quarter of a second to start, which passes while NumPy is imported and data are read.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import ctypes
 import itertools
 import os
-import sys
 import threading
 from collections.abc import Sequence
 
@@ -47,16 +45,3 @@ def start_driver() -> threading.Thread:
     thread = threading.Thread(target=start, daemon=True)
     thread.start()
     return thread
-
-
-def leave(code: int) -> int:
-    """Return the exit code; but where a GPU was in use, end the process here.
-
-    All that matters is on disk by then. The system takes the driver's memory back faster than the driver
-    does. A process of an MPI job has to take its leave of the others.
-    """
-    if "bmrm._cuda" in sys.modules and "mpi4py" not in sys.modules:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code

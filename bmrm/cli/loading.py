@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bmrm.cli.exits import reading, shown
+from bmrm.cli.exits import reading
 from bmrm.cli.progress import ProgressLine, logged
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, ParameterError, shown
 
 if TYPE_CHECKING:
     from bmrm._svmlight import Land
@@ -68,6 +68,9 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
         began = time.perf_counter()
         with logged(options.verbose), line.during(lambda: "preparing the matrix"):
             dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
+            if landing.used and (options.checkpoint or options.resume):
+                dataset.take_checksum(data.X)
+    dataset.zero_based = data.zero_based
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 
@@ -125,6 +128,7 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             weights=form,
             **_besides_weights(options, data),
         )
+    dataset.zero_based = data.zero_based
     dataset.wanted_by = "first"
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset

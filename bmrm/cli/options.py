@@ -61,7 +61,7 @@ class TrainOptions:
     cache: bool = False
     device: str = "auto"
     gpu_mem: int | None = None
-    dtype: str = "float32"
+    dtype: str = "auto"
     threads: int | None = None
     weights: str = "auto"
     dry_run: bool = False
@@ -201,6 +201,7 @@ def build_parser() -> Parser:
         usage=f"{PROGRAM} [options] DATA [MODEL]",
         description="Train a regularised linear model and certify how far from optimal it can be.",
         epilog=epilog(TRAIN_MEANINGS),
+        hints={"-s": "; LIBLINEAR's solver types are --loss and --reg here"},
     )
     parser.add_argument(
         "data",
@@ -336,7 +337,12 @@ def build_parser() -> Parser:
         metavar="SIZE",
         help="GPU memory to take, like 8G or 500M; rows beyond it stream (default: what is free)",
     )
-    _add(data, "--dtype", choices=["float32", "float64"], help="type in which values are stored")
+    _add(
+        data,
+        "--dtype",
+        choices=["auto", "float32", "float64"],
+        help="type in which values are stored; auto: float32 where that serves the numbers of the file",
+    )
     _add(data, "--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
     _add(
         data,

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from bmrm.errors import ParameterError
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `ParameterError` and leaves out what was not given."""
+    """An argument parser that raises `ParameterError` and leaves out what was not given.
 
-    def __init__(self, program: str, *, description: str, usage: str, epilog: str) -> None:
+    Parameters
+    ----------
+    program, description, epilog : str
+    usage : str
+        The files behind ``[options]``.
+    hints : mapping of str to str, optional
+        What to say of options that there are not, by how they begin.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        description: str,
+        usage: str,
+        epilog: str,
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
+        self.files, self.hints = usage.partition("[options] ")[2], hints or {}
         super().__init__(
             prog=program,
             description=description,
@@ -35,11 +53,35 @@ class Parser(argparse.ArgumentParser):
         for place in range(given.index("--") + 1 if "--" in given else len(given), len(given)):
             if given[place].startswith("-") and given[place] != "-":
                 given[place] = f"./{given[place]}"
-        return self.parse_intermixed_args(given)
+        for word in given[: given.index("--")] if "--" in given else given:
+            self._check_option(word)
+        found, others = self.parse_known_intermixed_args(given)
+        if others:
+            self.error(f"{others[0]}: found one file too many, expected {self.prog} {self.files}")
+        return found
+
+    def _check_option(self, word: str) -> None:
+        """Raise for an option that there is not; argparse would blame the files behind it."""
+        name = word.partition("=")[0]
+        if not name.startswith("-") or name == "-" or " " in word or _is_number(word):
+            return
+        known = self._option_string_actions
+        if name in known or (not name.startswith("--") and name[:2] in known):
+            return
+        hint = next((text for start, text in self.hints.items() if name.startswith(start)), "")
+        self.error(f"{name}: found no such option{hint}")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, so that an error stays one line."""
         raise ParameterError(f"{message} (see {self.prog} --help)")
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def real(expected: str, accept: Callable[[float], bool] = lambda value: True) -> Callable[[str], float]:

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run
+from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, leave, reading, run
 from bmrm.cli.units import number_text
 from bmrm.errors import DataError, ParameterError
+from bmrm.interrupts import HELD
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
     from bmrm.io.model import Model
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "bmrm-predict"
 _LISTS = ("multilabel", "label_ranking")  # tasks whose rows may have several labels or none
-_ROWS = 1 << 16  # rows of a mapped array that are taken at a time, and of lines that are made at a time
+_ROWS = 1 << 16  # rows of a dense array that are taken at a time, and of lines that are made at a time
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,8 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-predict --help`` lists them.
     """
-    words = sys.argv[1:] if argv is None else list(argv)
-    return run(PROGRAM, predict, words)
+    words, last = sys.argv[1:] if argv is None else list(argv), argv is None
+    code = run(PROGRAM, predict, words, last=last)
+    return leave(code) if last else code
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -91,17 +94,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_words(argv)
 
 
-def predict(argv: Sequence[str]) -> int:
+def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Do what the command line says and return the exit code."""
-    from bmrm.cli.progress import Interrupts
-
     options = _parse(argv)
-    with Interrupts() as interrupts:
-        interrupts.importing("bmrm._cpu", "bmrm.io", "bmrm.losses", "bmrm.metrics", "safetensors.numpy")
-        return _predict(options)
+    interrupts.importing("bmrm._cpu", "bmrm.io", "bmrm.losses", "bmrm.metrics")
+    with interrupts.opened():
+        return _predict(options, interrupts)
 
 
-def _predict(options: argparse.Namespace) -> int:
+def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from bmrm import metrics
     from bmrm.io.atomic import atomic_write
     from bmrm.io.model import Model
@@ -129,13 +130,20 @@ def _predict(options: argparse.Namespace) -> int:
     if tells and model.task == "binary" and model.classes is not None:
         fit = metrics.ProbabilityMetrics((model.classes[0], model.classes[1]))
     ignored = 0
+    base = _Base(options, model)
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with target as out:
         if options.estimates == 1 and model.classes is not None:
             # The columns in which `_write` has the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes
             out.write(f"labels {' '.join(map(number_text, order))}\n".encode())
-        for X, y in _chunks(options, model) if ranking is None else [(ranking.X, _labels(ranking, model))]:
+        if ranking is None:
+            chunks = _chunks(options, model, base)
+        else:
+            base.numbered(ranking.zero_based)
+            chunks = iter([(ranking.X, _labels(ranking, model))])
+        for X, y in chunks:
+            base.see(X)
             X, dropped = _narrow(X, model.n_features)
             ignored += dropped
             values = model.decision_function(X, threads=options.threads)
@@ -146,14 +154,56 @@ def _predict(options: argparse.Namespace) -> int:
                 if fit is not None and not isinstance(y, list):
                     fit.update(model.probabilities(values), y)
         out.flush()
+        interrupts.mode = HELD  # until it has its name and the metrics are printed
     found = scores.report() | ({} if fit is None else fit.report())
+    base.report()
     _report(options, model, found, ignored, time.perf_counter() - started)
     return Exit.OK
 
 
-def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | Dense, Labels | None]]:
-    """Read the rows in chunks; what is not text is read whole, or mapped."""
+class _Base:
+    """Notes whether DATA could be read with features numbered from 0 as well as from 1, as it was.
+
+    That is so where neither the model nor an option says which, no feature 0 occurs in DATA, and in the model
+    there is room for one more before those that do.
+    """
+
+    def __init__(self, options: argparse.Namespace, model: Model) -> None:
+        self.quiet, self.n_features = options.quiet, model.n_features
+        self.guessed = options.zero_based is None and model.zero_based is None
+        self.one_based = False
+        self.largest = -1
+
+    def numbered(self, zero_based: bool | None) -> None:
+        """Take note of how text was read; None for what is no text."""
+        self.one_based = zero_based is False
+
+    def see(self, X: Csr | Dense) -> None:
+        """Look at a chunk of DATA."""
+        from bmrm.io import Csr
+
+        if self.guessed and isinstance(X, Csr):
+            self.largest = max(self.largest, int(X.indices.max(initial=-1)))
+
+    def report(self) -> None:
+        """Say so on stderr."""
+        if self.guessed and self.one_based and 0 <= self.largest < self.n_features - 1:
+            from bmrm.cli.progress import notice
+
+            text = (
+                "the model does not say whether features are numbered from 0 or 1; DATA has no feature 0 and "
+                "was read from 1 (--zero-based yes or no says which)"
+            )
+            notice(f"{PROGRAM}: note: {text}", quiet=self.quiet)
+
+
+def _chunks(
+    options: argparse.Namespace, model: Model, base: _Base
+) -> Iterator[tuple[Csr | Dense, Labels | None]]:
+    """Read the rows in chunks; what is neither text nor a dense array row by row is read whole."""
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
+    from bmrm.io.compressed import open_source
+    from bmrm.io.formats import row_parts
 
     zero_based = _zero_based(options, model)
     with reading(options.data):
@@ -164,15 +214,21 @@ def _chunks(options: argparse.Namespace, model: Model) -> Iterator[tuple[Csr | D
                 dtype="float64",
                 threads=options.threads,
                 one_label=model.task not in _LISTS,
+                numbered=base.numbered,
             ):
-                yield X, _checked(y, model)
-        else:
+                yield X, _checked(y, model, X)
+            return
+        with open_source(options.data) as source:
+            parts = row_parts(source, _ROWS)
+            for part in parts or ():
+                yield part, None
+        if parts is None:
             data = read_data(options.data, dtype=None, threads=options.threads)
             if isinstance(data.X, Csr):
                 yield data.X, _labels(data, model)
-            else:
-                for start in range(0, data.X.shape[0], _ROWS):
-                    yield data.X[start : start + _ROWS], None
+                return
+            for start in range(0, data.X.shape[0], _ROWS):
+                yield data.X[start : start + _ROWS], None
 
 
 def _ranked(options: argparse.Namespace, model: Model) -> Data:
@@ -198,11 +254,16 @@ def _zero_based(options: argparse.Namespace, model: Model) -> bool | Literal["au
 
 
 def _labels(data: Data, model: Model) -> Labels | None:
-    return None if data.y is None else _checked(data.y, model)
+    return None if data.y is None else _checked(data.y, model, data.X)
 
 
-def _checked(y: Labels, model: Model) -> Labels:
+def _checked(y: Labels, model: Model, X: Csr | Dense) -> Labels:
     if isinstance(y, list) and model.task not in _LISTS:
+        from bmrm.io.csr import Csr
+        from bmrm.io.text import NO_PAIRS
+
+        if isinstance(X, Csr) and not X.nnz:
+            raise DataError(NO_PAIRS)
         raise DataError("found rows with several labels, expected one label a row")
     return y
 

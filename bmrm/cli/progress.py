@@ -1,4 +1,4 @@
-"""What happens around each iteration: progress line, log, checkpoint, and a clean answer to Ctrl-C.
+"""What happens around each iteration: progress line, log, checkpoint.
 
 `Observer` is the solver's callback. Nothing in here may cost a trained model: an output that fails is
 dropped, training goes on, and the failure is raised when the model is safe.
@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bmrm.cli.units import time_text
+from bmrm.interrupts import held
 
 if TYPE_CHECKING:
     from bmrm.distributed import Group
@@ -28,93 +26,6 @@ SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
 SHOW_EVERY = 0.1
 CHECKPOINT_EVERY = 5.0
 CHECKPOINT_SHARE = 0.05  # of the time, at most, goes into checkpoints
-LEFT_BEHIND = 1.0  # seconds for imports in a thread of their own to end, once nobody needs them
-
-
-class Interrupts:
-    """SIGINT and SIGTERM: `KeyboardInterrupt` at once, or, where it is awaited, a request to stop.
-
-    The first signal inside `awaited` sets `requested`, so that the solver stops between two iterations
-    with its best iterate; a second one raises. Inside `shielded` signals wait: a model is being written;
-    while modules are imported they wait as well, and then raise.
-    """
-
-    def __init__(self) -> None:
-        self.requested = False
-        self._deferring = False
-        self._shielded = False
-        self._previous: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Interrupts:
-        with contextlib.suppress(ValueError):  # only the main thread can set handlers
-            for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) != signal.SIG_IGN:  # nohup and background jobs stay so
-                    self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._shielded or (self._deferring and not self.requested):
-            self.requested = True
-            return
-        raise KeyboardInterrupt
-
-    @contextlib.contextmanager
-    def awaited(self) -> Iterator[None]:
-        """Let the first signal only set `requested`."""
-        self._deferring = True
-        try:
-            yield
-        finally:
-            self._deferring = False
-
-    def importing(self, *modules: str) -> None:
-        """Import modules, with signals held back: raised there they may be lost, or break a module."""
-        with self.held_back():
-            for module in modules:
-                import_module(module)
-
-    @contextlib.contextmanager
-    def importing_beside(self, *modules: str) -> Iterator[None]:
-        """Import modules beside what mostly waits; what is wrong with them is told by who needs them.
-
-        A `KeyboardInterrupt` that strikes inside an import may leave Python's import lock locked (3.11), for
-        which the thread would wait for ever. So nobody waits for it that long, and signals get through.
-        """
-
-        def bring() -> None:
-            with contextlib.suppress(Exception):
-                for module in modules:
-                    import_module(module)
-
-        thread = threading.Thread(target=bring, daemon=True)
-        thread.start()
-        try:
-            yield
-        except BaseException:
-            thread.join(LEFT_BEHIND)
-            raise
-        thread.join()
-
-    @contextlib.contextmanager
-    def held_back(self) -> Iterator[None]:
-        """Let signals wait, and raise behind."""
-        with self.shielded():
-            yield
-        if self.requested:
-            raise KeyboardInterrupt
-
-    @contextlib.contextmanager
-    def shielded(self) -> Iterator[None]:
-        """Hold signals back altogether."""
-        self._shielded = True
-        try:
-            yield
-        finally:
-            self._shielded = False
 
 
 class ProgressLine:
@@ -196,12 +107,11 @@ def log_record(state: Progress) -> dict[str, Any]:
 
 
 class Observer:
-    """The solver's callback: shows, logs and checkpoints an iteration; True asks it to stop.
+    """The solver's callback: shows, logs and checkpoints an iteration.
 
     Parameters
     ----------
     line : ProgressLine
-    interrupts : Interrupts
     log : text file, or None
         Gets a JSON line per iteration.
     checkpoint : callable, or None
@@ -211,14 +121,12 @@ class Observer:
     def __init__(
         self,
         line: ProgressLine,
-        interrupts: Interrupts,
         *,
         log: TextIO | None = None,
         checkpoint: Callable[[Progress], None] | None = None,
         group: Group | None = None,
     ) -> None:
         self._line = line
-        self._interrupts = interrupts
         self._log_file = log
         self._log_works = log is not None
         self._checkpoint = checkpoint
@@ -226,7 +134,7 @@ class Observer:
         self._save_next = -float("inf")
         self.failure: OSError | None = None
 
-    def __call__(self, state: Progress) -> bool:
+    def __call__(self, state: Progress) -> None:
         """Observe one iteration."""
         with self.keeping_failure():
             self._line.update(lambda: _line(state))
@@ -234,11 +142,10 @@ class Observer:
             self._write_log(state)
         if self._checkpoint is not None and self._is_due():
             began = time.monotonic()
-            with self.keeping_failure(), self._interrupts.shielded():
+            with self.keeping_failure(), held():
                 self._checkpoint(state)
             took = time.monotonic() - began
             self._save_next = began + max(CHECKPOINT_EVERY, took / CHECKPOINT_SHARE)
-        return self._interrupts.requested
 
     def _is_due(self) -> bool:
         """Whether it is time to write; all ranks have parts of a checkpoint, so the first decides."""

@@ -16,44 +16,41 @@ from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import explain, run
 from bmrm.cli.launch import alone, rank
-from bmrm.cli.progress import Interrupts
+from bmrm.cli.signals import Interrupts
 from bmrm.errors import BmrmError, ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.distributed import Group
 
-Body = Callable[[Sequence[str], "Group | None"], int]
+Body = Callable[[Sequence[str], Interrupts, "Group | None"], int]
 
 
-def run_on_ranks(program: str, body: Body, argv: Sequence[str]) -> int:
+def run_on_ranks(program: str, body: Body, argv: Sequence[str], *, last: bool) -> int:
     """Run a command's body on every rank; return the same exit code on each."""
 
-    def guarded(words: Sequence[str]) -> int:
-        with contextlib.ExitStack() as held:
-            held.enter_context(interrupts.held_back())
-            try:
-                from mpi4py import MPI
+    def guarded(words: Sequence[str], interrupts: Interrupts) -> int:
+        try:
+            from mpi4py import MPI
 
-                from bmrm.distributed import Group
-            except ImportError as error:
-                if alone():  # a batch system that starts every program this way
-                    held.close()
-                    return body(words, None)
-                raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
-            group = Group(MPI.COMM_WORLD)
+            from bmrm.distributed import Group
+        except ImportError as error:
+            if alone():  # a batch system that starts every program this way
+                return body(words, interrupts, None)
+            raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
+        group = Group(MPI.COMM_WORLD)
 
-            def report(error: BaseException) -> int:
-                sys.stderr = sys.__stderr__
-                return explain(f"{program}: rank {group.rank}", error, words)
+        def report(error: BaseException) -> int:
+            sys.stderr = sys.__stderr__
+            return explain(f"{program}: rank {group.rank}", error, words)
 
-            group.report = report
-            with group.guarded():
-                held.close()
-                return body(words, group)
+        group.report = report
+        with group.guarded():
+            interrupts.check()
+            return body(words, interrupts, group)
 
-    with Interrupts() as interrupts, _muted() if rank() else contextlib.nullcontext():
-        return run(program, guarded, argv)
+    with _muted() if rank() else contextlib.nullcontext():
+        return run(program, guarded, argv, last=last)
 
 
 @contextlib.contextmanager
@@ -76,8 +73,13 @@ def is_first(group: Group | None) -> bool:
     return group is None or group.rank == 0
 
 
-def check(options: TrainOptions) -> None:
-    """Raise for options that have no meaning on several ranks."""
+def check(options: TrainOptions, group: Group) -> None:
+    """Raise for options that have no meaning on several ranks, or are not the same on all."""
+    from bmrm.distributed.options import check_alike
+
     for name, given in (("folds", options.folds), ("cache", options.cache)):
         if given:
             raise ParameterError(f"--{name}: goes without MPI only; leave mpiexec out")
+    free = ("threads", "device", "gpu-mem", "json", "quiet", "verbose")
+    shared = {name: value for name, value in options.as_dict().items() if name not in free}
+    check_alike(group, shared, "--")

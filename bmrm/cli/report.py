@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,15 @@ _STOPS = {
 WIDE = 0.01
 """Gap, as a share of the objective, that is hardly what rounding alone leaves of a tolerance."""
 
+SEEN = 0.5
+"""Share of the gap from which on the rounding of values is worth a line."""
 
-def certificate_text(result: Result, seconds: float) -> str:
-    """Return what is known of the optimum, in words.
+UNLIKE = 1e4
+"""Times the size of most features from which on one is far larger."""
+
+
+def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> str:
+    """Return what is known of the optimum, in words; ``rounding`` of values is in the gap.
 
     The optimum is at least the lower bound, so gap / lower bound bounds the relative excess.
     """
@@ -41,9 +48,15 @@ def certificate_text(result: Result, seconds: float) -> str:
     elif result.gap == float("inf"):
         known = "nothing is known of the optimum"
     advice = ""
-    if result.status == "precision" and result.gap > WIDE * abs(result.objective):
-        finer = "" if result.device == "cpu" else ", or try --dtype float64"
-        advice = f"\nrounding     is too much: scale features that are far larger than the others{finer}"
+    if rounding > SEEN * result.gap:
+        advice = f"\nrounding     {rounding:.3g} of the gap: values are stored as float32"
+        if result.status == "precision":
+            advice += ", try --dtype float64"
+    elif result.status == "precision" and result.gap > WIDE * abs(result.objective):
+        ways = ["scale features that are far larger than the others"] if _unlike(result) else []
+        ways += [] if result.device == "cpu" else ["try --dtype float64"]
+        if ways:
+            advice = f"\nrounding     is too much: {', or '.join(ways)}"
     return (
         f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
         f"objective    {result.objective:.10g}\n"
@@ -51,6 +64,13 @@ def certificate_text(result: Result, seconds: float) -> str:
         f"gap          {result.gap:.3g}: {known}"
         f"{advice}"
     ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
+
+
+def _unlike(result: Result) -> bool:
+    """Whether some features are far larger than the others: what cuts say of them is in proportion."""
+    sizes = abs(result.bundle.gradients).max(axis=0)
+    sizes = sorted(sizes[sizes > 0.0].tolist())
+    return bool(sizes) and sizes[-1] > UNLIKE * sizes[(len(sizes) - 1) // 2]
 
 
 def result_json(
@@ -129,14 +149,15 @@ def cross_validation_text(found: CrossValidation) -> str:
     return "\n".join(f"Cross Validation {line}" for line in lines)
 
 
-def cross_validation_json(found: CrossValidation, options: TrainOptions) -> str:
-    """Return the object that ``--json`` prints for ``-v``."""
+def cross_validation_json(found: CrossValidation, options: TrainOptions, dtype: str) -> str:
+    """Return the object that ``--json`` prints for ``-v``, with values stored as ``dtype``."""
     return json.dumps(
         {
             "folds": len(found.results),
             **finite_metrics(found.metrics),
             "statuses": [result.status for result in found.results],
             "iterations": [result.n_iter for result in found.results],
+            "dtype": dtype,
             "options": options.as_dict(),
         },
         allow_nan=False,
@@ -163,10 +184,15 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
     --------
     >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.75, "auc": None}))
     Accuracy = 75% (3/4)
+
+    Where rows have weights, what is counted is another share:
+
+    >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.9, "auc": None}))
+    Accuracy = 90% (weighted; 3/4 rows)
     """
     if "correct" in report or "log_loss" in report:
         templates = {
-            "accuracy": "Accuracy = {0:g}% ({1[correct]}/{1[rows]})",
+            "accuracy": "Accuracy = {0:g}%" + _counts(report, "accuracy", "correct"),
             "auc": "AUC = {0:.6g}",
             "f1": "F1 = {0:.6g}",
             "f_beta": "F-beta = {0:.6g}",
@@ -196,7 +222,7 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
             "ranking_loss": "Ranking loss = {0:.6g}",
             "one_error": "One-error = {0:.6g}",
             "average_precision": "Average precision = {0:.6g}",
-            "novel_fraction": "Novel = {0:g}% ({1[novel]}/{1[rows]})",
+            "novel_fraction": "Novel = {0:g}%" + _counts(report, "novel_fraction", "novel"),
         }
     percent = ("accuracy", "novel_fraction", "pairwise_error")
     return "\n".join(
@@ -204,3 +230,12 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
         for name, template in templates.items()
         if (value := report.get(name)) is not None
     )
+
+
+def _counts(report: Mapping[str, float | int | None], share: str, counted: str) -> str:
+    """Return the numbers of rows behind a share, marked where weights make it another one."""
+    part, rows, found = report.get(counted), report.get("rows"), report.get(share)
+    if part is None or rows is None or found is None:
+        return ""
+    plain = math.isclose(found * rows, part, rel_tol=1e-9, abs_tol=1e-9)
+    return f" ({part}/{rows})" if plain else f" (weighted; {part}/{rows} rows)"

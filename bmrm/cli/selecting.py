@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
-from bmrm.cli.progress import Interrupts, ProgressLine, logged, notice
+from bmrm.cli.progress import ProgressLine, logged, notice
 from bmrm.cli.report import finite_metrics, metrics_text, selection_document, selection_text
+from bmrm.cli.signals import Interrupts
+from bmrm.cli.storing import DOUBLE, ROOM, Trained, certified_selection, first_type, loaded
 from bmrm.cli.train import exit_code, model_path, report
 from bmrm.crossval import FoldDone
 from bmrm.errors import ParameterError
-from bmrm.io.model import Model
 from bmrm.metrics import ProbabilityMetrics
 from bmrm.selection import LAMS, Selection, select
+from bmrm.settings import SMALLEST_TOL
+from bmrm.weighing import relative
 from bmrm.weights import lam_of, row_weights
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from bmrm.calibration import Calibration
     from bmrm.cli.options import TrainOptions
     from bmrm.io import Data
+
+    Weights = npt.NDArray[np.float64]
 
 FOLDS = 5
 
@@ -29,70 +38,100 @@ FOLDS = 5
 def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
     """Score a grid, and train with the lam picked; an interrupt on the way leaves nothing written."""
     started = time.perf_counter()
-    path = model_path(options)
-    check(options)
-    if options.calibrate is not None and make_loss(options).task != "binary":
-        raise ParameterError(f"--calibrate: found loss {options.loss}, expected one for two classes")
-    if options.plot is not None:
-        from bmrm.plots import check_suffix
+    with interrupts.opened():
+        path = model_path(options)
+        check(options)
+        if options.calibrate is not None and make_loss(options).task != "binary":
+            raise ParameterError(f"--calibrate: found loss {options.loss}, expected one for two classes")
+        if options.plot is not None:
+            from bmrm.plots import check_suffix
 
-        check_suffix(options.plot)
-    data = read(options)
-    check_labels(options, data)
-    loaded = time.perf_counter()
-    selection = _select(options, data)
+            check_suffix(options.plot)
+        data, dtype = loaded(read, options, first_type(options))
+        check_labels(options, data, _placed(options, data)[1])
+        arguments = _arguments(options, data)
+    known = time.perf_counter()
+    selection, found = _certified_select(options, data, dtype, arguments)
+    if options.dtype == "auto" and data.rounded and "precision" in selection.statuses:
+        left = _left(options, time.perf_counter() - known)
+        if left is not None:
+            del data, arguments, selection, found
+            with interrupts.opened():
+                data, dtype = loaded(read, left, DOUBLE)
+                arguments = _arguments(left, data)
+            known = time.perf_counter()
+            selection, found = _certified_select(left, data, dtype, arguments)
     calibration, fit = _calibrate(options, selection)
     trained = time.perf_counter()
-    seconds = {"load": loaded - started, "train": trained - loaded}
-    with interrupts.shielded():
-        if selection.result is not None:
-            model = Model.from_result(selection.result, calibration=calibration, zero_based=data.zero_based)
-            if options.export == "liblinear":
-                model.export_liblinear(path)
-            else:
-                model.save(path)
-        if options.plot is not None:
-            from bmrm.plots import save
+    seconds = {"load": known - started, "train": trained - known}
+    if found is not None:
+        model = found.model(calibration)
+        if options.export == "liblinear":
+            model.export_liblinear(path)
+        else:
+            model.save(path)
+    if options.plot is not None:
+        from bmrm.plots import save
 
-            save(selection.plot(), options.plot)
+        save(selection.plot(), options.plot)
     written = time.perf_counter()
     seconds |= {"write": written - trained, "total": written - started}
-    _report(options, selection, path, seconds, fit)
+    _report(options, selection, found, dtype, path, seconds, fit)
     return exit_code(selection.statuses, options)
 
 
-def _select(options: TrainOptions, data: Data) -> Selection:
-    X, y = data.X, data.y
-    line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
-    arguments = solver_arguments(options, X.shape[1])
+def _left(options: TrainOptions, seconds: float) -> TrainOptions | None:
+    """Return the options for what is left of the time; None for nothing."""
+    if options.max_time is None:
+        return options
+    left = options.max_time - seconds
+    return dataclasses.replace(options, max_time=left) if left > 0.0 else None
+
+
+def _placed(options: TrainOptions, data: Data) -> tuple[dict[str, Any], Weights | None]:
+    """Return the arguments that go with the data, and the weights of their rows."""
+    given = placement(options, data)
+    return given, row_weights(data.y, data.X.shape[0], given["sample_weight"], given["class_weight"])
+
+
+def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
+    """Return what `select` takes besides X and y; read the files that the options name."""
+    given, weights = _placed(options, data)
+    if data.rounded:
+        options = dataclasses.replace(options, tol=max(ROOM * options.tol, SMALLEST_TOL))
+    arguments = solver_arguments(options, data.X.shape[1], data.zero_based)
     lams = LAMS if options.lambdas is None else options.lambdas
-    folds = FOLDS if options.folds is None else options.folds
     lam, cost = arguments.pop("lam", None), arguments.pop("C", None)
     if not options.has_grid:
-        lams = (lam if cost is None else lam_of(cost, _total_weight(options, data)),)
+        total = float(data.X.shape[0]) if weights is None else float(weights.sum())
+        lams = (lam if cost is None else lam_of(cost, total),)
     if options.metric is not None:
         arguments["metric"] = options.metric
+    folds = FOLDS if options.folds is None else options.folds
+    return arguments | {"lams": lams, "folds": folds} | given
+
+
+def _certified_select(
+    options: TrainOptions, data: Data, dtype: str, arguments: dict[str, Any]
+) -> tuple[Selection, Trained | None]:
+    """Score the grid with certificates that hold for the numbers of the file."""
+    return certified_selection(options, data, dtype, _select(options, data, arguments))
+
+
+def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection:
+    line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
     try:
         with logged(options.verbose):
             return select(
-                X,
-                y,
-                lams,
-                folds,
+                data.X,
+                data.y,
                 rule=options.rule,
                 refit=options.trains,
-                progress=lambda done: line.update(lambda: _line(done, folds)),
-                **placement(options, data),
+                progress=lambda done: line.update(lambda: _line(done, arguments["folds"])),
                 **arguments,
             )
     finally:
         line.clear()
-
-
-def _total_weight(options: TrainOptions, data: Data) -> float:
-    given, X = placement(options, data), data.X
-    weights = row_weights(data.y, X.shape[0], given["sample_weight"], given["class_weight"])
-    return float(X.shape[0]) if weights is None else float(weights.sum())
 
 
 def _line(done: FoldDone, folds: int) -> str:
@@ -109,12 +148,19 @@ def _calibrate(options: TrainOptions, selection: Selection) -> tuple[Calibration
         return None, {}
     calibration = selection.calibrate(options.calibrate)
     scores = ProbabilityMetrics((-1.0, 1.0))
-    scores.update(calibration.probability(selection.values), selection.labels)
+    weights = relative(selection.weights)
+    scores.update(calibration.probability(selection.values), selection.labels, weights)
     return calibration, dict(scores.report())
 
 
 def _report(
-    options: TrainOptions, selection: Selection, path: str, seconds: dict[str, float], fit: dict[str, Any]
+    options: TrainOptions,
+    selection: Selection,
+    found: Trained | None,
+    dtype: str,
+    path: str,
+    seconds: dict[str, float],
+    fit: dict[str, Any],
 ) -> None:
     import json
 
@@ -130,7 +176,12 @@ def _report(
         document["calibration"] = {"method": options.calibrate, **finite_metrics(fit)}
     if not options.json and not options.quiet:
         print(text)
-    if selection.result is not None:
-        report(selection.result, options, path, seconds, **document)
+    if found is not None:
+        report(found, options, path, seconds, **document)
     elif options.json:
-        print(json.dumps({**document, "timings": seconds, "options": options.as_dict()}, allow_nan=False))
+        print(
+            json.dumps(
+                {**document, "dtype": dtype, "timings": seconds, "options": options.as_dict()},
+                allow_nan=False,
+            )
+        )

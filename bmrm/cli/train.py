@@ -10,18 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import Exit, check_apart, run, shown
-from bmrm.cli.gpu_process import asks_for_gpu, is_large, leave, start_driver
+from bmrm.cli.exits import Exit, check_apart, leave, run
+from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
 from bmrm.cli.launch import launched
-from bmrm.errors import ParameterError
+from bmrm.cli.ranks import is_first
+from bmrm.errors import ParameterError, shown
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
-    from bmrm.cli.progress import Interrupts, Observer
-    from bmrm.dataset import Dataset
+    from bmrm.cli.progress import Observer
+    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.storing import Stored, Trained
+    from bmrm.cut_store import Cuts
     from bmrm.distributed import Group
-    from bmrm.io import Data
-    from bmrm.result import Progress, Result
+    from bmrm.io.checkpoint import Problem
+    from bmrm.io.model import Model
+    from bmrm.result import Progress
 
 PROGRAM = "bmrm-train"
 
@@ -40,146 +44,172 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code; ``bmrm-train --help`` lists them.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    last = argv is None
     if launched():
         from bmrm.cli.ranks import run_on_ranks
 
-        return run_on_ranks(PROGRAM, train, words)
-    if argv is not None:
-        return run(PROGRAM, train, words)
-    if asks_for_gpu(words):
-        start_driver()
-    return leave(run(PROGRAM, train, words))
+        code = run_on_ranks(PROGRAM, train, words, last=last)
+    else:
+        if last and asks_for_gpu(words):
+            start_driver()
+        code = run(PROGRAM, train, words, last=last)
+    return leave(code) if last else code
 
 
-def train(argv: Sequence[str], group: Group | None = None) -> int:
+def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
     """Do what the command line says, on the ranks of a group if there is one, and return the exit code."""
-    from bmrm.cli.progress import Interrupts
+    interrupts.importing("bmrm.losses", "bmrm.cli.options")
+    from bmrm.cli import ranks
+    from bmrm.cli.options import parse
 
-    with Interrupts() as interrupts:
-        interrupts.importing("bmrm.losses")
-        from bmrm.cli import ranks
-        from bmrm.cli.options import parse
-
+    with interrupts.opened():
         options = parse(argv)
-        if group is not None:
-            ranks.check(options)
-        elif options.weights != "auto":
-            raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
-        interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing", "bmrm.io.formats")
-        if not (options.dry_run or options.validates or options.has_grid):
-            return _train(options, interrupts, group)
-        interrupts.importing("bmrm.training")
-        if options.dry_run:
-            from bmrm.cli.dryrun import dry_run
+    if group is not None:
+        ranks.check(options, group)
+    elif options.weights != "auto":
+        raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
+    interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing", "bmrm.io.formats")
+    if not (options.dry_run or options.validates or options.has_grid):
+        return _train(options, interrupts, group)
+    interrupts.importing("bmrm.training")
+    if options.dry_run:
+        interrupts.importing("bmrm.cli.dryrun")
+        from bmrm.cli.dryrun import dry_run
 
+        with interrupts.opened():
             return dry_run(options, group)
-        if options.has_grid or options.calibrate is not None:
-            from bmrm.cli.selecting import select_and_train
+    if options.has_grid or options.calibrate is not None:
+        interrupts.importing("bmrm.cli.selecting")
+        from bmrm.cli.selecting import select_and_train
 
-            return select_and_train(options, interrupts)
-        return _cross_validate(options)
+        return select_and_train(options, interrupts)
+    return _cross_validate(options, interrupts)
 
 
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
     if options.device == "auto" and is_large(options.data):
         start_driver()  # before imports that take a while
-    from bmrm.cli.fitting import check, fit
-    from bmrm.cli.loading import load, warm_start
+    from bmrm.cli.fitting import check
+    from bmrm.cli.loading import warm_start
     from bmrm.cli.progress import logged
     from bmrm.cli.ranks import together
+    from bmrm.cli.storing import Stored, Training, first_type
 
     started = time.perf_counter()
-    path = model_path(options, group)
-    with together(group):
-        check(options)
-        warm = warm_start(options)
-    with interrupts.importing_beside("bmrm.training"):
-        data, dataset = load(options, group)
-    checkpoint = _checkpoint(options, data, dataset, group)
-    loaded = time.perf_counter()
-    with interrupts.awaited():
-        making = contextlib.closing(_observer(options, interrupts, checkpoint, group))
-        with logged(options.verbose), making as observer:
-            result = fit(options, dataset, warm=warm, callback=observer)
-        trained = time.perf_counter()
-        with interrupts.shielded():
-            _save(result, options, path, data, observer, checkpoint, group)
+    with interrupts.opened():
+        path = model_path(options, group)
+        with together(group):
+            check(options)
+            warm = warm_start(options)
+            dtype = first_type(options, group, warm)
+        with interrupts.importing_beside("bmrm.training"):
+            stored = Stored.load(options, dtype, group)
+        checkpoint = _Checkpoint(options.checkpoint, group)
+        checkpoint.follow(stored)
+        parsed, loaded = stored.data.seconds, time.perf_counter()
+        making = contextlib.closing(_observer(options, checkpoint, group))
+    with logged(options.verbose), making as observer:
+
+        def keep(state: Trained, status: str | None = None) -> None:
+            with observer.keeping_failure():
+                checkpoint.end(state, status)
+
+        training = Training(stored, observer, interrupts, keep=keep, follow=checkpoint.follow)
+        del stored  # or its matrix would outlive its use
+        found = training.run(warm)
+    result, trained = found.result, time.perf_counter()
+    _save(found, options, path, keep, group)
     written = time.perf_counter()
-    seconds = {f"load.{part}": value for part, value in data.seconds.items()}
+    seconds = {f"load.{part}": value for part, value in parsed.items()}
     seconds |= {"load": loaded - started}
     seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
     seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
-    report(result, options, path, seconds)
+    report(found, options, path, seconds)
     with together(group):
         if observer.failure is not None:
             raise observer.failure
     return exit_code([result.status], options)
 
 
-def _checkpoint(
-    options: TrainOptions, data: Data, dataset: Dataset, group: Group | None
-) -> Callable[[Progress | Result], None] | None:
-    """Return a function that writes the checkpoint; every rank calls it, for each has some of the cuts."""
-    from bmrm.cli.fitting import problem, snapshots
-    from bmrm.cli.ranks import is_first
-    from bmrm.io.checkpoint import save
-    from bmrm.io.model import Model
-    from bmrm.result import Result
+class _Checkpoint:
+    """Writes the checkpoint, if there is one; every rank calls it, for each has some of the cuts."""
 
-    snapshot = snapshots(options, data, dataset)  # also without a checkpoint: bad labels are told early
-    path = options.checkpoint
-    if path is None:
-        return None
+    def __init__(self, path: str | None, group: Group | None) -> None:
+        self.path, self._group = path, group
 
-    def write(state: Progress | Result) -> None:
-        cuts = state.bundle.working()
-        model = None if isinstance(state, Result) else snapshot(state)
-        if is_first(group):
-            if isinstance(state, Result):
-                model = Model.from_result(state, zero_based=data.zero_based)
+    def follow(self, stored: Stored | None) -> None:
+        """Take the data that the next states are of; let go of those before where there are none yet."""
+        from bmrm.cli.fitting import snapshots
+
+        # Also without a checkpoint: bad labels are told early.
+        self._snapshot = None if stored is None else snapshots(stored.options, stored.data, stored.dataset)
+        self._stored = stored
+
+    def __call__(self, state: Progress) -> None:
+        """Write a state on the way."""
+        from bmrm.warm_start import problem_of
+
+        assert self._stored is not None
+        assert self._snapshot is not None
+        cuts, problem = state.bundle.working(), problem_of(state)
+        self._write(self._stored.snapshot(self._snapshot(state)), problem, cuts)
+
+    def end(self, found: Trained, status: str | None = None) -> None:
+        """Write what training has come to, with a status of its own or another.
+
+        Not where the cuts are gone, since memory was wanted for other values; it has been written before.
+        """
+        from bmrm.warm_start import problem_of
+
+        result = found.result
+        if self.path is not None and result.bundle is not None:
+            cuts, problem = result.bundle.working(), problem_of(result)
+            self._write(found.model(status=status) if is_first(self._group) else None, problem, cuts)
+
+    def _write(self, model: Model | None, problem: Problem, cuts: Cuts) -> None:
+        from bmrm.io.checkpoint import save
+
+        assert self.path is not None
+        if is_first(self._group):
             assert model is not None
-            save(path, model, problem(options, dataset, state.bundle.groups), cuts)
-
-    return write
+            save(self.path, model, problem, cuts)
 
 
 def _save(
-    result: Result,
+    found: Trained,
     options: TrainOptions,
     path: str,
-    data: Data,
-    observer: Observer,
-    checkpoint: Callable[[Progress | Result], None] | None,
+    keep: Callable[[Trained], None],
     group: Group | None,
 ) -> None:
-    from bmrm.cli.ranks import is_first, together
-    from bmrm.io.model import Model
+    from bmrm.cli.ranks import together
 
-    if checkpoint is not None:
-        with observer.keeping_failure():  # first, in case MODEL's disk is full
-            checkpoint(result)
+    keep(found)  # first, in case MODEL's disk is full
     with together(group):
         if is_first(group):
-            model = Model.from_result(result, zero_based=data.zero_based)
+            model = found.model()
             if options.export == "liblinear":
                 model.export_liblinear(path)
             else:
                 model.save(path)
 
 
-def _cross_validate(options: TrainOptions) -> int:
+def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.loading import load
     from bmrm.cli.progress import notice
     from bmrm.cli.report import cross_validation_json, cross_validation_text
+    from bmrm.cli.storing import loaded_exactly
     from bmrm.crossval import cross_validate
 
     assert options.folds is not None
-    check(options)
-    _, dataset = load(options)
-    found = cross_validate(dataset, options.folds, **solver_arguments(options, dataset.shape[1]))
+    with interrupts.opened():
+        check(options)
+        (_, dataset), dtype = loaded_exactly(load, lambda found: found[0], options)
+        arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
+    found = cross_validate(dataset, options.folds, **arguments)
     if options.json:
-        print(cross_validation_json(found, options))
+        print(cross_validation_json(found, options, dtype))
     elif not options.quiet:
         print(cross_validation_text(found))
     statuses = [result.status for result in found.results]
@@ -224,8 +254,7 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
 
 def _observer(
     options: TrainOptions,
-    interrupts: Interrupts,
-    checkpoint: Callable[[Progress | Result], None] | None,
+    checkpoint: _Checkpoint,
     group: Group | None,
 ) -> Observer:
     """Put together what happens at each iteration."""
@@ -238,22 +267,21 @@ def _observer(
             log = open(options.log_jsonl, "w", encoding="utf-8")  # noqa: SIM115
     return Observer(
         ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet),
-        interrupts,
         log=log,
-        checkpoint=checkpoint,
+        checkpoint=None if checkpoint.path is None else checkpoint,
         group=group,
     )
 
 
-def report(result: Result, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
+def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
     """Print the certificate; ``more`` are further keys of the JSON object."""
     from bmrm.cli.progress import notice
     from bmrm.cli.report import certificate_text, result_json
     from bmrm.cli.units import time_text
 
-    text = f"{certificate_text(result, seconds['train'])}\nmodel        {shown(path)}"
+    text = f"{certificate_text(found.result, seconds['train'], found.rounding)}\nmodel        {shown(path)}"
     if options.json:
-        print(result_json(result, seconds, options, path, **more))
+        print(result_json(found.result, seconds, options, path, **found.note, **more))
         notice(text, quiet=options.quiet)
     elif not options.quiet:
         print(text)

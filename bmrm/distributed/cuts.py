@@ -38,6 +38,9 @@ class SplitCuts(HostCuts):
         """Put new cuts behind those in use; return their products with all, over all columns."""
         return self.group.total(super().append(planes))
 
+    def append_level(self, count: int) -> None:
+        """Put nothing: masses are tiny beside such a plane, and steep features cannot be eased here."""
+
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>`` over all columns; return w and the minimum."""
         piece = np.empty(self.width)

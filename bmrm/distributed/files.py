@@ -20,13 +20,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _svmlight
 from bmrm.distributed.group import Group
+from bmrm.distributed.options import check_alike
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.compressed import open_source
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
 from bmrm.io.formats import detect_format, read_other
 from bmrm.io.svmlight import join, read_text, thread_count
-from bmrm.io.text import Grammar, Parser, ZeroBased, mapped
+from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text
 
 
 class Rows(NamedTuple):
@@ -93,6 +94,9 @@ def read_rows(
            [0. , 0.5]], dtype=float32)
     """
     group = comm if isinstance(comm, Group) else Group(comm)
+    check_alike(
+        group, {"n_features": n_features, "zero_based": zero_based, "dtype": dtype, "query_id": query_id}
+    )
     grammar = Grammar.checked(n_features, zero_based, dtype, query_id, "error")
     threads = group.cores if threads is None else thread_count(threads)
     began = time.perf_counter()
@@ -126,7 +130,7 @@ def paths_of(name: str) -> list[str]:
 
 def _cuttable(name: str) -> bool:
     with open_source(name) as source:
-        return source.mappable and detect_format(source) == "svmlight"
+        return source.is_plain and detect_format(source) == "svmlight"
 
 
 def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data:
@@ -150,22 +154,25 @@ def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data
             # Lines are numbered from the start of a file, which only a message is worth reading for.
             parsed(numbered=True)
             raise
-    everyones = group.everyones((parser.max_index, parser.has_zero, parser.has_lists))
+    everyones = group.everyones((parser.max_index, parser.has_zero, parser.has_lists, parser.rounded))
 
     def told(parser: Parser) -> Parser:
-        parser.max_index = max(index for index, _, _ in everyones)
-        parser.has_zero = any(zero for _, zero, _ in everyones)
-        parser.has_lists = any(lists for _, _, lists in everyones)
+        parser.max_index = max(index for index, _, _, _ in everyones)
+        parser.has_zero = any(zero for _, zero, _, _ in everyones)
+        parser.has_lists = any(lists for _, _, lists, _ in everyones)
+        parser.rounded = any(rounded for _, _, _, rounded in everyones)
         return parser
 
     with group.together():
         try:
-            told(parser).check()
+            if told(parser).rows:
+                parser.check_content()
+            parser.check()
         except DataError:
             told(parsed(numbered=True)[0]).check()
             raise
         X, y, qid = join(parts, parser)
-    return Data(X, y, qid=qid, zero_based=parser.zero_based)
+    return Data(X, y, qid=qid, zero_based=parser.zero_based, rounded=parser.rounded)
 
 
 def _ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
@@ -182,12 +189,11 @@ def _parse(parser: Parser, name: str, first: int, last: int, *, numbered: bool) 
     parser.name, parser.lines = name, 0
     if first >= last:
         return _nothing(parser)
-    with open_source(name) as source, mapped(source, parser.threads) as text:
+    with open_source(name) as source:
+        text = file_text(source)
         start, stop = (_line_start(text, at, source.size) for at in (first, last))
         if numbered:
-            parser.lines = int(
-                np.count_nonzero(np.frombuffer(memoryview(text), np.uint8, start) == ord("\n"))
-            )
+            parser.lines = _svmlight.line_count(text, start, threads=parser.threads, block_bytes=BLOCK_BYTES)
         return parser.parse(text, start, max(start, stop))
 
 
@@ -241,4 +247,4 @@ def _slice(data: Data, first: int, last: int) -> Data:
         X = data.X[first:last].copy()
     y = None if data.y is None else data.y[first:last]
     qid = None if data.qid is None else data.qid[first:last]
-    return Data(X, y, qid=qid, zero_based=data.zero_based)
+    return Data(X, y, qid=qid, zero_based=data.zero_based, rounded=data.rounded)

@@ -8,6 +8,7 @@ model.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,14 @@ class OwnedDesign(ShardedDesign):
         self.shape = inner.shape[0], int(exchange.bounds[-1])
         self.weighted_gram_work = np.inf  # a Hessian of columns that are spread
 
+    @cached_property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column of this rank, over the rows of all."""
+        group, inner = self.group, self.inner
+        found = np.empty((1, self.exchange.width))
+        self.exchange.add_up(inner.shape[0] * inner.mean_squares[None], [(0, 1)] * group.size, found)
+        return np.asarray(found[0] / group.total(np.array([float(inner.shape[0])])))
+
     def matvec(self, w: Vector, out: Vector) -> None:
         """Margins of this rank's rows."""
         self.inner.matvec(self.exchange.fetched(w), out)
@@ -57,6 +66,10 @@ class OwnedSteps(ShardedSteps):
     """The steps on this rank's rows and columns."""
 
     whole = False
+
+    def size(self, w: Vector, lengths: Vector | float) -> float:
+        """Return the size of a point, of which the columns here are known here."""
+        return float(self.total(np.array([super().size(w, lengths)]))[0])
 
     def weights(self, w: Vector) -> Vector:
         """Take weights in: those of this rank, or all."""

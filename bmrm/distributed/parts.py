@@ -15,16 +15,12 @@ thousands of numbers: every rank then holds all columns.
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import interrupts
 from bmrm.bundle import Bundle
 from bmrm.columns import Columns
 from bmrm.cut_blocks import block_starts, group_borders, runs
@@ -42,7 +38,7 @@ from bmrm.distributed.steps import ShardedDesign, ShardedObjective, ShardedSteps
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.host_steps import HostCuts
 from bmrm.io.checkpoint import Checkpoint
-from bmrm.labels import distinct, encode, extended
+from bmrm.labels import distinct, encode, extended, taken
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
@@ -52,6 +48,7 @@ from bmrm.objective import Design, Iterate, Objective, Steps
 from bmrm.outlook import may_step
 from bmrm.regularizers import Regularizer
 from bmrm.solver import BundleMethod
+from bmrm.weighing import without_idle
 
 if TYPE_CHECKING:
     from bmrm.parts import Placement
@@ -77,23 +74,31 @@ class ShardedParts:
             raise ParameterError(
                 f"loss {loss.name}: is no sum over rows, so its rows cannot be on several ranks; train on one"
             )
-        group, y, m = self.group, self.data.y, self.data.matrix.shape[0]
+        group, y, m, weights = self.group, self.data.y, self.data.matrix.shape[0], self.data.weights
         if loss.task in ("regression", "novelty"):
             with group.together():
-                return encode(y, m, loss)
+                return encode(y, m, loss, weights)
+        counts = weights is None or weights.any()
         with group.together():
-            found = distinct(y, m, loss)
+            if counts:
+                y = taken(without_idle(y, m, weights), loss)
+            found = distinct(y, m, loss, weights)
             if loss.task == "count":  # of which some rank must have one above 0
                 found = found[-1:]
-        widths = group.everyones(y.shape[1:] if isinstance(y, np.ndarray) else ())
-        if len(set(widths)) > 1:
+        own = None if not counts else y.shape[1:] if isinstance(y, np.ndarray) else ()
+        widths = {width for width in group.everyones(own) if width is not None}
+        if len(widths) > 1:
             raise DataError(
                 f"labels: found rows of {min(widths)} on one rank and of {max(widths)} on another"
             )
         everyones = sorted(set().union(*group.everyones(found)))
         with group.together():
             # A row for each class of all ranks, so that this rank knows classes that it has no row of.
-            coded, classes = encode(extended(y, everyones), m + len(everyones), loss)
+            more = len(everyones)
+            if not counts:
+                y = np.zeros((m, *widths.pop()))
+            weights = None if weights is None else np.append(weights, np.ones(more))
+            coded, classes = encode(extended(y, everyones), m + more, loss, weights)
         return coded[:m], classes
 
     def spread(self, design: Design) -> Design:
@@ -220,6 +225,11 @@ class ShardedParts:
         made.starts = self.starts
         return made
 
+    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
+        """Return sums over the rows of all ranks, and the largest numbers."""
+        largest = [max(of) for of in zip(*self.group.everyones(most), strict=True)]
+        return self.group.total(np.array(numbers)).tolist(), largest
+
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle with the columns of this rank."""
         store = bundle.store
@@ -251,45 +261,31 @@ class ShardedMethod(BundleMethod):
 
     def __init__(self, group: Group, *arguments: Any, **keywords: Any) -> None:
         self.group = group
-        self._interrupted = False
         with group.guarded():
             super().__init__(*arguments, **keywords)
 
     def minimise(self) -> None:
-        """Run until converged or stopped; the first Ctrl-C on any rank ends the iteration on all."""
-        with self.group.guarded(), self._interrupts():
+        """Run until converged or stopped; Ctrl-C on any rank ends the iteration on all.
+
+        It strikes nowhere else: an exception here would leave the other ranks waiting.
+        """
+        interrupts.enter(interrupts.HELD)
+        with self.group.guarded():
             self._loop_quietly()
+            _, self.interrupted, _ = self._agreed(False, interrupts.requested(), False)
 
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""
         with self.group.guarded():
             return super().certified()
 
-    def _agreed(self, stop: bool, late: bool) -> tuple[bool, bool]:
+    def _agreed(self, stop: bool, interrupted: bool, late: bool) -> tuple[bool, bool, bool]:
         found = self.group.parts(
-            np.array([stop or self._interrupted, late, self.best.objective, self.bound], np.float64)
+            np.array([stop, interrupted, late, self.best.objective, self.bound], np.float64)
         )
-        if (found[:, 2:] != found[0, 2:]).any():
-            raise BmrmError("the ranks do not agree on the objective: their processors round differently")
-        return bool(found[:, 0].any()), bool(found[:, 1].any())
-
-    @contextmanager
-    def _interrupts(self) -> Iterator[None]:
-        """Let the first Ctrl-C set a mark: an exception here would leave the other ranks waiting."""
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            if self._interrupted:
-                raise KeyboardInterrupt
-            self._interrupted = True
-
-        ours = (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        )
-        if ours:
-            signal.signal(signal.SIGINT, handle)
-        try:
-            yield
-        finally:
-            if ours:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+        if (found[:, 3:] != found[0, 3:]).any():
+            raise BmrmError(
+                "the ranks do not agree on the objective: their processors round differently, or a loss in "
+                "Python is another one on some rank"
+            )
+        return bool(found[:, 0].any()), bool(found[:, 1].any()), bool(found[:, 2].any())

@@ -10,14 +10,20 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _cpu
+from bmrm.arguments import vector
 from bmrm.dataset import Dataset
 from bmrm.distributed.exchange import Exchange, layout
 from bmrm.distributed.group import Group
 from bmrm.distributed.narrow import narrowed
+from bmrm.distributed.options import check_alike
 from bmrm.errors import DataError, ParameterError
-from bmrm.groups import group_numbers
+from bmrm.groups import group_names, numbered
+from bmrm.io.csr import numbering
+from bmrm.labels import kept
 from bmrm.ownership import MANY, settled
 from bmrm.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
+from bmrm.vectors import locked
+from bmrm.weighing import balanced
 from bmrm.weights import ClassWeight, row_weights
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ class Shard(Dataset):
         As for `Dataset`: the rows of this rank, with labels and weights. All ranks have as many columns, and
         each at least one row. The rows of rank 0 come first, those of rank 1 next.
     class_weight
-        As for `Dataset`; "balanced" counts the rows of all ranks.
+        As for `Dataset`; "balanced" takes the weights of all ranks.
     groups
         As for `Dataset`; equal entries on different ranks are one group.
     comm : mpi4py.MPI.Comm or PETSc.Comm
@@ -100,6 +106,7 @@ class Shard(Dataset):
         weights: str = "replicated",
     ) -> None:
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
+        check_alike(group, {"class_weight": class_weight, "dtype": dtype, "tol": tol, "weights": weights})
         with group.together():
             found = checked(X)
             size = found.size if isinstance(found, np.ndarray) else found.nnz
@@ -135,12 +142,16 @@ class Shard(Dataset):
         if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: a GPU for each, or for none
             with group.together():
                 super().__init__(found, device="cpu", **given)
-        self.y = y
+        found_bases = set(group.everyones(numbering(X)))
+        self.zero_based = found_bases.pop() if len(found_bases) == 1 else None
+        self.y = kept(y)
         self._links: Links | None = None
-        self.resolution = max(group.everyones(self.resolution))
+        self.resolution, self.longest = (
+            max(of) for of in zip(*group.everyones((self.resolution, self.longest)), strict=True)
+        )
         self._nnz: int = sum(group.everyones(self.matrix.nnz))
-        self.groups = self._group_numbers(groups)
-        self.weights = self._weights(sample_weight, class_weight)
+        self.groups = locked(self._group_numbers(groups))
+        self.weights = locked(self._weights(sample_weight, class_weight))
         own = float(self.rows[group.rank]) if self.weights is None else float(self.weights.sum())
         self._total_weight = float(group.total(np.array([own]))[0])
         if not self._total_weight > 0.0:
@@ -160,47 +171,55 @@ class Shard(Dataset):
         """Give the groups of this rank's rows the numbers that they have on all."""
         group = self.group
         with group.together():
-            group_numbers(groups, self.rows[group.rank])
-            names = None if groups is None else np.unique(np.asarray(groups))
+            own = None if groups is None else group_names(groups, self.rows[group.rank])
+            names = None if own is None else numbered(own)[0]
         everyones = group.everyones(names)
         kinds = {"none" if found is None else found.dtype.kind for found in everyones}
         if len(kinds) > 1:
             raise DataError(
                 "groups: found another kind of them on some rank, expected all numbers or all names"
             )
-        return None if names is None else np.searchsorted(np.unique(np.concatenate(everyones)), groups)
+        if own is None:
+            return None
+        with group.together():
+            places = numbered(np.concatenate([*everyones, own]))[1]
+        return places[len(places) - len(own) :]
 
     def _weights(self, sample_weight: Any, class_weight: ClassWeight | None) -> Vector | None:
         """Weights of this rank's rows, with what only all ranks together know of the classes."""
         group, m = self.group, self.rows[self.group.rank]
-        counts: dict[float, int] = {}
+        sums: dict[float, float] = {}
+        with group.together():
+            if sample_weight is not None:
+                sample_weight = vector("sample weights", sample_weight, m)
+                row_weights(None, m + 1, np.append(sample_weight, 1.0))
+            if class_weight is not None:
+                labels, own = self._sums_by_class(sample_weight)
         if class_weight is not None:
-            with group.together():
-                labels = np.asarray(self.y, np.float64)
-                if labels.shape != (m,):
-                    raise DataError(f"labels: found shape {labels.shape}, expected ({m},), one a row of X")
-                own = dict(
-                    zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True)
-                )
             for found in group.everyones(own):
-                for label, count in found.items():
-                    counts[label] = counts.get(label, 0) + count
+                for label, total in found.items():
+                    sums[label] = sums.get(label, 0.0) + total
         if class_weight == "balanced":
-            class_weight = {label: sum(self.rows) / (len(counts) * n) for label, n in counts.items()}
+            factors = balanced(np.array(list(sums.values())))
+            class_weight = dict(zip(sums, factors.tolist(), strict=True))
         with group.together():
             # With a row for each label that some rank has, and one at least: what is an error of this rank's
             # rows alone (a label that is not there, weights that are all 0) is none where others have it.
-            more = max(1, len(counts))
-            y = None if class_weight is None else np.append(labels, list(counts))
+            more = max(1, len(sums))
+            y = None if class_weight is None else np.append(labels, list(sums))
             if sample_weight is not None:
-                given = np.asarray(sample_weight, np.float64)
-                if given.shape != (m,):
-                    raise DataError(
-                        f"sample weights: found shape {given.shape}, expected ({m},), one a row of X"
-                    )
-                sample_weight = np.append(given, np.ones(more))
+                sample_weight = np.append(sample_weight, np.ones(more))
             found = row_weights(y, m + more, sample_weight, class_weight)
         return None if found is None else found[:m]
+
+    def _sums_by_class(self, sample_weight: Vector | None) -> tuple[Vector, dict[float, float]]:
+        """Return the labels of this rank's rows, and the sum of the weights of each label that counts."""
+        m = self.rows[self.group.rank]
+        labels = vector("labels", self.y, m, exact=True)
+        given = np.ones(m) if sample_weight is None else sample_weight
+        classes, codes = np.unique(labels[given > 0.0], return_inverse=True)
+        totals = np.bincount(codes, given[given > 0.0])
+        return labels, dict(zip(classes.tolist(), totals.tolist(), strict=True))
 
     def links(self) -> Links:
         """Return what the ranks' GPUs sum by; all ranks ask at the same time."""
@@ -253,6 +272,21 @@ class Shard(Dataset):
     def shape(self) -> tuple[int, int]:
         """Rows of all ranks, and columns."""
         return sum(self.rows), self._columns
+
+    @property
+    def stored(self) -> str:
+        """Type in which values are stored: "float32" where it is that on any rank."""
+        return str(min(self.group.everyones(super().stored)))
+
+    @property
+    def first_row(self) -> int:
+        """Number of the first row here among those of all ranks."""
+        return sum(self.rows[: self.group.rank])
+
+    @property
+    def columns(self) -> NDArray[np.integer[Any]] | None:
+        """Numbers that the columns of the matrix here have in the whole; None where they have all."""
+        return self._touched if self.owned else None
 
     @property
     def nnz(self) -> int:

@@ -130,6 +130,16 @@ class ShardedSteps(HostSteps):
         """Return the least of the numbers of all ranks."""
         return float(self.design.group.parts(np.array([number])).min())
 
+    def _sums(self, parts: list[Vector], extra: float) -> Vector:
+        """Add up derivatives: each rank's in two numbers, since they cancel between ranks as well."""
+        wide = [part.sum(dtype=np.longdouble) for part in parts]
+        high = np.array([float(one) for one in wide])
+        low = np.array([float(one - np.longdouble(more)) for one, more in zip(wide, high, strict=True)])
+        everyones = self.design.group.parts(np.concatenate([high, low])).astype(np.longdouble)
+        sums = everyones.sum(axis=0) + np.longdouble(0.0)
+        n = len(parts)
+        return np.asarray((sums[:n] + sums[n:] + extra).astype(np.float64))
+
     def _own(self, w: Vector) -> Vector:
         """Weights of this rank's columns."""
         bounds, rank = self.design.bounds, self.design.group.rank
@@ -153,6 +163,11 @@ class ShardedObjective(Objective):
     """The objective of all rows, seen from the rank that has some."""
 
     design: ShardedDesign
+
+    def block_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
+        assert self.errors is not None
+        return np.full(len(starts) - 1, self.errors.extent.margins)
 
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them."""

@@ -11,6 +11,7 @@ from bmrm.host_steps import HostCuts
 from bmrm.inner_qp import maximise, tiny
 from bmrm.objective import Cut, Iterate
 from bmrm.regularizers import Regularizer
+from bmrm.running_error import Blur, MeanBlur
 
 Vector = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class FoldBundle(Bundle):
             self._number_of[self.blocks],
             self._blocks,
             reg.lam / scale,
-            self.alpha,
+            self._alpha[:n],
             best.objective / scale,
             rel_tol,
             tiny(best.objective),
@@ -72,7 +73,20 @@ class FoldBundle(Bundle):
         )
         self._idle[:n] = np.where(self._mass() > 0.0, 0, self._idle[:n] + 1)
         w, least = self.store.minimise(reg, scale * self.alpha, best.w)
-        return w, least + scale * (self._table.offset_of_mean(n) - self._hidden(best.objective / scale))
+        least += scale * self._table.offset_of_mean(n)
+        return w, self.certified(least, self.alpha, 0.0 if self.errors is None else self.errors.size(w))
+
+    def blur(self, alpha: Vector) -> MeanBlur:
+        """Return what rounding may have done to the mean plane of the problem."""
+        return MeanBlur(*(self._scale * part for part in super().blur(alpha)))
+
+    def mass(self, alpha: Vector) -> float:
+        """Return how far from 1 the weights of the planes of a block that takes part add up."""
+        if not alpha.min(initial=0.0) >= 0.0:
+            return np.inf
+        sums = np.bincount(self.blocks, alpha, self.groups)
+        missed = np.abs(sums - (np.arange(self.groups) != self._held_out))
+        return float(missed.max())
 
     def active(self) -> Bundle:
         """Return a bundle with the cuts that hold mass in the last QP, those of blocks that take part."""
@@ -83,7 +97,8 @@ class FoldBundle(Bundle):
         other._gram = scale**2 * self._gram[np.ix_(kept, kept)]
         other._offset, other._alpha = scale * self._offset[kept], self._alpha[kept]
         other._group, other._idle = self._number_of[self._group[kept]], self._idle[kept]
-        other._serial, other._terms = other._number(len(kept)), scale * self._terms[kept]
+        other._serial = other._number(len(kept))
+        other._blur = Blur(*(scale * array[kept] for array in self._blur))
         other.size = len(kept)
         other._tabulate()
         return other

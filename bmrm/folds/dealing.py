@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.errors import ParameterError
+from bmrm.arguments import refuse
 
 Vector = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def deal(labels: Vector | None, rows: int, folds: int, seed: int) -> Folds:
     [0, 3, 5]
     """
     if not (isinstance(seed, (int, np.integer)) and seed >= 0):
-        raise ParameterError(f"seed: found {seed!r}, expected an integer of at least 0")
+        refuse("seed", seed, "an integer of at least 0")
     shuffled = np.random.default_rng(seed).permutation(rows)
     if labels is not None:
         shuffled = shuffled[_stable_order(labels[shuffled])]

@@ -34,12 +34,15 @@ class Known(NamedTuple):
         Q_g there.
     slopes : ndarray of shape (folds, n_features)
         The gradients of Q_g, where they are known, or nearly so; else without rows.
+    size : float
+        Of the margins, see `bmrm.running_error`.
     """
 
     w: Vector
     margins: Vector
     parts: Vector
     slopes: Vector
+    size: float
 
 
 class FoldParts:
@@ -64,12 +67,12 @@ class FoldParts:
         self._hessian = np.empty(0)
         self._doubted = True
 
-    def at(self, w: Vector, margins: Vector, slopes: Vector) -> Known:
-        """Evaluate the parts at a point."""
+    def at(self, w: Vector, margins: Vector, slopes: Vector, size: float) -> Known:
+        """Evaluate the parts at a point whose margins have this size."""
         parts, _ = self.risk.cut(margins, margins, 0.0, 0.0, self.starts, self._derivatives)
         if self._most == np.inf:
             self._most = USELESS * abs(float(parts.sum()))
-        return Known(w, margins, parts, slopes)
+        return Known(w, margins, parts, slopes, size)
 
     def useful(self, planes: Planes, unseen: slice) -> Planes:
         """Put the floor of a part that nobody looked at in the place of a cut that says nothing.
@@ -225,6 +228,8 @@ class FoldObjective(Objective):
         if lam != self.reg.lam:
             self._parts.doubt()
         self.reg, self._fold_steps.seconds = L2(lam), 0.0
+        if self.errors is not None:
+            self.reg.limit(self.errors)
         self._known.clear()
 
     def value(self, point: Known) -> float:
@@ -240,14 +245,16 @@ class FoldObjective(Objective):
         """Return what is known of the best point of a run, with the gradients of the parts there."""
         parts = self._fold_steps.parts_at(best.margins)
         if parts is not None:
-            return Known(best.w, best.margins, parts, slopes)
-        known = self.known(best.w) or self._parts.at(best.w, best.margins, slopes)
+            return Known(best.w, best.margins, parts, slopes, best.size)
+        known = self.known(best.w) or self._parts.at(best.w, best.margins, slopes, best.size)
         return known._replace(slopes=slopes)
 
     def evaluate(self, w: Vector) -> Iterate:
         """Evaluate J at ``w``: from its parts where it is known, else from a new product."""
-        point = self.known(w) or self._parts.at(w, self.steps.margins(w), np.empty((0, 0)))
-        return Iterate(w, point.margins, 0.0, self.value(point))
+        point = self.known(w)
+        if point is None:
+            point = self._parts.at(w, self.steps.margins(w), np.empty((0, 0)), self.size(w))
+        return Iterate(w, point.margins, 0.0, self.value(point), point.size)
 
     def gradient(self, slopes: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts."""

@@ -47,7 +47,8 @@ def read_data(
     zero_based : bool or "auto", default "auto"
         See `load_svmlight`; the other formats leave no choice.
     dtype : dtype, default float32
-        Of the values: float32 or float64. None for float64, but leave a dense array of float32 as it is.
+        Of the values: float32, the nearest to the numbers of the file (``Data.rounded`` tells whether that
+        has changed any), or float64. None for float64, but leave a dense array of float32 as it is.
     query_id : bool, default False
         Read the ``qid:`` of the rows.
     threads : int, optional
@@ -101,7 +102,7 @@ def read_data(
             return cached
         data = read_text(source, grammar, count)
         if source_key(source) == key:  # else the file has changed meanwhile
-            store(source.path, data, key, grammar, count)
+            store(source, data, key, grammar, count)
         return data
 
 

@@ -2,7 +2,8 @@
 
 A file is written under a temporary name in its own folder, flushed to the disk and renamed over the
 target: rename is atomic within a file system, so a reader, a crash or a full disk sees the old file or
-the new one, never half of one. Targets that are no files of a folder (a pipe, ``/dev/full``, or
+the new one, never half of one. It has the permissions of the file that it replaces, at no moment more: what
+was kept from others stays so. Targets that are no files of a folder (a pipe, ``/dev/full``, or
 ``/dev/stdout``, wherever it leads) cannot be renamed over and are written directly.
 
 A process that is killed while it writes leaves its temporary file. Writers hold a lock on theirs (flock), so
@@ -28,13 +29,19 @@ _swept: set[str] = set()
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(
+    path: str | os.PathLike[str], *, like: os.stat_result | None = None, follow: bool = True
+) -> Iterator[BinaryIO]:
     """Write a file that appears under its name only when it is complete.
 
     Parameters
     ----------
     path : str or path-like
-        The file to write. A symbolic link is followed, and an existing file's permissions are kept.
+        The file to write. The permissions of an existing one are kept.
+    like : os.stat_result, optional
+        A file whose permissions the new one gets in their place.
+    follow : bool, default True
+        Whether a symbolic link is followed. Else a link, like anything but a regular file, is an error.
 
     Yields
     ------
@@ -57,9 +64,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     name = os.fspath(path)
     try:
-        mode = _mode(name)
-        if _is_replaceable(name, mode):
-            with _replacing(os.path.realpath(name), mode) as file:
+        status = _status(name, follow)
+        if not follow:
+            target = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
+            with _replacing(target, like or status) as file:
+                yield file
+        elif _is_replaceable(name, status):
+            with _replacing(os.path.realpath(name), like or status) as file:
                 yield file
         else:
             with open(name, "ab") as file:  # stdout may be a file that has lines already
@@ -80,12 +91,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     name = os.fspath(path)
     try:
-        mode = _mode(name)
-        if mode is None or _is_replaceable(name, mode):
-            descriptor, temporary = _create_beside(os.path.realpath(name))
+        status = _status(name)
+        if status is None or _is_replaceable(name, status):
+            descriptor, temporary = _create_beside(os.path.realpath(name), status)
             os.close(descriptor)
             os.unlink(temporary)
-        elif stat.S_ISDIR(mode):
+        elif stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         elif not os.access(name, os.W_OK):  # opening a pipe to see would wait for its reader
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
@@ -100,30 +111,38 @@ def _named(error: OSError, name: str) -> OSError:
     return error
 
 
-def _mode(name: str) -> int | None:
+def _status(name: str, follow: bool = True) -> os.stat_result | None:
     try:
-        return os.stat(name).st_mode
+        status = os.stat(name, follow_symlinks=follow)
     except FileNotFoundError:
         if name.endswith("/"):  # which `realpath` drops
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name) from None
         return None
+    if not (follow or stat.S_ISREG(status.st_mode)):
+        raise FileExistsError(errno.EEXIST, "not a regular file", name)
+    return status
 
 
-def _is_replaceable(name: str, mode: int | None) -> bool:
+def _is_replaceable(name: str, status: os.stat_result | None) -> bool:
     """Tell whether a new file may take the name; a name of a descriptor stands for what is open there."""
     is_descriptor = name in ("/dev/stdout", "/dev/stderr") or name.startswith(("/dev/fd/", "/proc/"))
-    return not is_descriptor and (mode is None or stat.S_ISREG(mode))
+    return not is_descriptor and (status is None or stat.S_ISREG(status.st_mode))
 
 
-def _create_beside(target: str) -> tuple[int, str]:
-    """Create a new file in the target's folder; its permissions follow the umask, unlike mkstemp's."""
+def _create_beside(target: str, like: os.stat_result | None) -> tuple[int, str]:
+    """Create a new file in the target's folder.
+
+    Its permissions follow the umask, unlike mkstemp's. Where they will be those of another file, nobody but
+    the owner has any before.
+    """
+    mode = 0o666 if like is None else like.st_mode & 0o600
     folder = os.path.dirname(target)
     _sweep(folder)
     for number in _numbers:
         temporary = os.path.join(folder, f".{os.getpid()}-{number}{_SUFFIX}")
         with contextlib.suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(temporary, flags, 0o666)
+            descriptor = os.open(temporary, flags, mode)
             # Another process may have taken the file for a left-over before it was locked.
             if _locks(descriptor) is not False and os.fstat(descriptor).st_nlink:
                 return descriptor, temporary
@@ -160,14 +179,14 @@ def _sweep(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def _replacing(target: str, mode: int | None) -> Iterator[BinaryIO]:
-    descriptor, temporary = _create_beside(target)
+def _replacing(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
+    descriptor, temporary = _create_beside(target, like)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            if mode is not None:
-                os.fchmod(descriptor, stat.S_IMODE(mode))
+            if like is not None:
+                _permit(descriptor, like)
             os.fsync(descriptor)
         os.replace(temporary, target)
     except BaseException:
@@ -175,6 +194,17 @@ def _replacing(target: str, mode: int | None) -> Iterator[BinaryIO]:
             os.unlink(temporary)
         raise
     _sync_folder(os.path.dirname(target))
+
+
+def _permit(descriptor: int, like: os.stat_result) -> None:
+    """Give a file the permissions of another one, and no group any that it has not for the other one."""
+    mode = like.st_mode & 0o777
+    if os.fstat(descriptor).st_gid != like.st_gid:
+        try:
+            os.fchown(descriptor, -1, like.st_gid)
+        except OSError:  # not a group of ours; its members are among the others, for the other file
+            mode &= ~0o070 | (mode & 0o007) << 3
+    os.fchmod(descriptor, mode)
 
 
 def _sync_folder(folder: str) -> None:

@@ -1,4 +1,4 @@
-"""A binary cache beside a text file: its arrays, mapped into memory as they are.
+"""A binary cache beside a text file: its arrays, read as they are.
 
 Layout (little-endian): ``MAGIC``, the length and the checksum of a JSON header as two uint64, the header,
 then each array on a page of its own. The header holds the version, what the cache was made from (the
@@ -6,14 +6,14 @@ source's size, time of change and a checksum of 16 pieces spread over it; the op
 dtype, length, offset and checksum of each array.
 
 A cache is never trusted: header and arrays must match their checksums, the sizes that of the file, indices
-and row pointers their ranges; whatever does not is read from the text and written anew.
+and row pointers their ranges; whatever does not is read from the text and written anew. What is checked is
+our own copy, so that nobody can change it afterwards. What has a cache's name and is no regular file, a
+symbolic link included, is neither read nor replaced; and a cache may be read by whoever may read the text.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import mmap
 import os
 import time
 from typing import Any
@@ -22,15 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _svmlight
+from bmrm.errors import shown
 from bmrm.io.atomic import atomic_write
 from bmrm.io.compressed import Source
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
-from bmrm.io.text import Grammar
+from bmrm.io.regular import opened_own
+from bmrm.io.text import Grammar, value_type
 
 SUFFIX = ".bmrmcache"
 MAGIC = b"bmrmCSR\x00"
-VERSION = 1
+VERSION = 2
 PAGE = 4096
 HEADER_LIMIT = 1 << 16
 PIECES, PIECE_BYTES = 16, 1 << 16
@@ -53,12 +55,11 @@ class _UnusableError(Exception):
 
 def source_key(source: Source) -> dict[str, int]:
     """Tell the state of a regular file, at the cost of reading 1 MiB of it."""
-    assert source.path is not None
-    with open(source.path, "rb") as file:
-        status = os.fstat(file.fileno())
-        last = max(0, status.st_size - PIECE_BYTES)
-        offsets = sorted({last * i // (PIECES - 1) for i in range(PIECES)})
-        pieces = b"".join(os.pread(file.fileno(), PIECE_BYTES, offset) for offset in offsets)
+    descriptor = source.file.fileno()
+    status = os.fstat(descriptor)
+    last = max(0, status.st_size - PIECE_BYTES)
+    offsets = sorted({last * i // (PIECES - 1) for i in range(PIECES)})
+    pieces = b"".join(os.pread(descriptor, PIECE_BYTES, offset) for offset in offsets)
     return {
         "size": status.st_size,
         "mtime_ns": status.st_mtime_ns,
@@ -77,27 +78,37 @@ def options_key(grammar: Grammar) -> dict[str, Any]:
     }
 
 
-def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
-    """Map the cache of ``path``, or return None where there is none that matches and is sound."""
-    began = time.perf_counter()
-    if not os.path.isfile(path + SUFFIX):  # before opening: a pipe would wait for its writer
-        return None
+def type_of(path: str) -> np.dtype[Any] | None:
+    """Tell the type of the values that the cache of ``path`` was made with, as far as its header is sound."""
     try:
-        with open(path + SUFFIX, "rb") as file:
-            data = _load(file, {"source": key, "options": options_key(grammar)}, threads)
-    except (OSError, _UnusableError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        with opened_own(path + SUFFIX) as (file, status):
+            header, _ = _header(file, status.st_size)
+        return value_type(header["options"]["dtype"]) if header["version"] == VERSION else None
+    except (OSError, _UnusableError, LookupError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
+    """Read the cache of ``path``, or return None where there is none that matches and is sound."""
+    began = time.perf_counter()
+    try:
+        with opened_own(path + SUFFIX) as (file, status):
+            data = _load(file, status.st_size, {"source": key, "options": options_key(grammar)}, threads)
+    except (OSError, _UnusableError, _svmlight.ChangedError):
+        return None
+    except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     data.seconds["cache"] = time.perf_counter() - began
     return data
 
 
-def _load(file: Any, key: dict[str, Any], threads: int) -> Data:
-    size = os.fstat(file.fileno()).st_size
+def _load(file: Any, size: int, key: dict[str, Any], threads: int) -> Data:
     header, end = _header(file, size)
     if header["version"] != VERSION or any(header[part] != value for part, value in key.items()):
         raise _UnusableError
-    mapped = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
     rows, columns = (_whole(n) for n in header["shape"])
+    if columns > _svmlight.MAX_INDEX + 1:
+        raise _UnusableError
     arrays = {}
     for name, section in header["arrays"].items():
         count, offset = _whole(section["count"]), _whole(section["offset"])
@@ -106,14 +117,17 @@ def _load(file: Any, key: dict[str, Any], threads: int) -> Data:
         end = offset + count * np.dtype(section["dtype"]).itemsize
         if end > size:
             raise _UnusableError
-        raw = memoryview(mapped)[offset:end]
-        if name == "indices":
-            checksum, in_range = _svmlight.checksum_indices(raw, columns, threads=threads)
-        else:
-            checksum, in_range = _svmlight.checksum(raw, threads=threads), True
+        array = np.empty(count, section["dtype"])
+        checksum, in_range = _svmlight.read_checked(
+            file.fileno(),
+            array.view(np.uint8),
+            offset,
+            columns=columns if name == "indices" else None,
+            threads=threads,
+        )
         if checksum != section["checksum"] or not in_range:
             raise _UnusableError
-        arrays[name] = np.frombuffer(raw, section["dtype"])
+        arrays[name] = array
     if end != size:
         raise _UnusableError
     return _assembled(arrays, rows, columns, header)
@@ -152,6 +166,7 @@ def _assembled(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header:
         qid=query,
         zero_based=bool(header["zero_based"]),
         from_cache=True,
+        rounded=_truth(header["rounded"]),
     )
 
 
@@ -166,28 +181,35 @@ def _whole(number: Any) -> int:
     return number
 
 
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _UnusableError
+    return value
+
+
 def _aligned(offset: int) -> int:
     return (offset + PAGE - 1) // PAGE * PAGE
 
 
-def store(path: str, data: Data, key: dict[str, int], grammar: Grammar, threads: int) -> None:
-    """Write the cache of ``path``; where that fails, say so once and go on without."""
+def store(source: Source, data: Data, key: dict[str, int], grammar: Grammar, threads: int) -> None:
+    """Write the cache of a regular file; where that fails, say so once and go on without."""
     began = time.perf_counter()
+    path = source.path
+    assert path is not None
     try:
-        if os.path.exists(path + SUFFIX) and not os.path.isfile(path + SUFFIX):
-            raise FileExistsError(errno.EEXIST, "not a regular file")  # a pipe would wait for its reader
-        _store(path + SUFFIX, data, {"source": key, "options": options_key(grammar)}, threads)
+        like = os.fstat(source.file.fileno())
+        _store(path + SUFFIX, like, data, {"source": key, "options": options_key(grammar)}, threads)
     except OSError as error:
         if path not in _unwritable:
             import logging
 
             _unwritable.add(path)
             reason = error.strerror or error
-            logging.getLogger("bmrm").warning("%s: no cache written: %s", path + SUFFIX, reason)
+            logging.getLogger("bmrm").warning("%s: no cache written: %s", shown(path + SUFFIX), reason)
     data.seconds["cache"] = time.perf_counter() - began
 
 
-def _store(path: str, data: Data, key: dict[str, Any], threads: int) -> None:
+def _store(path: str, like: os.stat_result, data: Data, key: dict[str, Any], threads: int) -> None:
     arrays = _arrays(data)
     sections: dict[str, dict[str, Any]] = {
         name: {
@@ -199,6 +221,7 @@ def _store(path: str, data: Data, key: dict[str, Any], threads: int) -> None:
         for name, array in arrays.items()
     }
     header = {"version": VERSION, **key, "shape": data.X.shape, "zero_based": data.zero_based}
+    header["rounded"] = data.rounded
     text = b""
     # Offsets depend on the header's length, which is fixed by giving them a page count that it fits.
     end = _aligned(_START + len(json.dumps({**header, "arrays": sections})) + 20 * len(sections))
@@ -207,7 +230,7 @@ def _store(path: str, data: Data, key: dict[str, Any], threads: int) -> None:
         section["offset"] = _aligned(end)
         end = section["offset"] + section["count"] * np.dtype(section["dtype"]).itemsize
     text = json.dumps({**header, "arrays": sections}).encode().ljust(header_end - _START)
-    with atomic_write(path) as file:
+    with atomic_write(path, like=like, follow=False) as file:
         file.write(MAGIC)
         file.write(np.array([len(text), _svmlight.checksum(text)], "<u8").tobytes())
         file.write(text)

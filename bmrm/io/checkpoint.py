@@ -2,8 +2,13 @@
 
 Beside the tensors of a model (``model_file.py``) there are those of the cuts that hold mass:
 ``cuts.gradients`` of shape (cuts, columns), ``cuts.offsets`` and ``cuts.alpha`` (float64), ``cuts.blocks``
-(int32). They carry the whole lower bound; cuts without mass add nothing to it and are left out. A second key
-of the metadata, ``bmrm_checkpoint``, says what the cuts were taken of.
+(int32), and those of `bmrm.running_error.Blur`. They carry the whole lower bound; cuts without mass add
+nothing to it and are left out. A second key of the metadata, ``bmrm_checkpoint``, says what the cuts were
+taken of, down to checksums of the data (``bmrm/checksums.py``).
+
+Bound and cuts are believed only of that very problem, and only where the file is what was written: its
+checksum (``content.py``) is held against it before either is used. A file without checksums, of an earlier
+version, gives its weights alone.
 
 Blocks are blocks of rows of the whole data, so a checkpoint serves any number of ranks.
 """
@@ -13,6 +18,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm.errors import DataError, ParameterError
-from bmrm.io import model_file
+from bmrm.io import content, model_file
 from bmrm.io.model import Model
+from bmrm.io.tensors import Tensors, opened
 
 if TYPE_CHECKING:
     from bmrm.cut_store import Cuts
@@ -46,6 +54,20 @@ class Problem:
         An intercept was minimised out.
     intercept_scaling : float or None
         Value of the constant column of a penalised intercept.
+    checksums : mapping of str to str, or None
+        Of the data, see `bmrm.checksums.of_data`, and of the penalty's vectors; None where they are not
+        known, and then nobody believes the cuts.
+    stored : {"float32", "float64"}
+        How values of X were stored.
+    resolution : float
+        See `bmrm.resident.Resident`.
+    radius : float or None
+        How far from the prior mean the bound covers features without a penalty; None for all.
+    merges : int
+        Times that cuts were merged, each a rounding more.
+    objective, lower_bound : float or None
+        The certificate of this very problem: that of the model may be of values before they were rounded to
+        float32. None for what is not known.
     """
 
     n_samples: int
@@ -53,13 +75,25 @@ class Problem:
     blocks: int
     free_intercept: bool
     intercept_scaling: float | None
+    checksums: Mapping[str, str] | None = None
+    stored: str = "float64"
+    resolution: float = 0.0
+    radius: float | None = None
+    merges: int = 0
+    objective: float | None = None
+    lower_bound: float | None = None
+
+
+class _ChangedError(Exception):
+    """A file is another than before."""
 
 
 class Checkpoint:
     """A state of training on the disk.
 
-    `bmrm.solve` takes it as ``warm_start`` and goes on from it: with its weights, its cuts and its count of
-    iterations, on as many ranks as there are now. The cuts stay in the file until they are asked for.
+    `bmrm.solve` takes it as ``warm_start`` and goes on from it: with its weights, its bound, its cuts and its
+    count of iterations, on as many ranks as there are now. The cuts stay in the file until they are asked
+    for.
 
     Attributes
     ----------
@@ -67,21 +101,24 @@ class Checkpoint:
     model : Model
         The best iterate, with its certificate.
     problem : Problem
+    checksum : str or None
+        Of the file's content; None in files of earlier versions.
 
     Examples
     --------
     >>> import os, tempfile, numpy as np, bmrm
-    >>> from bmrm.io.checkpoint import Checkpoint, Problem, save
+    >>> from bmrm.io.checkpoint import Checkpoint, save
+    >>> from bmrm.warm_start import problem_of
     >>> X, y = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]), [1, 1, -1]
     >>> first = bmrm.solve(X, y, lam=0.1, max_iter=2)
     >>> path = os.path.join(tempfile.mkdtemp(), "state")
-    >>> save(path, bmrm.Model.from_result(first), Problem(3, 6, 1, False, None), first.bundle.working())
+    >>> save(path, bmrm.Model.from_result(first), problem_of(first), first.bundle.working())
     >>> bmrm.solve(X, y, lam=0.1, warm_start=Checkpoint.load(path)).status
     'converged'
     """
 
-    def __init__(self, path: str, model: Model, problem: Problem) -> None:
-        self.path, self.model, self.problem = path, model, problem
+    def __init__(self, path: str, model: Model, problem: Problem, checksum: str | None) -> None:
+        self.path, self.model, self.problem, self.checksum = path, model, problem, checksum
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -98,14 +135,13 @@ class Checkpoint:
         Raises
         ------
         DataError
-            The file is no checkpoint, is truncated or damaged, or is of a newer format.
+            The file is no checkpoint, is truncated, is not what was written, or is of a newer format.
         OSError
             The file cannot be read.
         """
         name = os.fspath(path)
-        model = model_file.read(name)
-        with model_file.opened(name) as file:
-            text = (file.metadata() or {}).get(_KEY)
+        model, checksum, metadata = model_file.read_checked(name)
+        text = metadata.get(_KEY)
         if text is None:
             raise DataError(f"{name}: a model without cuts, expected a checkpoint (--warm-start takes it)")
         try:
@@ -118,7 +154,7 @@ class Checkpoint:
             raise DataError(f"{name}: damaged description of the checkpoint") from None
         if version != CHECKPOINT_VERSION:
             raise DataError(f"{name}: found checkpoint version {version!r}, expected {CHECKPOINT_VERSION}")
-        return cls(name, model, problem)
+        return cls(name, model, problem, checksum)
 
     def cuts(self, first: int, last: int) -> Cuts:
         """Read the cuts, in a range of their columns.
@@ -126,28 +162,33 @@ class Checkpoint:
         Raises
         ------
         DataError
-            Their arrays contradict each other or hold what cannot be.
+            Their arrays contradict each other or hold what cannot be, or the file has changed meanwhile.
         """
         from bmrm.cut_store import Cuts
+        from bmrm.running_error import Blur
 
         try:
-            with model_file.opened(self.path) as file:
-                rows = file.get_slice("cuts.gradients")
-                whole = rows.get_shape()
-                gradients = np.ascontiguousarray(rows[:, first:last], np.float64)
-                offsets, alpha, blocks = (
-                    np.asarray(file.get_tensor(f"cuts.{name}")) for name in ("offsets", "alpha", "blocks")
-                )
-        except (DataError, ValueError, TypeError, IndexError):
-            raise DataError(f"{self.path}: damaged cuts") from None
-        n = whole[0]
+            with opened(self.path) as file:
+                if not self._is_in(file):
+                    raise _ChangedError
+                n, width = file.shape("cuts.gradients", "F64", 2)
+                if not 0 <= first <= last <= width:
+                    raise DataError("too few columns")
+                gradients = file.read_columns("cuts.gradients", first, last)
+                offsets, alpha = (file.read(f"cuts.{name}", "F64", 1) for name in ("offsets", "alpha"))
+                blocks = file.read("cuts.blocks", "I32", 1)
+                blur = Blur(*(file.read(f"cuts.{name}", "F64", 1) for name in Blur._fields))
+        except _ChangedError:
+            raise DataError(f"{self.path}: has changed since it was loaded") from None
+        except DataError as error:
+            raise DataError(f"{self.path}: damaged cuts ({error})") from None
         features = self.model.n_features + (self.problem.intercept_scaling is not None)
         columns = features * math.prod(self.model.w.shape[1:])
         sound = (
-            whole == [n, columns]
-            and all(array.shape == (n,) for array in (offsets, alpha, blocks))
+            width == columns
+            and all(array.shape == (n,) for array in (offsets, alpha, blocks, *blur))
             and all(np.isfinite(array).all() for array in (gradients, offsets, alpha))
-            and blocks.dtype == np.int32
+            and all((array >= 0.0).all() for array in blur)
             and self.problem.blocks <= n  # each has a cut, and no memory is taken for more
             and ((blocks >= 0) & (blocks < self.problem.blocks)).all()
             and (alpha >= 0.0).all()
@@ -156,10 +197,25 @@ class Checkpoint:
         )
         if not sound:
             raise DataError(f"{self.path}: damaged cuts")
-        return Cuts(gradients, offsets, blocks, alpha)
+        return Cuts(gradients, offsets, blocks, alpha, blur)
+
+    def _is_in(self, file: Tensors) -> bool:
+        """Whether a file is still the one that was loaded."""
+        try:
+            return content.check(file) == self.checksum
+        except DataError:
+            return False
 
     def check(self, problem: Problem, n_features: int, loss: Any, reg: Any) -> None:
-        """Raise `ParameterError` for the first thing in which a problem is not that of the checkpoint."""
+        """Raise for the first thing in which a problem is not that of the checkpoint.
+
+        Raises
+        ------
+        ParameterError
+            It is another by its options or its size.
+        DataError
+            It is of other data, or of other vectors of the penalty.
+        """
         model = self.model
         now = {
             "loss": (model.loss, loss.name),
@@ -168,24 +224,65 @@ class Checkpoint:
             "parameters of reg": (dict(model.reg_params), reg.params),
             "features": (model.n_features, n_features),
         }
-        old, new = asdict(self.problem), asdict(problem)
-        now |= {name.replace("_", " "): (old[name], new[name]) for name in old}
+        for name in ("n_samples", "blocks", "free_intercept", "intercept_scaling"):
+            now[name.replace("_", " ")] = getattr(self.problem, name), getattr(problem, name)
         if abs(model.lam - reg.lam) > SAME * reg.lam:
             now["lam"] = (model.lam, reg.lam)
         for what, (then, here) in now.items():
             if then != here:
                 raise ParameterError(f"{self.path}: is of a problem with {what} {then}, found {here}")
+        if self.problem.checksums is not None and problem.checksums is not None:
+            self._check_data(self.problem.checksums, problem)
+
+    def _check_data(self, then: Mapping[str, str], problem: Problem) -> None:
+        now = problem.checksums or {}
+        others = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+        if not others:
+            return
+        types = ""
+        if "X" in others and self.problem.stored != problem.stored:
+            types = f" (X stored as {self.problem.stored} there, as {problem.stored} here)"
+        raise DataError(
+            f"{self.path}: is of other data: found another checksum of {', '.join(others)}{types}; "
+            "a warm start from its weights takes any data of as many features"
+        )
+
+    def doubt(self, *, own_loss: bool) -> str:
+        """Say why bound and cuts are not to be believed, even of the same problem; "" where they are.
+
+        Parameters
+        ----------
+        own_loss : bool
+            The loss is a user's function.
+        """
+        if self.checksum is None or self.problem.checksums is None:
+            return "it has no checksums, as files of earlier versions"
+        return "a loss in Python has no checksum" if own_loss else ""
 
 
 def _is_sound(problem: Problem) -> bool:
     """Whether a file's description is one of a problem: of the right types, and within their ranges."""
-    counts, scaling = (problem.n_samples, problem.nnz, problem.blocks), problem.intercept_scaling
+    counts = problem.n_samples, problem.nnz, problem.blocks, problem.merges
+    scaling = problem.intercept_scaling
+    sums, resolution, radius = problem.checksums, problem.resolution, problem.radius
     return (
-        all(type(count) is int and count >= 0 for count in counts)
+        (sums is None or (isinstance(sums, dict) and all(map(_is_checksum, sums.values()))))
+        and problem.stored in ("float32", "float64")
+        and (type(resolution) in (int, float) and 0 <= resolution < math.inf)
+        and (radius is None or (type(radius) in (int, float) and 0 < radius < math.inf))
+        and all(
+            known is None or (type(known) in (int, float) and math.isfinite(known))
+            for known in (problem.objective, problem.lower_bound)
+        )
+        and all(type(count) is int and count >= 0 for count in counts)
         and 1 <= problem.blocks <= problem.n_samples
         and type(problem.free_intercept) is bool
         and (scaling is None or (type(scaling) in (int, float) and 0 < scaling < math.inf))
     )
+
+
+def _is_checksum(digits: object) -> bool:
+    return isinstance(digits, str) and re.fullmatch("[0-9a-f]{16}", digits) is not None
 
 
 def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Cuts) -> None:
@@ -205,7 +302,9 @@ def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Cut
         The folder cannot be written or the disk is full.
     """
     tensors: dict[str, npt.NDArray[Any]] = {
-        f"cuts.{name}": np.ascontiguousarray(array) for name, array in cuts._asdict().items()
+        f"cuts.{name}": np.ascontiguousarray(array)
+        for name, array in {**cuts._asdict(), **cuts.blur._asdict()}.items()
+        if name != "blur"
     }
     note = json.dumps({"version": CHECKPOINT_VERSION, **asdict(problem)})
     model_file.write(model, path, tensors, {_KEY: note})

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from bmrm.errors import DataError
+from bmrm.errors import DataError, shown
+from bmrm.io.regular import unchanged
 
 HEAD_BYTES = 16
 _PIECE = 1 << 16  # bytes that are read, and that are decompressed, at a time
@@ -57,8 +58,8 @@ class Source:
         return self.status.st_size
 
     @property
-    def mappable(self) -> bool:
-        """Whether the file can be mapped as it is."""
+    def is_plain(self) -> bool:
+        """Whether it is a regular file as it is, of which any bytes can be read at any time."""
         return self.status is not None and not self.compressed
 
 
@@ -71,7 +72,8 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
     OSError
         The file is missing, a folder, or cannot be read.
     DataError
-        Its decompressor is not installed, or the compressed data are damaged from the start.
+        Its decompressor is not installed, or the compressed data are damaged from the start; or, at the end
+        of the block, the file is no longer what it was at its beginning.
     """
     with contextlib.ExitStack() as stack:
         name = os.fspath(path)
@@ -83,7 +85,9 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
         if status is not None and not stat.S_ISREG(status.st_mode):
             status = None
         regular_path = name if status is not None else None
-        name = name if name.isprintable() else ascii(name)
+        name = shown(name)
+        if status is not None:
+            stack.enter_context(unchanged(raw.fileno(), status, name))
         head = _peek(raw)
         opener = next((make for magics, make in _FORMATS.items() if head.startswith(magics)), None)
         if opener is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,6 +124,21 @@ class Csr(NamedTuple):
             raise DataError(f"X: {error}") from None
 
 
+def numbering(X: Any) -> bool | None:
+    """Return whether a matrix says that its features were numbered from 0, as `load_svmlight` marks it."""
+    found = getattr(X, "zero_based", None)
+    return bool(found) if isinstance(found, (bool, np.bool_)) else None
+
+
+def check_numbering(what: str, known: bool | None, found: bool | None) -> None:
+    """Raise `DataError` where features of a model, ``known``, and of data are numbered otherwise."""
+    if known is not None and found is not None and known != found:
+        raise DataError(
+            f"{what}: features are numbered from {1 - known} there and from {1 - found} in the data; "
+            f"read the data with zero_based={known}"
+        )
+
+
 def check_layout(
     indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]
 ) -> None:
@@ -156,37 +170,13 @@ def _sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.intp])
     )
 
 
-def check_finite(values: NDArray[Any]) -> None:
-    """Raise `DataError` for a NaN or an infinity."""
+def check_finite(values: NDArray[Any], first: int = 0) -> None:
+    """Raise `DataError` for a NaN or an infinity; ``first`` is the number of the first row."""
     finite = np.isfinite(values)
     if not finite.all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
-        raise DataError(f"found {values[at]} in position {tuple(map(int, at))}, expected a finite number")
-
-
-def has_masked(values: Any) -> bool:
-    """Whether it is an array with masked values; if it is, NumPy's module for them has been imported."""
-    ma = sys.modules.get("numpy.ma")
-    return ma is not None and isinstance(values, ma.MaskedArray) and bool(ma.is_masked(values))
-
-
-def dense_matrix(X: Any) -> NDArray[Any]:
-    """Take what is not sparse for an array of float32 or float64, finite or not.
-
-    Raises
-    ------
-    DataError
-        It is no matrix of real numbers, or some are masked.
-    """
-    if has_masked(X):
-        raise DataError("X: found masked values, expected a number in each place")
-    try:
-        dense = np.asarray(X)
-    except ValueError as error:
-        raise DataError(f"X: {error}; expected a matrix") from None
-    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
-        raise DataError(f"X: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
-    return dense if dense.dtype in (np.float32, np.float64) else dense.astype(np.float64)
+        place = (int(at[0]) + first, *map(int, at[1:]))
+        raise DataError(f"found {values[at]} in position {place}, expected a finite number")
 
 
 def _outside(indices: NDArray[Any], columns: int) -> int:

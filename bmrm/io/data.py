@@ -31,6 +31,11 @@ class Data:
         Seconds spent by part: ``"parse"``, ``"cache"``.
     from_cache : bool
         Whether the arrays are those of the binary cache.
+    rounded : bool
+        Whether some value of X is not the number of the file, the float64 nearest to its decimals, but the
+        float32 nearest to that.
+    negative : bool
+        Whether some value may be below 0; True where nobody has looked.
     """
 
     X: Csr | NDArray[Any]
@@ -39,3 +44,5 @@ class Data:
     zero_based: bool | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     from_cache: bool = False
+    rounded: bool = False
+    negative: bool = True

@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.errors import DataError, ParameterError
+from bmrm import _svmlight
+from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
+from bmrm.host_memory import require
 from bmrm.io.compressed import Source
 from bmrm.io.csr import Csr, canonical, check_finite, check_layout, real_values
 from bmrm.io.data import Data
 from bmrm.io.matrix_market import read_matrix_market
+from bmrm.io.npy import Npy, read_header, read_rows
 from bmrm.io.text import Grammar
 
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")
@@ -45,24 +48,21 @@ def read_other(source: Source, kind: str, grammar: Grammar) -> Data:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
     X: Csr | NDArray[Any]
     y: NDArray[np.float64] | None = None
-    try:
+    with _blaming_source(source):
         if kind == "npz":
             X, y = _read_npz(source, grammar)
         elif kind == "npy":
             X = _read_npy(source)
         else:
             X = read_matrix_market(source, grammar)
-        data = Data(_fitted(X, grammar), y)
-    except DataError as error:
-        raise DataError(f"{source.name}: {error}") from None
-    except MemoryError:
-        raise DataError(f"{source.name}: found sizes that do not fit into memory") from None
+        X, rounded = _fitted(X, grammar)
+        data = Data(X, y, rounded=rounded)
     data.seconds["parse"] = time.perf_counter() - began
     return data
 
 
-def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> Csr | NDArray[Any]:
-    """Give X the value type and the columns asked for."""
+def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDArray[Any], bool]:
+    """Give X the value type and the columns asked for; tell whether that has rounded a value."""
     rows, columns = X.shape
     if columns > _MOST_COLUMNS:
         raise DataError(f"found {columns} columns, expected at most {_MOST_COLUMNS}")
@@ -70,31 +70,53 @@ def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> Csr | NDArray[Any]:
     if columns > wanted or (columns != wanted and not isinstance(X, Csr)):
         raise DataError(f"found {columns} columns, expected {wanted} (n_features={wanted})")
     if not isinstance(X, Csr):
-        with np.errstate(over="ignore"):
-            X = X.astype(X.dtype if grammar.as_stored else grammar.dtype, order="C", copy=False)
-        check_finite(X)
-        return X
+        return _converted(X, X.dtype if grammar.as_stored else grammar.dtype)
+    rounded = False
     if X.data is not None:
-        with np.errstate(over="ignore"):
-            X = X._replace(data=X.data.astype(grammar.dtype, copy=False))
-        assert X.data is not None
-        check_finite(X.data)
-    return X._replace(shape=(rows, wanted))
+        values, rounded = _converted(X.data, grammar.dtype)
+        X = X._replace(data=values)
+    return X._replace(shape=(rows, wanted)), rounded
+
+
+def _converted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool]:
+    """Return finite values in a type, by rows; tell whether one was rounded."""
+    with np.errstate(over="ignore"):
+        found = values.astype(dtype, order="C", copy=False)
+    try:
+        check_finite(found)
+    except DataError as error:
+        check_finite(values)
+        raise Float32Error(str(error)) from None
+    return found, found.dtype != values.dtype and not np.array_equal(found, values)
 
 
 def _read_npy(source: Source) -> NDArray[Any]:
-    X = _load_array(source)
+    with _blaming_file("npy"):
+        if source.is_plain:
+            return real_values(read_rows(source.file, read_header(source.file, source.size)))
+        X: NDArray[Any] = np.load(io.BytesIO(source.file.read()), allow_pickle=False)
     if X.ndim != 2:
         raise DataError(f"found an array of {X.ndim} dimensions, expected 2")
     return real_values(X)
 
 
-def _load_array(source: Source) -> NDArray[Any]:
-    """Load an npy file, mapped where it can be; a mapping longer than the file is refused by numpy."""
-    with _blaming_file("npy"):
-        if source.mappable and source.path is not None:
-            return np.load(source.path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-        return np.load(io.BytesIO(source.file.read()), allow_pickle=False)  # type: ignore[no-any-return]
+def row_parts(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
+    """Read a dense array so many rows at a time; return None where the file is of another kind."""
+    if not source.is_plain or detect_format(source) != "npy":
+        return None
+    with _blaming_source(source), _blaming_file("npy"):
+        header = read_header(source.file, source.size)
+    if header.by_columns:
+        return None
+    return _row_parts(source, header, rows)
+
+
+def _row_parts(source: Source, header: Npy, rows: int) -> Iterator[NDArray[Any]]:
+    for first in range(0, header.shape[0], rows):
+        with _blaming_source(source):
+            X = real_values(read_rows(source.file, header, first, first + rows))
+            check_finite(X, first)
+        yield X
 
 
 def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64] | None]:
@@ -117,14 +139,23 @@ def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64
 
 
 def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
-    file: Any = source.file if source.mappable else io.BytesIO(source.file.read())
+    file: Any = source.file if source.is_plain else io.BytesIO(source.file.read())
     wanted = ("format", "shape", "indptr", "indices", "data", "y")
     with _blaming_file("npz"), np.load(file, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in wanted if name in archive.files}
+        names = [name for name in wanted if name in archive.files]
+        require(sum(_unpacked(archive, name) for name in names), "its arrays")
+        arrays = {name: archive[name] for name in names}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # numpy gives what is no npy file as bytes
             raise DataError(f"found a member {name!r} that is no npy file, expected an array")
     return arrays
+
+
+def _unpacked(archive: Any, name: str) -> int:
+    """Return the bytes of a member as far as they can be true: deflate packs 1032 into one at most."""
+    members = archive.zip.namelist()
+    info = archive.zip.getinfo(name if name in members else f"{name}.npy")
+    return min(int(info.file_size), 1032 * int(info.compress_size))
 
 
 def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
@@ -138,11 +169,24 @@ def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] |
 
 
 @contextlib.contextmanager
+def _blaming_source(source: Source) -> Iterator[None]:
+    """Name the source in errors that are its fault."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{source.name}: {error}") from None
+    except HostMemoryError as error:
+        raise HostMemoryError(f"{source.name}: {error}") from None
+    except MemoryError:
+        raise DataError(f"{source.name}: found sizes that do not fit into memory") from None
+
+
+@contextlib.contextmanager
 def _blaming_file(kind: str) -> Iterator[None]:
     """Turn whatever the libraries raise for a damaged file, which is anything, into a `DataError`."""
     try:
         yield
-    except (DataError, MemoryError):
+    except (DataError, MemoryError, _svmlight.ChangedError):
         raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a wild seek

@@ -8,8 +8,6 @@ Boisvert, Pozo, Remington, "The Matrix Market exchange formats: initial design",
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +16,10 @@ from numpy.typing import NDArray
 
 from bmrm import _svmlight
 from bmrm.errors import DataError
+from bmrm.host_memory import require
 from bmrm.io.compressed import Source
 from bmrm.io.csr import Csr, canonical
-from bmrm.io.text import Grammar, mapped, token
+from bmrm.io.text import Grammar, token
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
@@ -45,9 +44,10 @@ class _Header:
 
 def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.float64]:
     """Read a coordinate file as a sparse matrix, an array file as a dense one."""
-    with _text(source) as (text, length):
-        header = _read_header(text, length)
-        rows, columns, values = _read_entries(text, length, header)
+    text, length = _text(source)
+    header = _read_header(text, length)
+    rows, columns, values = _read_entries(text, length, header)
+    del text
     if rows is None or columns is None:
         assert values is not None
         return _dense(values, header)
@@ -67,15 +67,15 @@ def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.flo
     return canonical(indptr, columns[order], values[order], header.shape, grammar.sum_duplicates)
 
 
-@contextlib.contextmanager
-def _text(source: Source) -> Iterator[tuple[Any, int]]:
-    """Give the padded text and its length."""
-    if source.mappable:
-        with mapped(source, 1) as text:
-            yield text, source.size
-    else:
+def _text(source: Source) -> tuple[Any, int]:
+    """Return the padded text and its length."""
+    if not source.is_plain:
         whole = source.file.read()
-        yield whole + bytes(_svmlight.PADDING), len(whole)
+        return whole + bytes(_svmlight.PADDING), len(whole)
+    text = np.empty(source.size + _svmlight.PADDING, np.uint8)
+    text[source.size :] = 0
+    _svmlight.read_into(source.file.fileno(), text[: source.size], 0)
+    return text, source.size
 
 
 def _read_header(text: Any, length: int) -> _Header:
@@ -123,6 +123,8 @@ def _dense_count(header: _Header) -> int:
 def _read_entries(
     text: Any, length: int, header: _Header
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, NDArray[np.float64] | None]:
+    arrays = 2 * header.sparse + (not header.pattern)
+    require(8 * (arrays * header.stored + header.rows), f"{header.stored} entries in {header.rows} rows")
     rows = np.empty(header.stored, np.int64) if header.sparse else None
     columns = np.empty(header.stored, np.int64) if header.sparse else None
     values = None if header.pattern else np.empty(header.stored, np.float64)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bmrm import arguments
 from bmrm.calibration import Calibration
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr, check_finite, dense_matrix
+from bmrm.io.csr import Csr, check_finite, check_numbering, numbering
+from bmrm.vectors import lock
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
@@ -56,6 +58,11 @@ class Certificate:
         Iterations done.
     tol, tol_kind : float, str
         The tolerance asked for, relative (``rel``) or absolute (``abs``).
+    dtype : {"float32", "float64"}, or None
+        What values were stored as; None where nobody has said.
+    rounding : float, default 0
+        What objective and bound have been moved apart by, so that they hold for the values before they were
+        rounded to ``dtype``.
 
     Examples
     --------
@@ -69,6 +76,8 @@ class Certificate:
     n_iter: int
     tol: float
     tol_kind: str
+    dtype: str | None = None
+    rounding: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -78,7 +87,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained linear model with its certificate.
+    """A trained linear model with its certificate, whose arrays are read-only.
 
     Parameters
     ----------
@@ -103,7 +112,8 @@ class Model:
     calibration : Platt, Isotonic or None
         From decision values of a binary model to probabilities; see `bmrm.calibrate`.
     zero_based : bool, or None
-        Whether feature numbers of the text it was trained on start at 0; None when it was no text.
+        Whether feature numbers of the text it was trained on start at 0; None when it was no text, or that
+        is not known.
     thresholds : tuple of float, or None
         Of an ordinal model: one fewer than labels, not descending.
     library_version : str
@@ -137,9 +147,25 @@ class Model:
     library_version: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.w, np.ndarray) or arguments.has_masked(self.w):
+            object.__setattr__(self, "w", arguments.numbers("model: weights", self.w, each="feature"))
+        for name in ("classes", "thresholds"):
+            given = getattr(self, name)
+            if given is not None:
+                found = arguments.numbers(f"model: {name}", given, exact=True, each="entry")
+                if found.ndim != 1:
+                    raise DataError(f"model: {name}: found shape {found.shape}, expected a list of numbers")
+                object.__setattr__(self, name, tuple(found.tolist()))
+        arguments.number("model: lam", self.lam, DataError)
+        arguments.numbers("model: intercept", self.intercept, each="class")
+        lock(self, "w", "intercept")
         problem = self._problem()
         if problem:
             raise DataError(f"model: {problem}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        lock(self, "w", "intercept")
 
     def _problem(self) -> str | None:
         if not (math.isfinite(self.lam) and self.lam > 0):
@@ -197,8 +223,8 @@ class Model:
         ----------
         result : Result
         calibration : Platt, Isotonic or None
-        zero_based : bool, or None
-            See `Model`.
+        zero_based : bool, optional
+            See `Model`; default: as the result knows from its data.
 
         Returns
         -------
@@ -242,7 +268,7 @@ class Model:
                 result.tol_kind,
             ),
             calibration=calibration,
-            zero_based=zero_based,
+            zero_based=result.zero_based if zero_based is None else zero_based,
             thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )
 
@@ -261,10 +287,12 @@ class Model:
         Raises
         ------
         DataError
-            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
+            ``X`` is no matrix of finite real numbers, has another number of columns than ``n_features``, or
+            comes from text (`bmrm.load_svmlight`) whose features are numbered otherwise than the model's.
         """
+        check_numbering("model", self.zero_based, numbering(X))
         if not isinstance(X, Csr):
-            X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(dense_matrix(X))
+            X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(arguments.matrix("X", X))
         if X.shape[1] != self.n_features:
             raise DataError(f"data: found {X.shape[1]} features, expected the model's {self.n_features}")
         from bmrm._cpu import Matrix
@@ -278,7 +306,10 @@ class Model:
         values = matrix.matvec(self.w) if self.w.ndim == 1 else matrix.matmat(self.w)
         values += self.intercept
         if isinstance(X, np.ndarray) and not np.isfinite(values).all():
-            check_finite(X)  # a NaN or an infinity in X is in the values too
+            try:
+                check_finite(X)  # a NaN or an infinity in X is in the values too
+            except DataError as error:
+                raise DataError(f"X: {error}") from None
         return values
 
     def predict(self, X: MatrixLike) -> Predictions:
@@ -313,7 +344,13 @@ class Model:
             Labels, values, expected counts, scores, or +1 and -1. A tie goes to the negative or smaller
             label, or to the first of several classes. For ``multilabel`` a tuple a row of the labels whose
             value is above 0, ascending; for ``label_ranking`` of all labels, that of the largest value first.
+
+        Raises
+        ------
+        DataError
+            The values are no numbers, or of another shape.
         """
+        values = arguments.predicted(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.task in SEVERAL:
             assert self.classes is not None
             labels = np.array(self.classes)
@@ -375,11 +412,16 @@ class Model:
         ------
         ParameterError
             The model has neither a calibration nor the loss logistic or softmax.
+        DataError
+            The values are no numbers, or of another shape.
         """
+        values = arguments.predicted(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.calibration is not None:
             return self.calibration.probability(values)
         if self.loss == "softmax":
-            e = np.exp(values - values.max(axis=1, keepdims=True))
+            top = values.max(axis=1, keepdims=True)
+            with np.errstate(invalid="ignore"):  # of infinities, as where products overflow
+                e = np.exp(np.where(values == top, 0.0, values - top))
             return np.asarray(e / e.sum(axis=1, keepdims=True))
         if not self.has_probabilities:
             raise ParameterError(

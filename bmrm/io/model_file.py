@@ -4,8 +4,8 @@ A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``
 (n_features, K) and (K,) for K classes; with an isotonic calibration two more, its knots ``calibration_x``
 and ``calibration_p``.
 Its metadata holds one key, ``bmrm``: a JSON document with the format's version, the loss, the labels, the
-regularisation and the certificate (docs/formats.md lists the fields). Nothing in the file depends on
-the clock, so the same training gives the same bytes.
+regularisation, the certificate (docs/formats.md lists the fields) and a checksum of the file
+(``content.py``). Nothing in the file depends on the clock, so the same training gives the same bytes.
 
 A model file is untrusted input: sizes are checked against the file before anything is allocated, and
 nothing in it is executed.
@@ -17,12 +17,10 @@ The safetensors format, https://github.com/huggingface/safetensors#format
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,14 +28,15 @@ import numpy.typing as npt
 
 from bmrm._version import __version__
 from bmrm.calibration import Calibration, Isotonic, Platt
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.io import content
 from bmrm.io.atomic import atomic_write
-from bmrm.io.model import Certificate, Model
+from bmrm.io.model import SEVERAL, Certificate, Model
+from bmrm.io.tensors import Tensors, opened
 
 FORMAT_VERSION = 1
 _KEY = "bmrm"
 _KNOTS = ("calibration_x", "calibration_p")
-_HEADER_LIMIT = 1 << 20  # bytes; ours take some hundred
 Vector = npt.NDArray[np.float64]
 
 
@@ -54,20 +53,30 @@ def write(
     if isinstance(model.calibration, Isotonic):
         knots = zip(_KNOTS, (model.calibration.x, model.calibration.p), strict=True)
         own |= {name: np.ascontiguousarray(values) for name, values in knots}
-    metadata = {_KEY: json.dumps(_document(model), allow_nan=False)}
+    document = {**_document(model), content.KEY: content.UNKNOWN}
+    metadata = {_KEY: json.dumps(document, allow_nan=False)}
+    whole = save({**(tensors or {}), **own}, metadata={**(notes or {}), **metadata})
     with atomic_write(path) as file:
-        file.write(save({**(tensors or {}), **own}, metadata={**(notes or {}), **metadata}))
+        for part in content.sealed(whole):
+            file.write(part)
 
 
 def read(path: str | os.PathLike[str]) -> Model:
     """Read a model; see `Model.load`."""
+    return read_checked(path)[0]
+
+
+def read_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mapping[str, str]]:
+    """Read a model, the checksum that its file is sound by, None where it has none, and all metadata."""
     name = os.fspath(path)
     try:
-        _check_header(name)
-        document, tensors = _read_parts(name)
-        return _model(document, tensors)
+        with opened(name) as file:
+            model = _model(*_read_parts(file))
+            return model, content.check(file), file.metadata
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
+    except HostMemoryError as error:
+        raise HostMemoryError(f"{name}: {error}") from None
 
 
 def finite_or_none(value: float) -> float | None:
@@ -99,6 +108,8 @@ def _document(model: Model) -> dict[str, Any]:
             "n_iter": certificate.n_iter,
             "tol": certificate.tol,
             "tol_kind": certificate.tol_kind,
+            "dtype": certificate.dtype,
+            "rounding": certificate.rounding,
         },
     }
 
@@ -110,46 +121,12 @@ def _calibration_document(calibration: Calibration | None) -> dict[str, Any] | N
     return {"method": calibration.method, **numbers}
 
 
-def _check_header(name: str) -> None:
-    """Tell apart what is no model file and what is a truncated one, before a parser sees either."""
-    if not stat.S_ISREG(os.stat(name).st_mode):  # before opening: a pipe would wait for its writer
-        raise DataError("not a regular file, expected a model file")
-    with open(name, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(9)
-    length = int.from_bytes(head[:8], "little")
-    if not head:
-        raise DataError("empty file, expected a model file")
-    if len(head) < 9 or head[8:] != b"{" or length > _HEADER_LIMIT:
-        raise DataError("not a bmrm model file (it does not open with a safetensors header)")
-    if length + 8 > size:
-        raise DataError(f"truncated model file: {size} bytes, its header alone has {length}")
-
-
-def _read_parts(name: str) -> tuple[dict[str, Any], dict[str, Vector]]:
-    """Return the description and the tensors; the library checks every offset against the file's size."""
-    with opened(name) as file:
-        document = _parse_document((file.metadata() or {}).get(_KEY))
-        tensors = {}
-        for key in ("w", "intercept", *(key for key in _KNOTS if key in file.keys())):  # noqa: SIM118
-            part = file.get_slice(key)
-            if part.get_dtype() != "F64" or not 1 <= len(part.get_shape()) <= (2 if key == "w" else 1):
-                found = f"{part.get_dtype()} of shape {part.get_shape()}"
-                raise DataError(f"tensor {key!r}: found {found}, expected one F64 vector")
-            tensors[key] = file.get_tensor(key)
-        return document, tensors
-
-
-@contextlib.contextmanager
-def opened(name: str) -> Iterator[Any]:
-    """Open a safetensors file to read parts of it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(name, framework="np") as file:
-            yield file
-    except SafetensorError as error:
-        raise DataError(f"truncated or damaged model file ({error})") from None
+def _read_parts(file: Tensors) -> tuple[dict[str, Any], dict[str, Vector]]:
+    """Return the description and the tensors."""
+    document = _parse_document(file.metadata.get(_KEY))
+    sides = 1 + (document.get("task") in SEVERAL)
+    tensors = {"w": file.read("w", "F64", sides), "intercept": file.read("intercept", "F64", 1)}
+    return document, tensors | {key: file.read(key, "F64", 1) for key in _KNOTS if key in file}
 
 
 def _parse_document(text: str | None) -> dict[str, Any]:
@@ -165,7 +142,7 @@ def _parse_document(text: str | None) -> dict[str, Any]:
             f"found model format version {version!r} (written by bmrm {document.get('library_version')!r}), "
             f"expected version {FORMAT_VERSION}: upgrade bmrm or train again"
         )
-    return document  # type: ignore[no-any-return]
+    return dict(document)
 
 
 def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
@@ -243,7 +220,8 @@ def _calibration(document: dict[str, Any] | None, tensors: dict[str, Vector]) ->
 
 def _certificate(document: dict[str, Any]) -> Certificate:
     objective, bound, tol = document["objective"], document["lower_bound"], float(document["tol"])
-    if not math.isfinite(tol):
+    dtype, rounding = document.get("dtype"), float(document.get("rounding", 0.0))  # older files have none
+    if not math.isfinite(tol) or dtype not in (None, "float32", "float64") or not 0.0 <= rounding < math.inf:
         raise ValueError
     return Certificate(
         objective=math.inf if objective is None else float(objective),
@@ -252,4 +230,6 @@ def _certificate(document: dict[str, Any]) -> Certificate:
         n_iter=int(document["n_iter"]),
         tol=tol,
         tol_kind=str(document["tol_kind"]),
+        dtype=dtype,
+        rounding=rounding,
     )

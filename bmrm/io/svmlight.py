@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -12,17 +12,20 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import _svmlight
+from bmrm.arguments import integer
 from bmrm.errors import DataError, ParameterError
+from bmrm.host_memory import require
+from bmrm.interrupts import interruptible
 from bmrm.io.compressed import Source, open_source
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
-from bmrm.io.text import BLOCK_BYTES, CHUNK_BYTES, Grammar, Parser, ZeroBased, chunks, mapped, windows
+from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, chunks, file_text, windows
+from bmrm.threads import MOST_THREADS
 
 Rows = tuple[Csr, Labels, NDArray[np.int64] | None]
 
-MOST_THREADS = 4096  # as many as products take
 
-
+@interruptible
 def load_svmlight(
     path: str | os.PathLike[str],
     *,
@@ -56,7 +59,9 @@ def load_svmlight(
     Returns
     -------
     X : scipy.sparse.csr_matrix, shape (rows, columns)
-        Rows without features are kept; indices are sorted within each row.
+        Rows without features are kept; indices are sorted within each row. Its attribute ``zero_based`` says
+        whether column 0 was written as 0: a solve passes it on to the model. SciPy's copies and slices of the
+        matrix do not have it.
     y : ndarray of float64, shape (rows,), or list of tuples of float
         Labels; tuples where some row of the file has several or none.
     qid : ndarray of int64, shape (rows,)
@@ -70,6 +75,8 @@ def load_svmlight(
         The file is missing or cannot be read.
     ParameterError
         An argument out of its range.
+    Interrupted
+        For Ctrl-C.
 
     References
     ----------
@@ -91,8 +98,10 @@ def load_svmlight(
     """
     grammar = Grammar.checked(n_features, zero_based, dtype, query_id, duplicates)
     with open_source(path) as source:
-        X, y, query = _read(source, Parser(source.name, grammar, thread_count(threads)))
+        parser = Parser(source.name, grammar, thread_count(threads))
+        X, y, query = _read(source, parser)
     matrix = X.to_scipy(grammar.dtype)
+    matrix.zero_based = parser.zero_based
     return (matrix, y) if query is None else (matrix, y, query)
 
 
@@ -106,6 +115,7 @@ def iter_svmlight(
     threads: int | None = None,
     duplicates: str = "error",
     one_label: bool = False,
+    numbered: Callable[[bool], object] | None = None,
 ) -> Iterator[tuple[Csr, Labels]]:
     r"""Read an SVMlight file in bounded memory, some rows at a time.
 
@@ -123,6 +133,8 @@ def iter_svmlight(
     one_label : bool, default False
         Whether a row without a label is an error at once. Else it is one at the end, where no row has had
         several labels.
+    numbered : callable, optional
+        Called before each chunk with whether its features are numbered from 0.
 
     Yields
     ------
@@ -144,30 +156,29 @@ def iter_svmlight(
     >>> [(X.shape, y.tolist()) for X, y in iter_svmlight(path, rows_bytes=1, n_features=3)]
     [((1, 3), [1.0]), ((1, 3), [-1.0])]
     """
-    if rows_bytes < 1:
+    if integer("rows_bytes", rows_bytes) < 1:
         raise ParameterError(f"rows_bytes: found {rows_bytes}, expected at least 1")
     grammar = Grammar.checked(n_features, zero_based, dtype, False, duplicates)
     with open_source(path) as source:
         parser = Parser(source.name, grammar, thread_count(threads))
-        parts = _mapped_parts if source.mappable else _streamed_parts
+        parts = _file_parts if source.is_plain else _streamed_parts
         for part in parts(source, parser, rows_bytes):
             parser.check(labels=one_label)
             X, y, _ = join([part], parser)
             if X.shape[0]:
+                if numbered is not None:
+                    numbered(parser.zero_based)
                 yield X, y
         parser.check()
-        _check_content(parser)
+        parser.check_content()
 
 
-def _mapped_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
-    length = source.size
-    with mapped(source, parser.threads) as text:
-        if parser.grammar.zero_based == "auto" and size < length:
-            parser.has_zero = _svmlight.has_zero_index(
-                text, length, threads=parser.threads, block_bytes=BLOCK_BYTES
-            )
-        for start, stop in windows(text, length, size):
-            yield parser.parse(text, start, stop)
+def _file_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+    text, length = file_text(source), source.size
+    if parser.grammar.zero_based == "auto" and size < length:
+        parser.find_zero(text, length)
+    for start, stop in windows(text, length, size):
+        yield parser.parse(text, start, stop)
 
 
 def _streamed_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
@@ -184,31 +195,31 @@ def _streamed_parts(source: Source, parser: Parser, size: int) -> Iterator[_svml
 
 
 def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.Land | None = None) -> Data:
-    """Read all of a source; ``land`` is for one that can be mapped."""
+    """Read all of a source; ``land`` is for one that is a plain file."""
     began = time.perf_counter()
     parser = Parser(source.name, grammar, threads)
     X, y, query = _read(source, parser, land)
     seconds = {"parse": time.perf_counter() - began}
-    return Data(X, y, qid=query, zero_based=parser.zero_based, seconds=seconds)
+    return Data(
+        X,
+        y,
+        qid=query,
+        zero_based=parser.zero_based,
+        seconds=seconds,
+        rounded=parser.rounded,
+        negative=parser.negative,
+    )
 
 
 def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) -> Rows:
     parts = []
-    if source.mappable:
-        with mapped(source, parser.threads) as text:
-            parts.append(parser.parse(text, 0, source.size, land))
+    if source.is_plain:
+        parts.append(parser.parse(file_text(source), 0, source.size, land))
     else:
         parts.extend(parser.parse(text, 0, length) for text, length in chunks(source.file, source.name))
     parser.check()
-    _check_content(parser)
+    parser.check_content()
     return join(parts, parser)
-
-
-def _check_content(parser: Parser) -> None:
-    """Raise `DataError` for a text without any row."""
-    if not parser.rows:
-        what = "no rows" if parser.lines else "an empty file"
-        raise DataError(f"{parser.name}: found {what}, expected a label and index:value pairs on each line")
 
 
 def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
@@ -225,10 +236,15 @@ def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
     query = [part.query for part in parts if part.query is not None]
     values: NDArray[Any] | None = None
     if any(part.values is not None for part in parts):
+        if len(parts) > 1:
+            stored = sum(len(part.indices) for part in parts)
+            require(parser.grammar.dtype.itemsize * stored, f"{stored} values of {parser.name}")
         values = _joined([_explicit_values(part, parser.grammar.dtype) for part in parts])
     for part in parts:
         part.values = None
     counts = [len(part.indices) for part in parts]
+    if len(parts) > 1:
+        require(4 * sum(counts), f"{sum(counts)} indices of {parser.name}")
     indices = _joined([part.indices for part in parts])
     indptr = parts[0].indptr
     if len(parts) > 1:
@@ -259,6 +275,6 @@ def thread_count(threads: int | None) -> int:
     """Return the number of threads asked for, or that of the cores the process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0))
-    if not 1 <= threads <= MOST_THREADS:
+    if not 1 <= integer("threads", threads) <= MOST_THREADS:
         raise ParameterError(f"threads: found {threads}, expected 1 to {MOST_THREADS}")
     return threads

@@ -1,29 +1,36 @@
 """SVMlight text in parts: what is decided over the whole of a text, and what a fault is called.
 
-The compiled reader parses one run of whole lines. A mapped file is one such part; a pipe, or a file read
-in bounded memory, is many, and three things can only be told from all of them: whether indices start at 0,
+The compiled reader parses one run of whole lines. A file is one such part; a pipe, or a file read in bounded
+memory, is many, and three things can only be told from all of them: whether indices start at 0,
 whether a row without a label is a fault (it is not where other rows have several), and the columns.
 """
 
 from __future__ import annotations
 
-import contextlib
+import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _svmlight
-from bmrm.errors import DataError, ParameterError
+from bmrm.arguments import flag, integer, refuse
+from bmrm.errors import DataError, Float32Error, ParameterError
+from bmrm.host_memory import require
 from bmrm.io.compressed import Source
 
 ZeroBased = bool | Literal["auto"]
 
 BLOCK_BYTES = 1 << 20  # text that a thread takes at a time: some milliseconds of work
 CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
-LONGEST_LINE = 1 << 31  # of what cannot be mapped: a longer one is taken for no text at all
+LONGEST_LINE = _svmlight.LONGEST_LINE  # bytes: a longer one is taken for no text at all
 FOUND_CHARS = 40
+PAIRS = "index:value pairs"
+NO_PAIRS = "found no index:value on any line, expected a label and index:value pairs; a table is not read"
+_LOOKED_AT = 1 << 12  # bytes of a fault and what follows
+_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Grammar(NamedTuple):
@@ -56,10 +63,12 @@ class Grammar(NamedTuple):
         cls, n_features: int | None, zero_based: ZeroBased, dtype: Any, query_id: bool, duplicates: str
     ) -> Grammar:
         """Build from the arguments of the public functions, or raise `ParameterError`."""
-        if n_features is not None and not 1 <= n_features <= _svmlight.MAX_INDEX + 1:
+        if n_features is not None and not 1 <= integer("n_features", n_features) <= _svmlight.MAX_INDEX + 1:
             raise ParameterError(f"n_features: found {n_features}, expected 1 to {_svmlight.MAX_INDEX + 1}")
-        if zero_based not in (True, False, "auto"):
-            raise ParameterError(f"zero_based: found {zero_based!r}, expected True, False or 'auto'")
+        if not isinstance(zero_based, str) or zero_based != "auto":
+            if zero_based is None:
+                refuse("zero_based", zero_based, "True, False or 'auto'")
+            flag("zero_based", zero_based, "True, False or 'auto'")
         if duplicates not in ("error", "sum"):
             raise ParameterError(f"duplicates: found {duplicates!r}, expected 'error' or 'sum'")
         base: ZeroBased = "auto" if zero_based == "auto" else bool(zero_based)
@@ -108,6 +117,7 @@ class Parser:
         self.max_index = -1
         self.has_zero = False
         self.has_lists = False
+        self.rounded = self.negative = False
         self._unlabelled: DataError | None = None
         self._too_large_if_zero_based: DataError | None = None
 
@@ -126,10 +136,12 @@ class Parser:
                 sum_duplicates=grammar.sum_duplicates,
                 threads=self.threads,
                 block_bytes=self.block_bytes,
-                land=land,
+                land=partial(self._place, land),
             )
         except _svmlight.TextError as error:
             raise self._error(error, text, stop, grammar) from None
+        except _svmlight.LongLineError:
+            raise too_long(self.name) from None
         if self._unlabelled is None and part.no_label_at is not None:
             self._unlabelled = self._error(part.no_label_at, text, stop, grammar)
         limited = grammar.zero_based == "auto" and grammar.n_features is not None
@@ -141,7 +153,27 @@ class Parser:
         self.max_index = max(self.max_index, part.max_index)
         self.has_zero |= part.has_zero
         self.has_lists |= part.has_lists
+        self.rounded |= part.rounded
+        self.negative |= part.negative
         return part
+
+    def _place(self, land: _svmlight.Land | None, rows: int, nonzeros: int, pairs: int) -> Any:
+        """Say where indices and values go; raise where there is no room for them."""
+        sink = None if land is None else land(rows, nonzeros, pairs)
+        if sink is None:
+            a_row = 16 + 8 * self.grammar.query_id
+            needed = a_row * rows + (4 + self.grammar.dtype.itemsize) * nonzeros
+            require(needed, f"{rows} rows with {nonzeros} values of {self.name}")
+        return sink
+
+    def find_zero(self, text: Any, length: int) -> None:
+        """Look for an index 0 beforehand, in all of a text that is then parsed in parts."""
+        try:
+            self.has_zero = _svmlight.has_zero_index(
+                text, length, threads=self.threads, block_bytes=self.block_bytes
+            )
+        except _svmlight.LongLineError:
+            raise too_long(self.name) from None
 
     @property
     def zero_based(self) -> bool:
@@ -167,36 +199,72 @@ class Parser:
         if self._too_large_if_zero_based is not None and self.has_zero:
             raise self._too_large_if_zero_based
 
+    def check_content(self) -> None:
+        """Raise where the whole text, parsed by now, has no rows, or is a table."""
+        if not self.rows:
+            what = "no rows" if self.lines else "an empty file"
+            raise DataError(f"{self.name}: found {what}, expected a label and {PAIRS} on each line")
+        if self.has_lists and self.max_index < 0:
+            raise DataError(f"{self.name}: {NO_PAIRS}")
+
     def _error(self, fault: _svmlight.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
-        found = token(memoryview(text)[fault.offset : stop])
-        return DataError(
+        rest = _start_of(text, fault.offset, stop)
+        kind = Float32Error if fault.name == "value" and grammar.dtype == np.float32 else DataError
+        return kind(
             f"{self.name}:{self.lines + fault.line}:{fault.column}: "
-            f"found {found}, expected {_expected(fault.name, grammar)}"
+            f"found {token(rest)}, expected {_expected(fault.name, grammar, rest)}"
         )
 
 
-def _expected(fault: str, grammar: Grammar) -> str:
+def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
+    """Say what should stand where the rest of a text begins."""
     if fault == "range":
         columns = grammar.n_features
         fixed = "" if columns is None else f" (n_features={columns})"
         if columns is not None and grammar.zero_based == "auto":
             return f"an index from 1 to {grammar.largest}, or from 0 to {columns - 1}{fixed}"
         return f"an index from {int(grammar.zero_based is False)} to {grammar.largest}{fixed}"
-    if fault == "value" and grammar.dtype == np.float32:
-        return "index:value with a finite number that float32 can hold"
+    if fault == "value":
+        return f"index:value with a finite number{_hint(rest, grammar)}"
+    line = rest.split(b"\n", 1)[0]
+    if fault == "label" and b":" not in line and (b"," in line or b";" in line):
+        return f"a label and {PAIRS}, not a table"
     return {
         "label": "a label: a finite number, or several joined by commas",
         "no_label": "a label before the first index:value",
         "pair": "index:value",
         "index": "index:value with an index that is an integer and not negative",
-        "value": "index:value with a finite number",
         "repeated": 'each index once in a row (duplicates="sum" would add them up)',
         "query": "qid: and an integer",
         "changed": "a file that nobody writes to while it is read",
     }[fault]
 
 
-def token(text: memoryview) -> str:
+def _hint(rest: bytes, grammar: Grammar) -> str:
+    """Say why a value is none: it is missing, is written in another way, or is too large."""
+    words = rest.split(None, 1)
+    value = words[0].partition(b":")[2].partition(b"#")[0] if words else b""
+    if _DECIMAL.fullmatch(value):
+        return f" that {grammar.dtype} can hold"
+    if value.lower() in (b"", b"nan", b"na", b"null", b"none", b"?"):
+        return "; leave out what is missing"
+    if not any(digit in value for digit in b"0123456789"):
+        return ""
+    return ", its decimals behind a point" if b"," in value else " in decimals"
+
+
+def too_long(name: str) -> DataError:
+    """Return what to raise for a line that is longer than `LONGEST_LINE`."""
+    return DataError(f"{name}: found a line longer than {LONGEST_LINE} bytes, expected text")
+
+
+def _start_of(text: Any, first: int, last: int) -> bytes:
+    """Return as many of the bytes from ``first`` to ``last`` as a message is made of."""
+    last = min(last, first + _LOOKED_AT)
+    return text.read(first, last) if isinstance(text, _svmlight.FileText) else bytes(text[first:last])
+
+
+def token(text: bytes | memoryview) -> str:
     """Return the first token for a message: quoted, cut short, on one line whatever it holds."""
     start = bytes(text[: FOUND_CHARS + 1])
     line = start.split(b"\n", 1)[0].split(b"#", 1)[0].split(None, 1)
@@ -210,14 +278,9 @@ def token(text: memoryview) -> str:
     return f'"{shown}"' + ("..." if len(word) > FOUND_CHARS else "")
 
 
-@contextlib.contextmanager
-def mapped(source: Source, threads: int) -> Iterator[_svmlight.MappedFile]:
-    """Map a source that is a regular file."""
-    text = _svmlight.MappedFile(source.file.fileno(), source.size)
-    try:
-        yield text
-    finally:
-        text.release(threads)
+def file_text(source: Source) -> _svmlight.FileText:
+    """Return the text of a source that is a plain file."""
+    return _svmlight.FileText(source.file.fileno(), source.size)
 
 
 def windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
@@ -257,7 +320,7 @@ def chunks(file: BinaryIO, name: str, size: int = CHUNK_BYTES) -> Iterator[tuple
         stop = _svmlight.whole_lines(text, 0, filled, filled)
         if stop < 0 and text[:filled].all():
             if room >= LONGEST_LINE:
-                raise DataError(f"{name}: found a line longer than {LONGEST_LINE} bytes, expected text")
+                raise too_long(name)
             text = np.concatenate([text, np.empty(room, np.uint8)])
             continue
         if stop < 0:  # a NUL, which no text holds: parse what there is, for the message

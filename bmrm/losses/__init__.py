@@ -10,6 +10,7 @@ Quantile(tau=0.9)
 from collections.abc import Mapping
 from typing import Any
 
+from bmrm.arguments import refuse
 from bmrm.errors import ParameterError
 from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, NamedLoss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
@@ -103,6 +104,6 @@ def get(loss: str | Loss, **params: Any) -> Loss:
         if params:
             raise ParameterError(f"parameter {min(params)!r} goes with a loss given by name")
         return loss
-    if loss not in LOSSES:
-        raise ParameterError(f"loss: found {loss!r}, expected one of {', '.join(NAMES)}")
+    if not isinstance(loss, str) or loss not in LOSSES:
+        refuse("loss", loss, f"one of {', '.join(NAMES)}")
     return LOSSES[loss](**params)

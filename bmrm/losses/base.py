@@ -11,6 +11,7 @@ along it, and a cut of the risk at a point of it.  A smooth one also tells its s
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,10 +20,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _losses
+from bmrm import _losses, arguments
 from bmrm.device_arrays import check_shape, from_host, library, to_host
 from bmrm.errors import DataError, ParameterError
-from bmrm.vectors import dot
+from bmrm.running_error import Extent
+from bmrm.vectors import dot, length, read_only
 
 Vector = NDArray[np.float64]
 Task = Literal[
@@ -162,6 +164,19 @@ class Pieces(NamedTuple):
     places: Vector
     weights: Vector
 
+    def constants(self, r: Vector) -> Vector:
+        """Return each row's line with the slope r that is nowhere above its risk, at a margin of 0.
+
+        Kinks are taken in the order of their places, as the slope grows.
+        """
+        left = r - self.slope
+        found = -self.slope * self.places[0]
+        for place, weight in zip(self.places, self.weights, strict=True):
+            taken = np.clip(left, 0.0, weight)
+            found -= taken * place
+            left = left - taken
+        return np.asarray(found)
+
 
 class KinkedRisk(RowRisk, Protocol):
     """The risk of a loss whose kinks can be rounded."""
@@ -210,6 +225,11 @@ class Loss(ABC):
         The loss is linear but for kinks that can be rounded: what it binds is a `KinkedRisk`.
     has_dual : bool
         What the loss binds tells its conjugates: it is a `DualRisk`.
+    slope_limit : float or None
+        Length of the derivative of a row's loss in its margins, at most; None if it has no limit, or if that
+        is not known.
+    bend_limit : float
+        Second derivative of a row's loss, at most, where it is nowhere negative and known for this; else 0.
     """
 
     name: str
@@ -222,6 +242,28 @@ class Loss(ABC):
     needs_groups: bool = False
     several_cuts: bool = True
     search_slack: float = 1.0
+    bend_limit: float = 0.0
+
+    @property
+    def slope_limit(self) -> float | None:
+        """Length of the derivative of a row's loss, at most."""
+        return None
+
+    def steepness(self, extent: Extent, risk: float) -> float | None:
+        """Return the length of the risk's derivatives, at most, where the risk is at most so much.
+
+        None where nobody knows.
+        """
+        found = math.inf if self.slope_limit is None else self.slope_limit * extent.weight
+        if self.bend_limit:  # a loss l >= 0 with l'' <= c has l'^2 <= 2 c l
+            found = min(found, math.sqrt(2.0 * self.bend_limit * max(risk, 0.0) * extent.most))
+        return found if math.isfinite(found) else None
+
+    def compared_with(self, y: Vector) -> float:
+        """Return the length of what the margins of these rows are compared with: of labels, or of ones."""
+        if self.task in ("regression", "count"):
+            return length(y)
+        return 0.0 if self.task == "novelty" else math.sqrt(len(y))
 
     @property
     def key(self) -> object:
@@ -265,8 +307,7 @@ class Loss(ABC):
         return self._rows(margins, y)[1]
 
     def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
-        z = np.ascontiguousarray(margins, dtype=np.float64)
-        labels = np.ascontiguousarray(y, dtype=np.float64)
+        z, labels = arguments.margins(margins, y)
         r = np.empty_like(z)
         values, _ = self.risk(labels, None, 1.0, 1).cut(
             z, np.zeros_like(z), 0.0, 0.0, np.arange(len(z) + 1), r
@@ -310,10 +351,7 @@ class NamedLoss(Loss):
         if self.parameter is not None:
             spec = PARAMETERS[self.parameter]
             given = params.get(self.parameter, spec.default)
-            try:
-                self.parameter_value = float(given)
-            except (TypeError, ValueError):
-                raise ParameterError(f"{self.parameter}: found {given!r}, expected a number") from None
+            self.parameter_value = arguments.number(self.parameter, given)
             self._check_parameter(spec)
 
     def _check_parameter(self, spec: Parameter) -> None:
@@ -356,6 +394,11 @@ class ScalarLoss(NamedLoss):
     def has_dual(self) -> bool:
         """Whether the formula's conjugate is known."""
         return _losses.has_dual(self.number)
+
+    def compared_with(self, y: Vector) -> float:
+        """Return the length of what margins are compared with; kinks may lie farther out."""
+        farther = self.parameter_value if self.parameter in ("epsilon", "h") else 0.0
+        return super().compared_with(y) + farther * math.sqrt(len(y))
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights."""
@@ -408,6 +451,11 @@ class CallableLoss(Loss):
         self.function, self.name, self.task, self.minimum = function, name, task, minimum
         self.arrays = arrays
 
+    @property
+    def key(self) -> object:
+        """The loss itself, with what it is made of: that may be replaced."""
+        return self, self.function, self.minimum
+
     def floor(self, y: Vector, weights: Vector | None) -> float:
         """Return ``minimum``: the risk is a mean of losses."""
         return self.minimum
@@ -429,18 +477,21 @@ class _CallableRisk:
     """Row sums of a Python loss."""
 
     def __init__(self, loss: CallableLoss, y: Vector, weights: Vector | None, scale: float) -> None:
-        self.loss, self.labels = loss, from_host(loss.arrays, y)
+        self.loss, self.labels = loss, read_only(y)
         self.weights = np.full(len(y), scale) if weights is None else weights * scale
-        self._idle = np.flatnonzero(self.weights == 0.0)
+        self._idle = self.weights == 0.0
+        self._all_count = not self._idle.any()
 
     def _evaluate(self, u: Vector) -> tuple[Vector, Vector]:
         kind = self.loss.arrays
-        found = self.loss.function(from_host(kind, u), self.labels)
+        # Arrays of other libraries cannot be read-only, so that each call gets labels of its own.
+        labels = self.labels if kind == "numpy" else from_host(kind, self.labels.copy())
+        found = self.loss.function(from_host(kind, u), labels)
         values, derivatives = (to_host(kind, array) for array in found)
         for what, array in (("values", values), ("derivatives", derivatives)):
             check_shape(f"loss {self.loss.name}: {what}", array.shape, u.shape)
-        self.loss.check_minimum(values)
-        if len(self._idle):  # they take no part, also where their loss is infinite
+        self.loss.check_minimum(values if self._all_count else values[~self._idle])
+        if not self._all_count:  # others take no part, also where their loss is infinite
             values, derivatives = values.copy(), derivatives.copy()
             values[self._idle] = derivatives[self._idle] = 0.0
         return values, derivatives

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bmrm.losses.base import ScalarLoss, by_row
+from bmrm.running_error import Extent
 
 
 class Hinge(ScalarLoss):
@@ -10,6 +11,7 @@ class Hinge(ScalarLoss):
 
     name, task = "hinge", "binary"
     about = by_row("max(0, 1 - y u)", "Cortes, Vapnik, Mach. Learn. 20 (1995) 273")
+    slope_limit = 1.0
 
 
 class SquaredHinge(ScalarLoss):
@@ -17,6 +19,7 @@ class SquaredHinge(ScalarLoss):
 
     name, task = "squared_hinge", "binary"
     about = by_row("max(0, 1 - y u)^2", "Mangasarian, Optim. Methods Softw. 17 (2002) 913")
+    bend_limit = 2.0
 
 
 class HuberHinge(ScalarLoss):
@@ -27,6 +30,7 @@ class HuberHinge(ScalarLoss):
         "max(0, 1 + h - y u)^2 / (4 h) if 1 - y u <= h else 1 - y u",
         "Chapelle, Neural Comp. 19 (2007) 1155",
     )
+    slope_limit = 1.0
 
 
 class Logistic(ScalarLoss):
@@ -34,6 +38,7 @@ class Logistic(ScalarLoss):
 
     name, task = "logistic", "binary"
     about = by_row("log(1 + exp(-y u))", "Cox, J. R. Stat. Soc. B 20 (1958) 215")
+    slope_limit = 1.0
 
     @staticmethod
     def probability(margins: np.ndarray) -> np.ndarray:
@@ -46,3 +51,7 @@ class Exponential(ScalarLoss):
 
     name, task = "exponential", "binary"
     about = by_row("exp(-y u)", "Freund, Schapire, J. Comput. Syst. Sci. 55 (1997) 119")
+
+    def steepness(self, extent: Extent, risk: float) -> float:
+        """Return twice the risk: the derivatives are as large as the losses, also a little farther on."""
+        return 2.0 * max(risk, 0.0)

@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import arguments
 from bmrm._joint import JointRisk
 from bmrm.errors import ParameterError
 from bmrm.losses.base import About, NamedLoss, ValuedRisk, Vector
+from bmrm.running_error import Extent
 from bmrm.vectors import dot
 
 Indices = NDArray[np.int64]
@@ -124,6 +126,15 @@ class JointLoss(NamedLoss):
     by_rows = several_cuts = False
     search_slack = 50.0  # a slope sorts all margins, which takes as long as a product
 
+    @property
+    def total_slope(self) -> float | None:
+        """Sum of the sizes of the risk's derivatives, at most; None where that depends on the rows."""
+        return 2.0
+
+    def steepness(self, extent: Extent, risk: float) -> float | None:
+        """Return the sum of the sizes of the derivatives, at most, which is no less than their length."""
+        return self.total_slope
+
     def mass(self, y: Vector, weights: Vector | None) -> float:
         """Return what the risk of these rows weighs in a mean over this part and others; 0: there is none."""
         return float(len(y) > 0)
@@ -153,9 +164,11 @@ class JointLoss(NamedLoss):
         risk : float
         subgradient : ndarray of float64, shape (m,)
         """
-        z = np.ascontiguousarray(margins, dtype=np.float64)
+        z, labels = arguments.margins(margins, y)
+        if weights is not None:
+            weights = arguments.vector("weights", weights, len(z), each="margin")
+            arguments.check_finite("weights", weights)
         r = np.empty_like(z)
-        labels = np.ascontiguousarray(y, dtype=np.float64)
         values = self.joint_risk(labels, weights, threads).evaluate(z, z, 0.0, 0.0, r)
         return float(values.sum()), r
 

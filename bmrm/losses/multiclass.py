@@ -12,14 +12,17 @@ classes (Dekel, Keshet, Singer, ICML 2004).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from bmrm import _losses
+from bmrm import _losses, arguments
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import SUMS, About, NamedLoss, RowRisk, Vector
+from bmrm.running_error import Extent
+from bmrm.vectors import locked
 
 
 def by_class(formula: str, reference: str) -> About:
@@ -31,6 +34,11 @@ class ClassLoss(NamedLoss):
     """A loss in the K margins of a row; subclasses name it and what is to be known of it."""
 
     several = True
+    slope_limit = math.sqrt(2.0)
+
+    def compared_with(self, y: Vector) -> float:
+        """Return the length of ones, one for each margin of a row."""
+        return math.sqrt(len(y) * self._classes(y))
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to labels and weights; margins are (m, K), row after row."""
@@ -46,9 +54,10 @@ class ClassLoss(NamedLoss):
         return int(y.shape[1]) if y.ndim == 2 else int(y.max()) + 1
 
     def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
-        z = np.ascontiguousarray(margins, dtype=np.float64)
-        labels = np.ascontiguousarray(y, dtype=np.float64)
+        z, labels = arguments.margins(margins, y, columns=True)
         m, K = z.shape
+        if labels.ndim == 1 and not (np.isin(labels, np.arange(K))).all():
+            raise DataError(f"labels: found one that is no class, expected numbers from 0 to {K - 1}")
         r = np.empty(m * K)
         bound = self.bind(labels, None, 1.0, 1, K)
         values, _ = bound.cut(z.ravel(), z.ravel(), 0.0, 0.0, K * np.arange(m + 1), r)
@@ -86,7 +95,7 @@ class Multiclass(ClassLoss):
 
     def __init__(self, costs: Any = None, **params: Any) -> None:
         super().__init__(**params)
-        self.costs = None if costs is None else checked_costs(costs)
+        self.costs = None if costs is None else locked(checked_costs(costs).copy())
 
     @property
     def key(self) -> object:
@@ -103,6 +112,10 @@ class Multiclass(ClassLoss):
     def has_dual(self) -> bool:
         """True: it is what conjugates are known of."""
         return True
+
+    def compared_with(self, y: Vector) -> float:
+        """Return the length of the largest costs, one for each margin of a row."""
+        return super().compared_with(y) * (1.0 if self.costs is None else float(self.costs.max()))
 
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         """Bind the loss to rows that need not have all of the K classes."""
@@ -152,6 +165,10 @@ class Multilabel(ClassLoss):
         """True: it is what conjugates are known of."""
         return True
 
+    def steepness(self, extent: Extent, risk: float) -> float:
+        """Return the length of the weights of all margins: each has a hinge of its own."""
+        return extent.weight * math.sqrt(extent.parts)
+
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         """Bind the loss to rows that need not have all of the K classes."""
         each = None if weights is None else np.repeat(weights, K)
@@ -174,11 +191,8 @@ class MultilabelRanking(ClassLoss):
 
 def checked_costs(costs: Any) -> Vector:
     """Return a cost matrix as float64, or raise for what is none."""
-    try:
-        found = np.ascontiguousarray(costs, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"costs: {error}; expected a matrix of numbers") from None
-    if found.ndim != 2 or found.shape[0] != found.shape[1]:
+    found = np.ascontiguousarray(arguments.matrix("costs", costs, ParameterError), np.float64)
+    if found.shape[0] != found.shape[1]:
         raise ParameterError(f"costs: found shape {found.shape}, expected a row and a column a class")
     bad = np.argwhere(~((found >= 0.0) & (found < np.inf)))
     if len(bad):
@@ -206,7 +220,7 @@ def tree_costs(paths: Sequence[Sequence[Any]]) -> Vector:
     Raises
     ------
     ParameterError
-        If two classes have the same path.
+        If two classes have the same path, or a path is no sequence of nodes.
 
     References
     ----------
@@ -220,7 +234,12 @@ def tree_costs(paths: Sequence[Sequence[Any]]) -> Vector:
            [2., 0., 4.],
            [4., 4., 0.]])
     """
-    nodes = [tuple(path) for path in paths]
+    given = arguments.sequence("paths", paths, ParameterError)
+    texts = (str, bytes)  # their nodes are characters
+    nodes = [
+        tuple(path if isinstance(path, texts) else arguments.sequence("paths", path, ParameterError))
+        for path in given
+    ]
     costs = np.zeros((len(nodes), len(nodes)))
     for a, one in enumerate(nodes):
         for b in range(a):

@@ -19,6 +19,7 @@ from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
 from bmrm.losses.joint import JointLoss, Members, bind, members, together
+from bmrm.weighing import relative
 
 _JOACHIMS = "Joachims, ICML 2005, 377"
 _DIFFERENCES = "it depends on differences of margins alone"
@@ -57,7 +58,9 @@ class RocArea(JointLoss):
         found = members(weights, None, len(y))
         _both_classes(self.name, y, found)
         positive = y[found.rows] > 0.0
-        s = found.weights
+        s = found.weights.copy()
+        for side in (positive, ~positive):  # each by itself: only ratios within a class matter
+            s[side] = relative(s[side])
         pairs = s[positive].sum() * s[~positive].sum()
         share = np.array([1.0 / pairs])
         return bind("pairs", found, positive.astype(np.int64), share, weight=s, threads=threads)
@@ -67,7 +70,11 @@ class _ContingencyLoss(JointLoss):
     """A measure of the contingency table of true and predicted labels."""
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
-        """Bind the loss to labels; weights may leave rows out, and do nothing else."""
+        """Bind the loss to labels; weights may leave rows out, and do nothing else.
+
+        The measure counts rows: those of weight 0 are not there, and each of the others is one row, whatever
+        weight they all have.
+        """
         found = members(weights, None, len(y))
         positives, _ = _both_classes(self.name, y, found)
         if found.weights.min() != found.weights.max():

@@ -23,6 +23,11 @@ class Novelty(ScalarLoss):
     intercept_slope = 1.0
     needs_intercept = True
 
+    @property
+    def slope_limit(self) -> float:
+        """One over nu."""
+        return 1.0 / self.parameter_value
+
     def floor(self, y: Vector, weights: Vector | None) -> float:
         """Return minus infinity: scaled up, weights and intercept scale the risk, whatever its sign."""
         return -float("inf")

@@ -7,6 +7,7 @@ import numpy as np
 from bmrm._joint import JointRisk
 from bmrm.losses.base import Vector
 from bmrm.losses.joint import JointLoss, bind, members, together
+from bmrm.running_error import Extent
 
 
 class Ordinal(JointLoss):
@@ -39,6 +40,10 @@ class Ordinal(JointLoss):
         "Chu, Keerthi, Neural Comp. 19 (2007) 792",
         "O(m log m + m classes)",
     )
+
+    def steepness(self, extent: Extent, risk: float) -> float:
+        """Return the length of the weights, times the thresholds: each has a hinge for every row."""
+        return extent.weight * extent.parts
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
         """Bind the loss to levels and weights."""

@@ -16,6 +16,7 @@ from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
 from bmrm.losses.joint import BY_GROUP, Indices, JointLoss, Members, bind, levels_within, members, together
+from bmrm.weighing import relative
 
 LARGEST_RELEVANCE = 50.0
 """Gains are 2^y - 1, and their sums must be good to the last."""
@@ -120,7 +121,8 @@ class Pairwise(RankingLoss):
 
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         level = levels_within(found.group, labels)
-        s = found.weights
+        largest = np.maximum.reduceat(found.weights, found.starts[:-1])
+        s = relative(found.weights, largest[found.group])  # only ratios within a group matter
         # At margins that are all equal the loss of each pair is 1.
         zeros = np.zeros(int(found.rows.max()) + 1)
         everything = bind("pairs", found, level, np.ones(len(share)), weight=s, threads=threads)
@@ -183,6 +185,11 @@ class Ndcg(_GainLoss):
         if self.parameter_value < 1.0 or not self.parameter_value.is_integer():
             raise ParameterError(f"k: found {self.parameter_value:g}, expected a whole number from 1 on")
 
+    @property
+    def total_slope(self) -> float:
+        """Twice the positions that count: a discount is at most 1."""
+        return 2.0 * self.parameter_value
+
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         self._check_weights(found)
         k = int(min(self.parameter_value, len(labels)))
@@ -216,6 +223,10 @@ class LambdaNdcg(_GainLoss):
         "after Burges, Ragno, Le, NIPS 19 (2006) 193, with constant weights",
         "O(m log m + m log levels)",
     )
+
+    @property
+    def total_slope(self) -> None:
+        """Return None: the weights of pairs add up as rows have it."""
 
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         self._check_weights(found)

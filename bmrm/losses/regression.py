@@ -4,6 +4,7 @@ import numpy as np
 
 from bmrm.errors import DataError
 from bmrm.losses.base import ScalarLoss, Vector, by_row
+from bmrm.running_error import Extent
 
 
 class Squared(ScalarLoss):
@@ -11,6 +12,7 @@ class Squared(ScalarLoss):
 
     name, task = "squared", "regression"
     about = by_row("(u - y)^2 / 2", "Hoerl, Kennard, Technometrics 12 (1970) 55")
+    bend_limit = 1.0
 
 
 class Absolute(ScalarLoss):
@@ -18,6 +20,7 @@ class Absolute(ScalarLoss):
 
     name, task = "absolute", "regression"
     about = by_row("|u - y|", "Bloomfield, Steiger, Least Absolute Deviations (1983)")
+    slope_limit = 1.0
 
 
 class Quantile(ScalarLoss):
@@ -25,6 +28,7 @@ class Quantile(ScalarLoss):
 
     name, task, parameter = "quantile", "regression", "tau"
     about = by_row("max(tau (y - u), (1 - tau)(u - y))", "Koenker, Bassett, Econometrica 46 (1978) 33")
+    slope_limit = 1.0
 
 
 class EpsilonInsensitive(ScalarLoss):
@@ -32,6 +36,7 @@ class EpsilonInsensitive(ScalarLoss):
 
     name, task, parameter = "epsilon_insensitive", "regression", "epsilon"
     about = by_row("max(0, |u - y| - epsilon)", "Drucker, Burges, Kaufman, Smola, Vapnik, NIPS 9 (1997) 155")
+    slope_limit = 1.0
 
 
 class SquaredEpsilonInsensitive(ScalarLoss):
@@ -39,6 +44,7 @@ class SquaredEpsilonInsensitive(ScalarLoss):
 
     name, task, parameter = "squared_epsilon_insensitive", "regression", "epsilon"
     about = by_row("max(0, |u - y| - epsilon)^2", "Ho, Lin, JMLR 13 (2012) 3323")
+    bend_limit = 2.0
 
 
 class Huber(ScalarLoss):
@@ -49,6 +55,12 @@ class Huber(ScalarLoss):
         "(u - y)^2 / 2 if |u - y| <= delta else delta (|u - y| - delta / 2)",
         "Huber, Ann. Math. Stat. 35 (1964) 73",
     )
+    bend_limit = 1.0
+
+    @property
+    def slope_limit(self) -> float:
+        """Delta."""
+        return self.parameter_value
 
 
 class Poisson(ScalarLoss):
@@ -56,6 +68,13 @@ class Poisson(ScalarLoss):
 
     name, task = "poisson", "count"
     about = by_row("exp(u) - y u", "Nelder, Wedderburn, J. R. Stat. Soc. A 135 (1972) 370")
+
+    def steepness(self, extent: Extent, risk: float) -> float:
+        """Return a bound on the mean of ``exp(u) + y``, from ``exp(u) <= 2 (exp(u) - y u) + 2 y log(2 y)``.
+
+        Twice as much, for a little farther on.
+        """
+        return 2.0 * (2.0 * max(risk, 0.0) + extent.mean_log + 2.0 * extent.mean_label)
 
     def floor(self, y: Vector, weights: Vector | None) -> float:
         """Return the risk of margins ``log y``."""

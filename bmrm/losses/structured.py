@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Loss, RowRisk, Vector
-from bmrm.vectors import dot
+from bmrm.vectors import dot, read_only
 
 SparseVector = tuple[NDArray[np.integer[Any]], Vector]
 
@@ -53,6 +53,7 @@ class Oracle(Protocol):
         Parameters
         ----------
         w : ndarray of float64, shape (n_features,)
+            Read-only.
         x, y
             An input and its true output, as they were given to `bmrm.solve`.
 
@@ -118,6 +119,11 @@ class Structured(Loss):
             raise ParameterError(f"oracle: found n_features {n!r}, expected a number of at least 1")
         self.oracle, self.n_features = oracle, int(n)
 
+    @property
+    def key(self) -> object:
+        """The loss itself, with its oracle: that may be replaced."""
+        return self, self.oracle
+
     def risk(self, y: Any, weights: Vector | None, scale: float, threads: int) -> RowRisk:
         """Bind the loss to examples, pairs of input and output; margins are copies of w, one a block."""
         return _OracleRisk(self, y, np.ones(len(y)) if weights is None else weights, scale)
@@ -141,6 +147,7 @@ class _OracleRisk:
             self._answers.move_to_end(key)
             return self._answers[key]
         values, gradients = np.zeros(blocks), np.zeros((blocks, len(w)))
+        w = read_only(w)  # the oracle gets it
         starts = np.linspace(0, len(self.examples), blocks + 1).astype(np.int64)
         for p in range(blocks):
             for i in range(starts[p], starts[p + 1]):

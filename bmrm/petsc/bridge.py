@@ -65,7 +65,7 @@ def together(comm: Any) -> AbstractContextManager[object]:
         return nullcontext()
     from bmrm.distributed import Group
 
-    return Group(comm).together()
+    return (comm if isinstance(comm, Group) else Group(comm)).together()
 
 
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:

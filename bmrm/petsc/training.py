@@ -9,7 +9,8 @@ import numpy.typing as npt
 from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
-from bmrm.inputs import OF_DATA, taken_form
+from bmrm.inputs import OF_DATA, taken_form, taken_ranks
+from bmrm.interrupts import HELD, enter, interruptible
 from bmrm.losses import LOSSES
 from bmrm.petsc.bridge import check_scalars, together
 from bmrm.petsc.options import options
@@ -37,6 +38,7 @@ class Solution(NamedTuple):
     result: Result
 
 
+@interruptible
 def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **keywords: Any) -> Solution:
     """Train on a PETSc matrix, by keywords and by PETSc's options database.
 
@@ -60,7 +62,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
 
     Raises
     ------
-    ParameterError, DataError
+    ParameterError, DataError, Interrupted
         As `bmrm.solve`.
 
     Examples
@@ -73,11 +75,16 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     >>> w.getArray().round(1), result.status
     (array([ 1., -1.]), 'converged')
     """
-    keywords |= options(prefix)
+    comm = ranks_of(A, keywords.pop("comm", None))
+    if comm is not None:
+        enter(HELD)  # other ranks would wait for one that it struck before the first iteration
+    with together(comm):
+        keywords |= options(prefix)
+    comm = taken_ranks(None, comm, keywords)
     loss = keywords.get("loss", "hinge")
     if getattr(LOSSES.get(loss) if isinstance(loss, str) else loss, "several", False):
         raise ParameterError(f"loss {loss}: its weights are a matrix, which bmrm.solve gives, and no vector")
-    X, y, comm = local_rows(A, y, keywords.pop("comm", None))
+    X, y, comm = local_rows(A, y, comm)
     form = keywords.pop("weights", "auto")
     if comm is None and form == "auto":
         result = solve_arrays(X, y, **keywords)
@@ -104,6 +111,11 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     shard.wanted_by = "none" if here else "all"
     result = solve_arrays(shard, **keywords)
     return Solution(own_weights(result.w, shard, A) if here else weights(result.w, A), result)
+
+
+def ranks_of(A: PETSc.Mat, comm: Any) -> Any:
+    """Return the ranks of a matrix where there are several, unless others were given."""
+    return A.getComm() if comm is None and A.getComm().getSize() > 1 else comm
 
 
 def own_weights(w: npt.NDArray[np.float64], shard: Shard, A: PETSc.Mat) -> PETSc.Vec:
@@ -158,8 +170,7 @@ def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
         If the labels are spread over the ranks in another way than the rows.
     """
     check_scalars()
-    if comm is None and X.getComm().getSize() > 1:
-        comm = X.getComm()
+    comm = ranks_of(X, comm)
     with together(comm):
         if isinstance(y, PETSc.Vec):
             if y.getLocalSize() != X.getLocalSize()[0]:

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.arguments import check_finite, flag, number, numbers
+from bmrm.checksums import digits, of_array
 from bmrm.errors import DataError, ParameterError
 from bmrm.regularizers.base import Regularizer, Slopes, strength
 from bmrm.regularizers.l2 import L2
 from bmrm.regularizers.penalised import RADIUS, Penalised
 from bmrm.separable import Separable
-from bmrm.vectors import numbers
 
 __all__ = ["L1_RATIO", "L2", "NAMES", "RADIUS", "Penalised", "Regularizer", "Slopes", "get"]
 
@@ -82,12 +83,14 @@ def get(
     >>> get("l1", 0.5, 2, feature_lambda=[1.0, 0.0]).value(np.array([3.0, 4.0]))
     1.5
     """
+    positive = flag("positive", positive)
     if name not in NAMES:
         raise ParameterError(f"reg: found {name!r}, expected one of {', '.join(NAMES)}")
     lam = strength(lam)
     if l1_ratio is not None and name != "elastic_net":
         raise ParameterError(f"l1_ratio: goes with reg elastic_net, found {name}")
-    share = {"l2": 0.0, "l1": 1.0, "elastic_net": L1_RATIO if l1_ratio is None else l1_ratio}[name]
+    ratio = L1_RATIO if l1_ratio is None else number("l1_ratio", l1_ratio)
+    share = {"l2": 0.0, "l1": 1.0, "elastic_net": ratio}[name]
     if not 0.0 <= share <= 1.0:
         raise ParameterError(f"l1_ratio: found {share:g}, expected 0 to 1")
     if name == "l2" and not positive and feature_lambda is None and prior is None:
@@ -106,9 +109,14 @@ def get(
         "prior": prior is not None or None,
     }
     told = {key: x for key, x in params.items() if x is not None}
+    given = (("feature_lambda", feature_lambda, weights), ("prior", prior, mean))
+    checksums = {what: digits(of_array(vector)) for what, x, vector in given if x is not None}
+    found: Regularizer
     if name == "l2" and not positive and weights.all():
         strengths = None if feature_lambda is None else weights
-        return L2(lam, strengths, None if prior is None else mean, told)
+        found = L2(lam, strengths, None if prior is None else mean, told)
+        found.checksums = checksums
+        return found
     low = np.full(len(weights), -np.inf)
     if positive:
         low[: n_features * columns] = 0.0
@@ -119,22 +127,22 @@ def get(
         low=low,
         high=np.full(len(weights), np.inf),
     )
-    return Penalised(name, lam, penalty, told)
+    found = Penalised(name, lam, penalty, told)
+    found.checksums = checksums
+    return found
 
 
 def _vector(what: str, given: Any, n_features: int, columns: int, intercepts: int, fill: float) -> Vector:
     """Numbers of all weights, row after row; of the intercepts behind them where they are not given."""
     found = np.full(n_features * columns + intercepts, fill)
     if given is not None:
-        values = numbers(what, given)
+        values = numbers(what, given, each="feature")
         shape = values.shape
-        if shape in ((n_features,), (n_features, columns)):
-            values = (np.repeat(values, columns) if values.ndim == 1 else values).ravel()
-        elif shape != found.shape:
-            values = np.array([np.nan])
-        if not np.isfinite(values).all():
-            raise DataError(
-                f"{what}: found shape {shape}, expected {n_features} finite numbers, one a feature"
-            )
+        if shape not in ((n_features,), (n_features, columns), found.shape):
+            raise DataError(f"{what}: found shape {shape}, expected {n_features} numbers, one a feature")
+        check_finite(what, values, each="feature")
+        if shape != found.shape and values.ndim == 1:
+            values = np.repeat(values, columns)
+        values = values.ravel()
         found[: len(values)] = values
     return found

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.arguments import number
 from bmrm.errors import ParameterError
 from bmrm.inner_qp import CutModel
+from bmrm.running_error import ErrorBound
 from bmrm.separable import Face
 
 Vector = NDArray[np.float64]
@@ -52,6 +55,9 @@ class Regularizer(Protocol):
     metric_key: object
     """What tells products of cuts in a metric of this penalty's own; None where they are plain ones."""
 
+    checksums: Mapping[str, str]
+    """Of the vectors that make it, those that were given; see `bmrm.checksums`."""
+
     @property
     def metric(self) -> Vector | None:
         """Weights of the features in products of cuts; None where all are 1."""
@@ -67,8 +73,14 @@ class Regularizer(Protocol):
     def start(self, n_features: int) -> Vector:
         """Return the point to start from: the prior mean."""
 
+    def limit(self, errors: ErrorBound) -> None:
+        """Tell an error bound how far optimal weights can be, and how soft the penalty is."""
+
     def covers(self, w: Vector) -> bool:
-        """Whether bounds are of a region that a point is in."""
+        """Whether bounds are of a region as large as a best point wants."""
+
+    def cover(self, radius: float) -> None:
+        """Let bounds cover features without a penalty so far from the prior mean; earlier ones are void."""
 
     def value(self, w: Vector) -> float:
         """``lam * Omega(w)``."""
@@ -110,29 +122,36 @@ class Steepness:
     """How steep cuts are, feature by feature, beside the first objective."""
 
     def __init__(self) -> None:
-        self._first, self._looked = 0.0, 0
+        self._looked = 0
 
-    def of_new(self, planes: CutModel, best: float, least: float) -> Vector | None:
+    def of_new(self, planes: CutModel, least: float) -> Vector | None:
         """Return the largest squares of entries of new cuts, in units of `STEEP` times the first objective.
 
         Those of cuts with a product of at least ``least`` in these units with themselves; None where there
         are none.
         """
-        self._first = self._first or abs(best) or 1.0
-        unit = STEEP * self._first
+        first = planes.first_objective
+        unit = STEEP * first
         steep = planes.steep(self._looked, least * unit)
         self._looked = planes.made
         if not steep:
             return None
         # A cut from where the risk is far larger, as where exp() has run away, is steep for that reason.
-        size = np.minimum(1.0, self._first / np.maximum(np.abs(planes.offsets[steep]), np.finfo(float).tiny))
-        return np.asarray(np.square(planes.gradients[steep] * size[:, None]).max(axis=0) / unit)
+        size = np.minimum(1.0, first / np.maximum(np.abs(planes.offsets[steep]), np.finfo(float).tiny))
+        squares = np.square(planes.gradients[steep] * size[:, None]).max(axis=0)
+        if planes.floored:
+            # Masses of cuts are as small as lam then, and none drowns what others do: but features may.
+            others = np.sort(squares[squares > 0.0])
+            if len(others):
+                unit = max(unit, STEEP * float(others[(len(others) - 1) // 2]) / least)
+        return np.asarray(squares / unit)
 
 
 def strength(lam: float) -> float:
     """Return a strength that is one."""
+    lam = number("lam", lam)
     if not 0.0 < lam < np.inf:
         raise ParameterError(f"lam: found {lam:g}, expected a positive number")
     if not LEAST_LAM <= lam <= MOST_LAM:
         raise ParameterError(f"lam: found {lam:g}, expected a number from {LEAST_LAM:g} to {MOST_LAM:g}")
-    return float(lam)
+    return lam

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _qp
 from bmrm.inner_qp import CutModel, combination
 from bmrm.regularizers.base import EASED, MULTIPLIER_STEPS, Steepness, strength
+from bmrm.running_error import ErrorBound
 from bmrm.separable import Face, StraightLine
 from bmrm.vectors import dot, dot_rows
 
@@ -52,6 +57,7 @@ class L2:
     name = "l2"
     sparse = needs_floor = False
     radius = np.inf
+    checksums: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -93,9 +99,25 @@ class L2:
         """Return the prior mean."""
         return np.zeros(n_features) if self.prior is None else self.prior.copy()
 
+    def limit(self, errors: ErrorBound) -> None:
+        """Tell an error bound how far optimal weights can be from the best ones: J is strongly convex."""
+        lengths = errors.lengths
+        if isinstance(lengths, float):
+            least = 1.0 if self.strengths is None else float(self.strengths.min())
+            softness = lengths**2 / (self.lam * least)
+        else:
+            with np.errstate(over="ignore"):
+                softness = float(self._total(np.array([np.sum(np.square(lengths) / self.curvature)]))[0])
+        errors.softness = softness
+        errors.prior_size = 0.0 if self.prior is None else errors.size(self.prior)
+        errors.reachable = lambda gap: math.sqrt(2.0 * gap * softness)
+
     def covers(self, w: Vector) -> bool:
         """Bounds are of all points."""
         return True
+
+    def cover(self, radius: float) -> None:
+        """Bounds are of all points as it is."""
 
     def value(self, w: Vector) -> float:
         """Value of the penalty."""
@@ -153,7 +175,7 @@ class L2:
     ) -> tuple[Vector, float]:
         """Minimise the model: one QP, or some where cuts are too steep for it."""
         if planes.whole:
-            self._ease(planes, best)
+            self._ease(planes)
             if planes.metric is not None and (self.metric is None or (planes.metric < self.metric).any()):
                 return self._minimise_eased(planes, planes.metric, best, rel_tol, centre)
         offsets = None
@@ -162,9 +184,9 @@ class L2:
         planes.maximise(self.lam, best, rel_tol, offsets)
         return planes.minimiser(self, centre)
 
-    def _ease(self, planes: CutModel, best: float) -> None:
+    def _ease(self, planes: CutModel) -> None:
         """Give features in which a new cut is too steep for the QP a smaller weight in products of cuts."""
-        squares = self._steepness.of_new(planes, best, self.lam)
+        squares = self._steepness.of_new(planes, self.lam)
         if squares is None:
             return
         metric = np.ones(len(squares)) if planes.metric is None else planes.metric

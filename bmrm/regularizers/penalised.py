@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,14 +14,15 @@ from bmrm.inner_lp import LinearModel
 from bmrm.inner_qp import CutModel, Maximum, combination, piecewise
 from bmrm.moving_gram import MovingGram
 from bmrm.regularizers.base import EASED, MULTIPLIER_STEPS, Steepness
+from bmrm.running_error import ErrorBound
 from bmrm.separable import BentLine, Face, Separable
 from bmrm.vectors import dot
 
 Vector = NDArray[np.float64]
 
-RADIUS = 1e3
-"""Weights without a penalty are certified to be the best ones within this distance of the prior mean, or
-within four times the distance of the best point where that is more than half of this."""
+RADIUS, AROUND = 1e3, 4.0
+"""Weights without a penalty are certified to be the best ones within this distance of the prior mean, and
+within so many times the distance of the best point where that is more."""
 
 LEAST_SLOPE = 1e-4
 """Smallest square of a slope that the first weight of the proximal term is chosen for, as a share of that of
@@ -61,6 +66,7 @@ class Penalised:
     metric_key: object = None
     metric: Vector | None = None
     plain = False
+    checksums: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, name: str, lam: float, penalty: Separable, params: dict[str, float | bool]) -> None:
         self.name, self.lam, self.penalty, self.params = name, lam, penalty, params
@@ -69,6 +75,7 @@ class Penalised:
         self.needs_floor = bool(self._flat.any())
         self._mu = self._least_mu = 0.0
         self._steepness, self._eased = Steepness(), np.zeros(len(penalty.l2))
+        self._sizes = np.ones(len(penalty.l2))
         self._best_bound, self._gap = -np.inf, np.inf
         self._spent = self._due = self._waited = 0
         self._products = MovingGram()
@@ -76,6 +83,19 @@ class Penalised:
         self._free = np.flatnonzero(penalty.free)
         self.radius = RADIUS if len(self._free) else np.inf
         self._certified = self._within_radius()
+
+    def take_units(self, mean_squares: Vector) -> None:
+        """Measure moves of features without a penalty by what they do to margins, whatever their units.
+
+        Parameters
+        ----------
+        mean_squares : ndarray of shape (n_features,)
+            Of the columns of X.
+        """
+        known = mean_squares > 0.0
+        if (known & self._flat).any():  # a common factor is that of mu
+            unit = np.exp(np.log(mean_squares[known & self._flat]).mean())
+            self._sizes = np.where(known & self._flat, mean_squares / unit, 1.0)
 
     def _within_radius(self) -> Separable:
         """Return the penalty on the weights that certificates cover."""
@@ -86,19 +106,44 @@ class Penalised:
             high=np.where(free, np.minimum(penalty.high, high), penalty.high),
         )
 
+    def limit(self, errors: ErrorBound) -> None:
+        """Tell an error bound how far optimal weights can be: their penalty is J less the risk, at most."""
+        penalty, lengths = self.penalty, errors.lengths
+        assert isinstance(lengths, np.ndarray)
+        bent, free = penalty.l2 > 0.0, penalty.free
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            softness = np.where(lengths > 0.0, np.square(lengths) / penalty.l2, 0.0)
+            of_kink = np.where(bent | free, 0.0, lengths / penalty.l1).max(initial=0.0)
+        of_bend, of_free = float(softness[bent].sum()), float(lengths[free].sum())
+        errors.softness, errors.prior_size = float(softness.sum()), errors.size(penalty.prior)
+
+        def reachable(gap: float) -> float:
+            # Where it bends, J is strongly convex.
+            there = math.sqrt(2.0 * gap * of_bend)
+            if of_kink or of_free:
+                there += of_kink * max(0.0, errors.objective - errors.floor) + errors.prior_size
+                there += errors.best_size + (self.radius * of_free if of_free else 0.0)
+            return float(there)
+
+        errors.reachable = reachable
+
     def covers(self, w: Vector) -> bool:
-        """Whether certificates are of a region that a point is in."""
-        return self._distance(w) <= self.radius
+        """Whether certificates are of a region as large as a point wants."""
+        return AROUND * self._distance(w) <= self.radius
 
     def _distance(self, w: Vector) -> float:
         free = self._free
         return float(np.abs(w[free] - self.penalty.prior[free]).max(initial=0.0))
 
     def _reach(self, best: Vector) -> None:
-        """Have certificates cover the best point with room around it; what was certified before is void."""
-        distance = self._distance(best)
-        if distance > 0.5 * self.radius:
-            self.radius = 4.0 * distance
+        """Have certificates cover what the best point wants, and later ones; what was certified is void."""
+        if not self.covers(best):
+            self.cover(2.0 * AROUND * self._distance(best))
+
+    def cover(self, radius: float) -> None:
+        """Have certificates cover what is no farther away than this; what was certified before is void."""
+        if len(self._free):
+            self.radius = radius
             self._certified = self._within_radius()
             self._best_bound, self._gap = -np.inf, np.inf
 
@@ -160,7 +205,7 @@ class Penalised:
         newest[last] = 1.0
         bound = self._bound(planes, newest)
         if not self._flat.any():
-            mu = self._ease(planes, best)
+            mu = self._ease(planes, self.penalty.l2)
             found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
             bound = max(bound, self._bound(planes, planes.alpha))
             if mu is not None and found.value - bound > rel_tol * (best - bound):
@@ -169,7 +214,10 @@ class Penalised:
         if self._mu == 0.0:
             self._mu = self._first_mu(planes, best, bound)
             self._least_mu = LEAST_MU * self._mu
-        mu = np.where(self._flat, self._mu, 0.0)
+        mu = np.where(self._flat, self._mu * self._sizes, 0.0)
+        if not self._flat.all():
+            eased = self._ease(planes, np.where(self._flat, np.inf, self.penalty.l2))
+            mu = mu if eased is None else mu + eased
         found = piecewise(planes, self.penalty, mu, centre, best, rel_tol, self._products)
         bound = max(bound, self._bound(planes, planes.alpha))
         self._spent, self._waited = self._spent + found.steps, self._waited + 1
@@ -183,10 +231,9 @@ class Penalised:
         self._adapt(best - found.value)
         return _finite(found.w, centre), bound
 
-    def _ease(self, planes: CutModel, best: float) -> Vector | None:
+    def _ease(self, planes: CutModel, l2: Vector) -> Vector | None:
         """Return the proximal term that features have in which cuts are too steep, as under `L2`."""
-        l2 = self.penalty.l2
-        squares = self._steepness.of_new(planes, best, float(l2.min()))
+        squares = self._steepness.of_new(planes, float(l2.min()))
         if squares is not None:
             steep = squares > l2 + self._eased
             self._eased = np.where(steep, squares / EASED - l2, self._eased)
@@ -212,7 +259,7 @@ class Penalised:
             closed = found.value - bound <= rel_tol * (best - bound)
             if closed:
                 break
-        planes.alpha[:] = alpha
+        planes.set_alpha(alpha)
         if self._linear is not None and not closed:
             bound = max(bound, self._linear_bound(self._linear, planes, a))
         return bound
@@ -227,11 +274,34 @@ class Penalised:
     def _bound(self, planes: CutModel, alpha: Vector) -> float:
         """Return what the mean plane certifies, also once its slope is taken out where nothing holds it."""
         a, offset = combination(planes, alpha)
-        bound = self._certified.lower_bound(a, offset, planes.floor)
+        bound = self._bound_of_mean(planes, alpha, a, offset)
         if not len(self._free):
             return bound
         levelled = self._level(planes, alpha, a)
-        return max(bound, self._certified.lower_bound(*combination(planes, levelled), planes.floor))
+        return max(bound, self._bound_of_mean(planes, levelled, *combination(planes, levelled)))
+
+    def _bound_of_mean(self, planes: CutModel, alpha: Vector, a: Vector, offset: float) -> float:
+        """Return what the mean plane as it is certifies.
+
+        Its slopes may be off. Up to the strength of a kink that is taken from the strength; the rest costs
+        its product with the weights.
+        """
+        errors, penalty = planes.errors, self._certified
+        if errors is None:
+            return planes.certified(penalty.lower_bound(a, offset, planes.floor), alpha, 0.0)
+        slack = errors.slack(planes.blur(alpha))
+        held = np.minimum(penalty.l1, slack)
+        penalty = penalty._replace(l1=penalty.l1 - held)
+        rest, lost = slack - held, dot(slack, np.abs(penalty.prior))
+        if rest.any():
+            w = penalty.minimiser(penalty.bounded_share(a) * a)
+            bent = penalty.l2 > 0.0
+            lost += dot(rest[bent], np.abs(w - penalty.prior)[bent])
+            lost += float((np.square(rest[bent]) / (2.0 * penalty.l2[bent])).sum())
+            ends = np.maximum(np.abs(penalty.low - penalty.prior), np.abs(penalty.high - penalty.prior))
+            loose = (rest > 0.0) & ~bent
+            lost += dot(rest[loose], ends[loose])
+        return planes.certified(penalty.lower_bound(a, offset, planes.floor) - lost, alpha, 0.0)
 
     def _level(self, planes: CutModel, alpha: Vector, a: Vector) -> Vector:
         """Return a mean near ``alpha`` that has hardly any slope in features without a penalty.
@@ -242,10 +312,11 @@ class Penalised:
         inside = np.flatnonzero(alpha)
         k, groups = len(self._free), planes.groups
         conditions = np.zeros((k + groups, len(inside)))
-        conditions[:k] = planes.gradients[np.ix_(inside, self._free)].T
+        units = np.append(np.sqrt(self._sizes[self._free]), np.ones(groups))
+        conditions[:k] = planes.gradients[np.ix_(inside, self._free)].T / units[:k, None]
         conditions[k + planes.blocks[inside], np.arange(len(inside))] = 1.0
         conditions *= alpha[inside]
-        change = -np.append(a[self._free], np.zeros(groups))
+        change = -np.append(a[self._free], np.zeros(groups)) / units
         if not _qp.cholesky_solve(_cpu.gram(conditions, conditions, threads=planes.threads), change):
             return alpha
         levelled = alpha.copy()
@@ -262,7 +333,8 @@ class Penalised:
         rounding, as in a column of ones for as many rows of either class, that in all features is the scale.
         """
         whole = combination(planes, planes.alpha)[0]
-        a, l1 = whole[self._flat], self.penalty.l1[self._flat]
+        whole = whole / np.sqrt(self._sizes)
+        a, l1 = whole[self._flat], (self.penalty.l1 / np.sqrt(self._sizes))[self._flat]
         beyond = np.maximum(0.0, np.abs(a) - l1)
         if dot(a, a) <= ROUNDING * dot(whole, whole):
             a = whole

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 // out: the weighted derivatives.  sums: risk and sum of derivatives; the letter has at `at` these, and how
-// many values are below `least`.
+// many values of rows that count are below `least`.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     risk_of_rows(const RiskRows rows, const bb_rows values, const bb_rows slopes, double least, T* out,
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kRowThreads)
     for (int64_t i = rows.begin + int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < rows.end;
          i += int64_t(gridDim.x) * blockDim.x) {
         const double s = rows.scale * number_at(rows.weights, i), value = number_of(values, i);
-        mine[2] += value < least ? 1.0 : 0.0;
+        mine[2] += s > 0.0 && value < least ? 1.0 : 0.0;
         mine[0] += with_weight(s, value);
         if (slopes.data) {
             const double r = with_weight(s, number_of(slopes, i));

@@ -3,7 +3,7 @@
 cdef int _threads(threads) except -1:
     """Number of threads asked for, OpenMP's default for None."""
     if threads is None:
-        return omp_get_max_threads()
+        return team_of(omp_get_max_threads())
     if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or not 1 <= threads <= 4096:
         raise ParameterError(f"threads: found {threads!r}, expected an integer from 1 to 4096 or None")
     return threads

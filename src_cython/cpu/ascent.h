@@ -40,6 +40,9 @@ constexpr double kEven = 1e-12;
 /// as much as along its own features; at most `kFirmest` of the constant's square.
 constexpr double kFirm = 0.1, kFirmest = 0.01;
 
+/// How far from 1 the shares of K classes may add up, for each of them: rounding.
+constexpr double kRounded = 0x1p-51;
+
 /// One more feature, the same in all rows; none where its value is 0.
 struct Constant {
     double value, penalty;
@@ -81,7 +84,7 @@ class Ascent {
     /// Makes the sum of all r what it should be, for each of the K margins of a row, as far as bounds let it;
     /// w is not theirs any more.
     virtual void balance(const double* sums) = 0;
-    /// sum_i f_i(r_i).
+    /// sum_i f_i(r_i); infinite where an r is out of the domain of its f, whatever took it there.
     virtual double conjugate() const = 0;
 
   protected:
@@ -369,9 +372,16 @@ class ClassAscent final : public ColumnAscent {
     double conjugate() const override {
         double total = 0;
         for (i64 i = 0; i < m_; ++i) {
-            double sum = 0;
-            for (i64 c = 0; c < K_; ++c) sum += shares_[i * K_ + c] * costs_[y_[i] * K_ + c];
-            total -= weights_[i] * sum;
+            double cost = 0, sum = 0, least = 0;
+            for (i64 c = 0; c < K_; ++c) {
+                const double p = shares_[i * K_ + c];
+                cost += p * costs_[y_[i] * K_ + c];
+                sum += p;
+                least = std::min(least, p);
+            }
+            // Negated, so that NaN counts as well.
+            if (!(least >= 0 && std::abs(sum - 1.0) <= kRounded * static_cast<double>(K_))) return kInfinite;
+            total -= weights_[i] * cost;
         }
         return total;
     }
@@ -409,7 +419,8 @@ class ClassAscent final : public ColumnAscent {
 
   private:
     /// The nearest shares to K numbers (Held, Wolfe, Crowder, Math. Programming 6 (1974) 62): what is above a
-    /// level, such that it adds up to 1.
+    /// level, such that it adds up to 1. Rounding of the level may leave another sum, which is scaled; none,
+    /// where one number is far above all others, goes to the first of the largest.
     void project(double* v) {
         std::copy_n(v, K_, sorted_.begin());
         i64 count = K_;
@@ -424,7 +435,15 @@ class ClassAscent final : public ColumnAscent {
                 if (sorted_[k] > level) sorted_[above++] = sorted_[k];
             count = above;
         }
-        for (i64 c = 0; c < K_; ++c) v[c] = v[c] > level ? count == 1 ? 1.0 : v[c] - level : 0.0;
+        const i64 largest = std::max_element(v, v + K_) - v;
+        double total = 0;
+        for (i64 c = 0; c < K_; ++c) total += v[c] = count > 1 && v[c] > level ? v[c] - level : 0.0;
+        if (!(total > 0.5 && total < 2.0)) {
+            std::fill_n(v, K_, 0.0);
+            v[largest] = 1.0;
+        } else if (total != 1.0) {
+            for (i64 c = 0; c < K_; ++c) v[c] /= total;
+        }
     }
 
     std::vector<std::int32_t> y_;

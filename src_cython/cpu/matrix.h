@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dispatch.h"
+#include "entries.h"
 #include "memory.h"
 #include "split.h"
 
@@ -68,6 +69,8 @@ class Matrix {
     virtual double weighted_gram_work() const = 0;
     /// out (d): the sum of the squares of each column, the diagonal of X^T X.
     virtual void column_squares(double* out) const = 0;
+    /// A number for all entries, see entries.h: of rows first to first + m - 1, columns having these keys.
+    virtual std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const = 0;
     /// The sum of the squares of each row (m), found when first asked for.
     const std::vector<double>& row_squares() const {
         std::call_once(squares_found_, [this] { squares_ = find_row_squares(); });

@@ -377,6 +377,51 @@ cdef class Matrix(_Products):
             X.weighted_gram(source, target)
         return out
 
+    def entries(self, first_row=0, columns=None):
+        """Return a number that tells the entries from those of other matrices, for checksums.
+
+        It is the same however the matrix is kept: dense or sparse, as float32 or float64 (where the values
+        are the same), on any number of threads. Those of matrices with the rows of one, or with the columns
+        of one, add up modulo 2^64 to that of the one. Zeros do not count.
+
+        Parameters
+        ----------
+        first_row : int, default 0
+            Number of the first row in the whole.
+        columns : array_like of int64, shape (d,), optional
+            Number of each column in the whole; default 0 to d - 1.
+
+        Returns
+        -------
+        int
+            From 0 to 2^64 - 1.
+
+        Raises
+        ------
+        ParameterError
+            If `columns` has another length.
+
+        Examples
+        --------
+        >>> X = Matrix([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3))
+        >>> X.entries() == Matrix.from_dense([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]).entries()
+        True
+        """
+        cdef CMatrix* X = self._get()
+        cdef uint64_t first = first_row, found = 0
+        numbers = np.arange(self._d, dtype=np.int64) if columns is None \
+            else _integers(columns, "columns", False)
+        if numbers.shape[0] != self._d:
+            raise ParameterError(f"columns: found {numbers.shape[0]} numbers, expected {self._d}")
+        keys = np.empty(self._d, np.uint64)
+        cdef const int64_t* source = <const int64_t*>_address(numbers)
+        cdef uint64_t* target = <uint64_t*>_address(keys)
+        cdef int64_t d = self._d
+        with nogil:
+            keys_of_columns(source, d, target)
+            found = X.sum_of_entries(first, target)
+        return found
+
     @property
     def weighted_gram_work(self):
         """What `weighted_gram` costs, in scalar multiply-adds."""

@@ -1,8 +1,6 @@
 // Large arrays without initialisation, and the loop over independent tasks.
 #pragma once
 
-#include <omp.h>
-
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -12,6 +10,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "../team.h"
 #include "simd.h"
 
 namespace bmrm {
@@ -92,11 +91,12 @@ inline int threads_for(i64 work, int threads) {
 /// task(i) for i < n, on up to `threads` threads in any order; tasks write disjoint results and do not throw.
 template <class Task>
 void for_each_task(i64 n, int threads, const Task& task) {
-    if (threads <= 1 || n <= 1) {
+    if (n < threads) threads = static_cast<int>(n);
+    threads = team_of(threads);
+    if (threads <= 1) {
         for (i64 i = 0; i < n; ++i) task(i);
         return;
     }
-    if (n < threads) threads = static_cast<int>(n);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (i64 i = 0; i < n; ++i) task(i);
 }

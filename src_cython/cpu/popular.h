@@ -185,6 +185,12 @@ class PopularFirst final : public Matrix {
         scratch_.keep(std::move(sums));
     }
 
+    std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const override {
+        Buffer<std::uint64_t> own(d_);
+        each([&](i64 j, i64 place) { own[place] = keys[j]; });
+        return X_->sum_of_entries(first, own.get());
+    }
+
     const Rows& by_rows() const override { return X_->by_rows(); }
     const std::uint32_t* places() const override { return places_->of.get(); }
     void build_transpose() override { X_->build_transpose(); }

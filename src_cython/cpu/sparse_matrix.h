@@ -195,6 +195,10 @@ class SparseMatrix final : public Matrix, public Rows {
         return out;
     }
 
+    std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const override {
+        return sum_of_sparse(ptr_, idx_.get(), val_, m_, first, keys, threads_);
+    }
+
     const Rows& by_rows() const override { return *this; }
 
     double row_dot(i64 i, const double* w) const override {

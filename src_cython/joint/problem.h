@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "../team.h"
 #include "arena.h"
 
 namespace bmrm {
@@ -66,7 +67,7 @@ void for_groups(const Problem& problem, const Line& line, double* r, std::vector
         arenas[0].clear();
         values[g] = risk(group, line, r, threads, arenas[0]);
     }
-    const int team = problem.starts[problem.groups] < 4096 ? 1 : threads;
+    const int team = problem.starts[problem.groups] < 4096 ? 1 : team_of(threads);
 #pragma omp parallel for schedule(dynamic, 8) num_threads(team) if (team > 1)
     for (int64_t g = 0; g < problem.groups; ++g) {
         const Group group(problem, g);

@@ -3,7 +3,7 @@
 // Each line is read once, with the cheapest checks a pair: digits, a colon, a number, an end. What can
 // only be told of a whole row (order, range, repeats) is told from its indices after its last pair, so
 // that the loop over pairs has no branch that depends on its data.
-// A mapped file may be written to by others meanwhile: no bound that counting gave is trusted.
+// A file may be written to by others between the passes: no bound that counting gave is trusted.
 #pragma once
 
 #include <algorithm>
@@ -60,12 +60,15 @@ struct LabelList {
 // A token of the text; line 0 stands for none.
 struct Place {
     int64_t line, column;  // from 1, the line within its block
-    const char* token;
+    int64_t token;         // offset in the text
 };
 
 struct Block {
-    const char* begin;
-    const char* end;
+    size_t first = 0,
+           last =
+               0;  // offsets in the text: of a range of it, and, once counted, of the lines that begin there
+    const char* begin = nullptr;  // the lines, while they are parsed
+    const char* end = nullptr;
     int64_t lines = 0;  // of the text, thus at least the rows
     int64_t pairs = 0;  // colons, thus at least the nonzeros
     int64_t first_row = 0, first_nonzero = 0;
@@ -74,13 +77,15 @@ struct Block {
     int64_t max_index = -1;  // as written
     bool has_zero = false;   // an index 0 occurs
     bool ones = true;        // every value is 1, and none has been stored
+    bool rounded = false;    // a value is not the number of the text, but the nearest of its type
+    bool negative = false;   // a value is below 0
     std::vector<LabelList> lists;
     std::vector<double> list_labels;
 
     Fault fault = Fault::kNone;
-    Place fault_at = {0, 0, nullptr};
-    Place no_label_at = {0, 0, nullptr};  // first row without a label
-    Place largest_at = {0, 0, nullptr};   // first row with the largest index allowed
+    Place fault_at = {0, 0, 0};
+    Place no_label_at = {0, 0, 0};  // first row without a label
+    Place largest_at = {0, 0, 0};   // first row with the largest index allowed
 };
 
 template <class Value>
@@ -126,7 +131,9 @@ class BlockParser {
         return nullptr;
     }
 
-    Place place(const char* token) const { return {line_, token - line_begin_ + 1, token}; }
+    Place place(const char* token) const {
+        return {line_, token - line_begin_ + 1, static_cast<int64_t>(block_.first) + (token - block_.begin)};
+    }
 
     bool is_line_end(const char* p) const {
         return *p == '\n' || *p == '#' || (*p == '\0' && p == block_.end);
@@ -199,6 +206,7 @@ class BlockParser {
         int64_t k = k_;
         int64_t previous = -1;
         bool ordered = true, ones = block_.ones;
+        bool rounded = false, negative = false;
         if (*p == ' ') ++p;
         for (;;) {
             const char* token = p;
@@ -216,6 +224,8 @@ class BlockParser {
             previous = pair.index;
             indices[k] = static_cast<int32_t>(pair.index) - base;
             const Value value = static_cast<Value>(pair.value);
+            rounded |= static_cast<double>(value) != pair.value;
+            negative |= value < 0;
             if (__builtin_expect(ones, 0)) {
                 if (value != Value{1}) store_ones(k);
                 ones = block_.ones;
@@ -224,6 +234,8 @@ class BlockParser {
             ++k;
         }
         ordered_ = ordered;
+        block_.rounded |= rounded;
+        block_.negative |= negative;
         k_ = k;
         return p;
     }
@@ -311,6 +323,7 @@ class BlockParser {
             arrays_.indices[k] = index;
             if (block_.ones) continue;
             arrays_.values[k] = static_cast<Value>(sum);
+            block_.rounded |= static_cast<double>(arrays_.values[k]) != sum;
             if (!std::isfinite(arrays_.values[k])) return fail(Fault::kValue, token_at(pairs, repeated));
         }
         k_ = k;

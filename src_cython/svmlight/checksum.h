@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bytes.h"
 #include "parallel.h"
 
 namespace svmlight {
@@ -32,23 +33,26 @@ inline uint64_t checksum_piece(const unsigned char* p, size_t size) {
     size_t i = 0;
     for (; size - i >= sizeof lanes; i += sizeof lanes) round(p + i);
     unsigned char rest[sizeof lanes] = {};
-    std::memcpy(rest, p + i, size - i);
+    if (i < size) std::memcpy(rest, p + i, size - i);  // of no bytes there may be no place either
     round(rest);
     uint64_t sum = mix(size);
     for (const uint64_t lane : lanes) sum = mix(sum * kOdd ^ lane);
     return sum;
 }
 
-// The checksum of `size` bytes. Where `indices` is set they are int32, and *in_range tells whether all
-// are in [0, columns): told here since the words are at hand.
-inline uint64_t checksum(const unsigned char* p, size_t size, int threads, bool indices, uint32_t columns,
-                         bool* in_range) {
+// The checksum of `size` bytes, of which `fill` brings a piece (its offset and size) before it is looked at.
+// Where `indices` is set they are int32, and *in_range tells whether all are in [0, columns): told here since
+// the words are at hand.
+template <class Fill>
+uint64_t checksum(const unsigned char* p, size_t size, int threads, bool indices, uint32_t columns,
+                  bool* in_range, const Fill& fill) {
     constexpr size_t kPiece = size_t{1} << 18;
     std::vector<uint64_t> sums((size + kPiece - 1) / kPiece);
     std::atomic<bool> good{true};
     for_each(sums.size(), threads, nullptr, [&](size_t i) {
         const unsigned char* const piece = p + i * kPiece;
         const size_t bytes = std::min(kPiece, size - i * kPiece);
+        fill(i * kPiece, bytes);
         sums[i] = checksum_piece(piece, bytes);
         if (!indices) return;
         uint32_t beyond = 0;
@@ -62,6 +66,19 @@ inline uint64_t checksum(const unsigned char* p, size_t size, int threads, bool 
     *in_range = good;
     return checksum_piece(reinterpret_cast<const unsigned char*>(sums.data()),
                           sums.size() * sizeof(uint64_t));
+}
+
+inline uint64_t checksum(const unsigned char* p, size_t size, int threads, bool indices, uint32_t columns,
+                         bool* in_range) {
+    return checksum(p, size, threads, indices, columns, in_range, [](size_t, size_t) {});
+}
+
+// Of bytes that a file has at `offset`, and that are read into p on the way.
+inline uint64_t read_checked(int descriptor, size_t offset, unsigned char* p, size_t size, int threads,
+                             bool indices, uint32_t columns, bool* in_range) {
+    return checksum(p, size, threads, indices, columns, in_range, [&](size_t at, size_t bytes) {
+        read_at(descriptor, reinterpret_cast<char*>(p) + at, bytes, offset + at);
+    });
 }
 
 }  // namespace svmlight

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "block.h"
+#include "bytes.h"
 #include "parallel.h"
 #include "relay.h"
 
@@ -48,21 +50,14 @@ inline Counts count(const char* p, const char* end) {
 
 class Reader {
   public:
-    // The text is followed by kPadding readable bytes, the first of them NUL.
-    Reader(const char* text, size_t length, size_t block_bytes, int threads, Poll poll)
-        : text_(text), threads_(threads), poll_(poll) {
-        const char* const end = text + length;
-        for (const char* p = text; p < end;) {
-            const char* stop = end;
-            if (static_cast<size_t>(end - p) > block_bytes) {
-                const void* found = std::memchr(p + block_bytes - 1, '\n', end - p - block_bytes + 1);
-                if (found) stop = static_cast<const char*>(found) + 1;
-            }
+    // Of the bytes [start, stop) of a text, which begin with a line.
+    Reader(const Bytes& text, size_t start, size_t stop, size_t block_bytes, int threads, Poll poll)
+        : text_(text), start_(start), stop_(stop), threads_(threads), poll_(poll) {
+        for (size_t first = start; first < stop; first = blocks_.back().last) {
             Block block;
-            block.begin = p;
-            block.end = stop;
+            block.first = first;
+            block.last = first + std::min(block_bytes, stop - first);
             blocks_.push_back(block);
-            p = stop;
         }
     }
 
@@ -70,8 +65,13 @@ class Reader {
     bool count_all() {
         const bool complete = for_each(blocks_.size(), threads_, poll_, [this](size_t b) {
             Block& block = blocks_[b];
-            const Counts counts = count(block.begin, block.end);
-            block.lines = counts.line_ends + (block.end[-1] != '\n');
+            Bytes::Loan buffer(text_);
+            const Lines lines = lines_of(text_, start_, block.first, block.last, stop_, *buffer);
+            const char* const end = lines.bytes + (lines.end - lines.begin);
+            const Counts counts = count(lines.bytes, end);
+            block.first = lines.begin;
+            block.last = lines.end;
+            block.lines = counts.line_ends + (lines.begin < lines.end && end[-1] != '\n');
             block.pairs = counts.colons;
         });
         for (Block& block : blocks_) {
@@ -90,7 +90,10 @@ class Reader {
     bool find_zero() {
         std::atomic<bool> found{false};
         for_each(blocks_.size(), threads_, nullptr, [&](size_t b) {
-            if (!found && block_has_zero(blocks_[b])) found = true;
+            if (found) return;
+            Bytes::Loan buffer(text_);
+            const Lines lines = lines_of(text_, start_, blocks_[b].first, blocks_[b].last, stop_, *buffer);
+            if (has_zero_in(lines.bytes, lines.bytes + (lines.end - lines.begin))) found = true;
         });
         return found;
     }
@@ -115,6 +118,9 @@ class Reader {
             }
             // On a copy: neighbours share cache lines, and every row writes to its block.
             Block block = std::move(blocks_[b]);
+            Bytes::Loan buffer(text_);
+            block.begin = text_.piece(block.first, block.last, *buffer);
+            block.end = block.begin + (block.last - block.first);
             BlockParser<Value>(options, place, block).run();
             blocks_[b] = std::move(block);
             if (blocks_[b].fault == Fault::kNone) {
@@ -185,13 +191,15 @@ class Reader {
     int64_t max_index = -1;   // as written
     bool has_zero = false;    // an index 0 occurs
     bool ones = true;         // every value is 1; the value array has not been touched
+    bool rounded = false;     // a value is not the number of the text, but the nearest of its type
+    bool negative = false;    // a value is below 0
     bool has_lists = false;   // some row has several labels
     int32_t index_shift = 0;  // added to every index, as the text turned out to be zero-based
     bool sink_failed = false;
     Fault fault = Fault::kNone;
-    Place fault_at = {0, 0, nullptr};  // lines are now those of the text
-    Place no_label_at = {0, 0, nullptr};
-    Place largest_at = {0, 0, nullptr};
+    Place fault_at = {0, 0, 0};  // lines are now those of the text
+    Place no_label_at = {0, 0, 0};
+    Place largest_at = {0, 0, 0};
 
   private:
     // What the blocks up to the first faulty one tell; those behind it may not have been read.
@@ -211,16 +219,17 @@ class Reader {
         }
     }
 
-    static bool block_has_zero(const Block& block) {
-        const char* p = block.begin;
-        while ((p = static_cast<const char*>(std::memchr(p, ':', block.end - p))) != nullptr) {
+    // Of whole lines.
+    static bool has_zero_in(const char* const begin, const char* const end) {
+        const char* p = begin;
+        while ((p = static_cast<const char*>(std::memchr(p, ':', end - p))) != nullptr) {
             const char* q = p++;
-            while (q > block.begin && q[-1] == '0') --q;
-            if (*q != '0' || (q > block.begin && !is_blank(q[-1]) && q[-1] != '\n')) continue;
+            while (q > begin && q[-1] == '0') --q;
+            if (*q != '0' || (q > begin && !is_blank(q[-1]) && q[-1] != '\n')) continue;
             const char* line = q;
-            while (line > block.begin && line[-1] != '\n') --line;
+            while (line > begin && line[-1] != '\n') --line;
             if (std::memchr(line, '#', q - line) == nullptr) return true;
-            p = static_cast<const char*>(std::memchr(p, '\n', block.end - p));  // a comment: skip it
+            p = static_cast<const char*>(std::memchr(p, '\n', end - p));  // a comment: skip it
             if (p == nullptr) return false;
         }
         return false;
@@ -231,6 +240,8 @@ class Reader {
             max_index = std::max(max_index, block.max_index);
             has_zero |= block.has_zero;
             ones &= block.ones || block.nonzeros == 0;
+            rounded |= block.rounded;
+            negative |= block.negative;
         }
     }
 
@@ -259,7 +270,8 @@ class Reader {
             std::memmove(array + to, array + from, sizeof(T) * static_cast<size_t>(count));
     }
 
-    const char* const text_;
+    const Bytes& text_;
+    const size_t start_, stop_;
     const int threads_;
     const Poll poll_;
     std::vector<Block> blocks_;

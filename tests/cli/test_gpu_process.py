@@ -1,4 +1,4 @@
-"""The first and the last thing that a process with a GPU does, where there need be none."""
+"""The first thing that a process with a GPU does, and the last of any command, where there need be none."""
 
 import subprocess
 import sys
@@ -43,17 +43,19 @@ def test_a_driver_that_is_not_there_is_no_failure(monkeypatch):
 
 @pytest.mark.parametrize(
     ("modules", "last"),
-    [(["bmrm._cuda"], ""), (["bmrm._cuda", "mpi4py"], "at exit"), ([], "at exit")],
-    ids=["gpu", "gpu and mpi", "cpu"],
+    [(["bmrm._cuda"], ""), (["bmrm._cuda", "mpi4py"], "at exit"), ([], "at exit"), (["left behind"], "")],
+    ids=["gpu", "gpu and mpi", "cpu", "thread"],
 )
 def test_leave_keeps_the_code_and_what_was_printed(modules, last):
     code = f"""
-import atexit, sys
-from bmrm.cli import gpu_process
+import atexit, sys, threading
+from bmrm.cli import exits
 sys.modules.update(dict.fromkeys({modules!r}))
 atexit.register(print, "at exit")
 sys.stdout.write("printed\\n")
-sys.exit(gpu_process.leave(4))
+if "left behind" in sys.modules:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+sys.exit(exits.leave(4))
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 4

@@ -13,7 +13,7 @@ import pytest
 from commands import start, start_python, write_svmlight
 
 import bmrm.crossval
-from bmrm.cli.progress import Interrupts
+from bmrm.cli.signals import Interrupts
 from bmrm.io.model import Model
 
 FOREVER = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-pass", 1]
@@ -107,14 +107,92 @@ def test_many_signals_in_a_cross_validation(data, folder):
         "solve = bmrm.crossval.solve\n"
         "def press(*words, **keywords):\n"
         "    signal.raise_signal(signal.SIGINT)\n"
-        "    return solve(*words, **keywords, callback=lambda _: signal.raise_signal(signal.SIGINT))\n"
+        "    keywords['callback'] = lambda _: signal.raise_signal(signal.SIGINT)\n"
+        "    return solve(*words, **keywords)\n"
         "bmrm.crossval.solve = press\n"
-        "sys.exit(main(['-v', '8', sys.argv[1]]))\n"
+        "sys.exit(main())\n"
     )
-    for _ in range(5):
-        process = start_python(code, data, cwd=folder)
+    for words in (["-v", "8"], ["-C", "-v", "8"]):
+        process = start_python(code, *words, data, cwd=folder)
+        assert process.communicate(timeout=60) == ("", "bmrm-train: interrupted, nothing written\n")
+        assert process.returncode == 130
+
+
+AT_EVERY_IMPORT = """
+import signal, sys
+
+class Press:
+    def find_spec(self, name, *_):
+        if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []) or name != "bmrm.cli.start":
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+
+import bmrm.cli.start
+sys.meta_path.insert(0, Press())
+sys.exit(bmrm.cli.start.{command}())
+"""
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "bench"])
+def test_signals_in_every_import(command, data, folder):
+    words = {"train": [data, "model"], "predict": [data, "model", "out"], "bench": ["spmv", data]}[command]
+    process = start_python(AT_EVERY_IMPORT.format(command=command), *words, cwd=folder)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", f"bmrm-{command}: interrupted, nothing written\n")
+    assert os.listdir(folder) == [data.name]
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_more_signals_while_training(count, long_job, folder):
+    process = start_long(long_job)
+    wait_for_iterations(folder / "log", process)
+    for k in range(count):
+        process.send_signal(signal.SIGINT if k % 2 else signal.SIGTERM)
+        time.sleep(0.003)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    best, model = Model.load(folder / "best"), Model.load(folder / "model")
+    assert best.certificate == model.certificate
+    np.testing.assert_array_equal(best.w, model.w)
+    assert sorted(os.listdir(folder)) == ["best", "data", "log", "model"]
+
+
+def test_a_signal_once_the_model_is_there(data, folder):
+    """What is left to do is quick and says so."""
+    code = (
+        "import signal, sys\n"
+        "from bmrm.cli import train\n"
+        "report = train.report\n"
+        "def press(*words, **keywords):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return report(*words, **keywords)\n"
+        "train.report = press\n"
+        "sys.exit(train.main())\n"
+    )
+    process = start_python(code, data, "model", cwd=folder)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("converged")
+    assert Model.load(folder / "model").certificate.status == "converged"
+
+
+def test_a_prediction_is_written_or_not(data, folder):
+    Model(np.ones(5), 0.0, "hinge", "binary", (-1.0, 1.0), lam=1e-3).save(folder / "model")
+    code = (
+        "import os, signal, sys\n"
+        "from bmrm.cli.predict import main\n"
+        "call = getattr(os, sys.argv.pop(1))\n"
+        "def press(*words, **keywords):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return call(*words, **keywords)\n"
+        "setattr(os, call.__name__, press)\n"
+        "sys.exit(main())\n"
+    )
+    for place, code_wanted in (("replace", 0), ("open", 130)):
+        process = start_python(code, place, data, "model", place, cwd=folder)
         process.communicate(timeout=60)
-        assert process.returncode != 0
+        assert process.returncode == code_wanted
+        assert (folder / place).exists() == (code_wanted == 0)
 
 
 @pytest.mark.parametrize("module", ["numpy", "bmrm._losses", "bmrm._qp", "bmrm.solver"])
@@ -171,7 +249,7 @@ def test_signal_while_reading(folder):
 
 LEAVES_THE_LOCK = """
 import _imp, sys
-from bmrm.cli.progress import Interrupts
+from bmrm.cli.signals import Interrupts
 
 sys.path.insert(0, sys.argv[1])
 with Interrupts() as interrupts, interrupts.importing_beside("brought_beside"):
@@ -201,13 +279,13 @@ def test_an_import_lock_that_an_interrupt_left_locked(end, tmp_path):
 def test_reading_imports_nothing_that_an_interrupt_could_strike(data, folder):
     code = (
         "import contextlib, sys\n"
-        "from bmrm.cli import progress, train\n"
+        "from bmrm.cli import signals, train\n"
         "@contextlib.contextmanager\n"
         "def beside(self, *modules):\n"
         "    before = set(sys.modules)\n"
         "    yield\n"
         "    print(*(name for name in sys.modules if name not in before))\n"
-        "progress.Interrupts.importing_beside = beside\n"
+        "signals.Interrupts.importing_beside = beside\n"
         "train.main(['-q', '--device', 'cpu', sys.argv[1], 'model'])\n"
     )
     assert start_python(code, data, cwd=folder).communicate(timeout=60) == ("\n", "")

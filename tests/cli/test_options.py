@@ -189,3 +189,31 @@ def test_as_dict_is_json():
     labels = given("-w1234567 2 -w1234568 3 -w0.5 1 d").as_dict()["class-weight"]
     assert labels == {"1234567": 2.0, "1234568": 3.0, "0.5": 1.0}
     assert document["lambda"] == TrainOptions.lam
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-s 2 d m", "-s: found no such option; LIBLINEAR's solver types are --loss and --reg here"),
+        ("-s2 d m", "-s2: found no such option; LIBLINEAR's"),
+        ("d -s 2", "-s: found no such option"),
+        ("-s", "-s: found no such option"),
+        ("--lamda 0.1 d m", "--lamda: found no such option"),
+        ("--lamda=0.1 d m", "--lamda: found no such option"),
+        ("-x", "-x: found no such option"),
+        ("d m -R", "-R: found no such option"),
+        ("d m more", "more: found one file too many, expected bmrm-train DATA [MODEL]"),
+        ("-B -1 d m more", "more: found one file too many"),
+    ],
+)
+def test_what_is_no_option_is_named(words, message):
+    with pytest.raises(ParameterError) as error:
+        given(words)
+    assert str(error.value).startswith(message)
+    assert str(error.value).endswith("(see bmrm-train --help)")
+
+
+def test_values_that_look_like_options_stay_values():
+    assert given("-B -1.5 d").bias == -1.5
+    assert given("-w-1 2 d -- -s").model == "./-s"
+    assert given("-c2 d").cost == 2

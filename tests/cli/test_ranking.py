@@ -39,7 +39,7 @@ def test_ranking_from_file_to_metrics(folder, bmrm_train, bmrm_predict, loss):
     assert (model.loss, model.task, model.classes) == (loss, "ranking", None)
     params = {"k": 5.0} if loss == "ndcg" else {}
     assert model.loss_params == params
-    again = bmrm.solve(X.astype(np.float32), y, loss, groups=qid, lam=1e-2, tol=1e-5, **params)
+    again = bmrm.solve(X, y, loss, groups=qid, lam=1e-2, tol=1e-5, **params)
     assert model.certificate.objective == pytest.approx(again.objective, rel=1e-12)
     report = json.loads(bmrm_predict("--json", "train.txt", "model", "out").out)
     scores = np.array((folder / "out").read_text().split(), float)

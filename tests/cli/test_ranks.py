@@ -300,6 +300,21 @@ def test_fewer_rows_than_ranks(folder):
     assert "found 1 rows, expected some for each of 2 ranks" in done.stderr
 
 
+def test_ranks_that_were_given_other_options_say_so_once(data, folder):
+    code = """
+import os, sys
+from bmrm.cli import train
+words = sys.argv[2:]
+if os.environ["PMI_RANK"] == "1":
+    words[1] = sys.argv[1]
+sys.exit(train.main(words))
+"""
+    done = mpi.run(2, "-c", code, "0.001", "--lambda", "0.01", data, "model")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "bmrm-train: --lambda: found 0.01 on one rank and 0.001 on another\n"
+    assert not (folder / "model").exists()
+
+
 def test_help_and_version_are_printed_once():
     for option in ("--help", "--version"):
         done = train(2, option)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import numpy as np
@@ -17,8 +18,7 @@ GRID = "1e-3,1e-2,0.1,1"
 
 
 def arrays():
-    X, y = two_classes()
-    return X.astype(np.float32), y
+    return two_classes()
 
 
 def numbers(path):
@@ -89,7 +89,7 @@ def test_a_grid_without_a_model(data, folder, bmrm_train):
     assert [float(line.split()[0]) for line in outcome.err.splitlines()[1:]] == [1.0, 0.1, 0.01, 0.001]
     assert os.listdir(folder) == ["train.txt"]
     report = json.loads(bmrm_train("-v", "3", "--lambdas", "1e-3:1:4", "--json", data).out)
-    assert set(report) == {"selection", "timings", "options"}
+    assert set(report) == {"selection", "dtype", "timings", "options"}
 
 
 def test_a_plot(data, folder, bmrm_train):
@@ -115,6 +115,46 @@ def test_calibrated_probabilities(method, data, folder, bmrm_train, bmrm_predict
     ]  # fmt: skip
     report = json.loads(bmrm_predict("--probability", "--json", data, "model", "out").out)
     assert report["brier"] == pytest.approx(np.mean((expected - (y > 0)) ** 2), rel=1e-9)
+
+
+@pytest.mark.parametrize("words", [["-v", "3"], ["-C", "-v", "3", "--lambdas", GRID, "--calibrate", "platt"]])
+def test_rows_of_weight_zero_are_as_good_as_removed(words, folder, bmrm_train):
+    """Folds, scores, the lambda picked and the calibration are those of a file without them."""
+    X, y = two_classes()
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], 60)
+    some = np.flatnonzero(weights)
+    write_svmlight(folder / "all", X, np.where(weights > 0, y, 7.0))
+    write_svmlight(folder / "some", X[some], y[some])
+    np.savetxt(folder / "weights of all", 3.0 * weights)
+    np.savetxt(folder / "weights of some", weights[some])
+    found = []
+    for data in ("all", "some"):
+        model = ["model"] if "-C" in words else []
+        outcome = bmrm_train(
+            *words, "-e", "1e-7", "--json", "--sample-weight", f"weights of {data}", data, *model
+        )
+        assert outcome.code == 0
+        found.append(json.loads(outcome.out))
+    if "-C" not in words:
+        assert found[0]["rows"] == found[1]["rows"] == len(some)
+        for key in ("correct", "accuracy", "auc", "f1", "break_even"):
+            assert found[0][key] == pytest.approx(found[1][key], rel=1e-12)
+        return
+    one, other = (each["selection"] for each in found)
+    assert one["lambda"] == other["lambda"]
+    for row, same in zip(one["grid"], other["grid"], strict=True):
+        assert row["scores"] == pytest.approx(same["scores"], rel=1e-12)
+    assert found[0]["calibration"]["log_loss"] == pytest.approx(found[1]["calibration"]["log_loss"], rel=1e-3)
+
+
+def test_an_accuracy_with_weights_says_so(data, folder, bmrm_train):
+    (folder / "weights").write_text("".join(f"{1 + i % 3}\n" for i in range(60)))
+    out = bmrm_train("-v", "3", "--sample-weight", "weights", data).out
+    report = json.loads(bmrm_train("-v", "3", "--sample-weight", "weights", "--json", data).out)
+    assert 60 * report["accuracy"] != report["correct"]
+    assert out.splitlines()[0] == (
+        f"Cross Validation Accuracy = {100 * report['accuracy']:g}% (weighted; {report['correct']}/60 rows)"
+    )
 
 
 def test_cost_is_of_all_rows(data, bmrm_train):
@@ -240,3 +280,14 @@ def test_penalties_reach_the_folds_and_the_model(data, folder, bmrm_train):
     assert (model.reg, model.reg_params) == ("elastic_net", {"l1_ratio": 0.3, "feature_lambda": True})
     assert model.lam == found.lam
     np.testing.assert_allclose(model.w, found.result.w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("words", [["-C"], ["-v", "5"], ["--calibrate", "platt", "--lambdas", "0.1"]])
+def test_a_fold_whose_other_rows_have_one_class_is_named(words, folder, bmrm_train):
+    lines = [f"{1 if i == 4 else -1} 1:{i} 2:{i * i % 7}\n" for i in range(30)]
+    (folder / "rare.svm").write_text("".join(lines))
+    outcome = bmrm_train(*words, "--loss", "roc_area", "rare.svm", "model")
+    assert outcome.code == 3
+    expected = r"bmrm-train: fold [1-5] of 5 held out: loss roc_area: found 0 positive and 24 negative rows"
+    assert re.match(expected, outcome.err)
+    assert outcome.err.count("\n") == 1

@@ -20,6 +20,7 @@ from bmrm.io.model import Model
 REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
     *("n_samples", "n_features", "nnz", "nonzero_weights", "device", "lambda", "model", "timings", "options"),
+    *("dtype", "rounding"),
 }
 
 
@@ -35,10 +36,11 @@ def test_json_is_one_true_object(data, bmrm_train):
     assert set(report) == REPORT_KEYS
     X, y = two_classes()
     w = Model.load("model").w
-    objective = hinge_objective(X.astype(np.float32), y, w, 1e-2)
+    objective = hinge_objective(X, y, w, 1e-2)
     assert report["objective"] == pytest.approx(objective, rel=1e-12)
+    assert (report["dtype"], report["rounding"]) == ("float64", 0.0)
     assert report["lower_bound"] <= objective
-    assert report["gap"] == pytest.approx(objective - report["lower_bound"], abs=1e-15)
+    assert report["gap"] == pytest.approx(report["objective"] - report["lower_bound"], abs=1e-15)
     assert (report["status"], report["n_samples"], report["n_features"]) == ("converged", 60, 5)
     assert report["nnz"] == np.count_nonzero(X)
     assert report["options"]["lambda"] == 1e-2
@@ -67,13 +69,22 @@ def test_certificate_in_words(data, bmrm_train):
 def test_a_wide_gap_that_rounding_leaves_comes_with_advice(folder, bmrm_train):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(1.0, 10.0, (60, 200)), np.sign(rng.normal(size=60))
-    X[:, 0] *= 1e7
+    X[:, 0] *= 1e14
     write_svmlight(folder / "wide", X, y)
     outcome = bmrm_train("--lambda", "1e-2", "wide")
     assert outcome.code == 4
     assert "limit of precision" in outcome.out
     advice = "rounding     is too much: scale features that are far larger than the others"
     assert advice in outcome.out.splitlines()
+
+
+def test_a_gap_that_a_tiny_lam_leaves_is_not_blamed_on_scales(folder, bmrm_train):
+    X, y = np.repeat([1.0, 2.0, 3.0], 4)[:, None], np.tile([1.0, 1.0, 1.0, -1.0], 3)
+    write_svmlight(folder / "few", X, y)
+    outcome = bmrm_train("--loss", "logistic", "--lambda", "1e-100", "few")
+    assert outcome.code == 4
+    assert "limit of precision" in outcome.out
+    assert "scale features" not in outcome.out
 
 
 def test_quiet(data, bmrm_train):
@@ -220,7 +231,7 @@ def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
     running = [m for m in seen if m.certificate.status == "running"]
     assert running
     for model in running:
-        objective = hinge_objective(X.astype(np.float32), y, model.w, 0.01)
+        objective = hinge_objective(X, y, model.w, 0.01)
         assert model.certificate.objective == pytest.approx(objective, rel=1e-9)
 
 
@@ -268,7 +279,7 @@ def test_dry_run(data, folder, bmrm_train):
     report = json.loads(outcome.out)
     X, _ = two_classes()
     assert (report["n_samples"], report["n_features"], report["nnz"]) == (60, 5, np.count_nonzero(X))
-    resident = bmrm.Dataset(csr_array(X), dtype="float32").matrix
+    resident = bmrm.Dataset(csr_array(X)).matrix
     resident.build_transpose()
     assert report["bytes"]["X"] + report["bytes"]["X^T"] == resident.nbytes
     assert report["bytes"]["total"] == sum(v for k, v in report["bytes"].items() if k != "total")

@@ -137,13 +137,15 @@ def rewrite_header(path, change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda header: header.update(version=2),
+        lambda header: header.update(version=1),
         lambda header: header.pop("arrays"),
         lambda header: header.update(arrays=[]),
         lambda header: header.update(shape=[3]),
         lambda header: header.update(shape=[3, -1]),
         lambda header: header.update(shape=[2, 3]),
         lambda header: header.update(shape=[3, 2]),  # the largest index is 2
+        lambda header: header.update(shape=[3, 2**31]),  # more columns than a text may have
+        lambda header: header.update(shape=[3, 2**40]),
         lambda header: header["arrays"].pop("indptr"),
         lambda header: header["arrays"].pop("labels"),
         lambda header: header["arrays"]["indices"].update(count=1 << 60),
@@ -177,7 +179,7 @@ def test_row_pointers_are_checked_even_with_a_right_checksum(path):
 
 
 def test_unwritable_folder_is_warned_of_once(path, monkeypatch, caplog):
-    def refuse(path):
+    def refuse(path, **how):
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(cache, "atomic_write", refuse)
@@ -217,7 +219,6 @@ def test_checksum_does_not_depend_on_threads_but_on_every_byte():
     data = np.random.default_rng(0).integers(0, 256, 1_000_003, np.uint8)
     expected = _svmlight.checksum(data)
     assert expected == _svmlight.checksum(data, threads=3)
-    assert expected == _svmlight.checksum_indices(data, 2**32 - 1)[0]
     for at in (0, 7, 500_000, 999_999, 1_000_002):
         data[at] ^= 1
         assert _svmlight.checksum(data) != expected
@@ -226,10 +227,24 @@ def test_checksum_does_not_depend_on_threads_but_on_every_byte():
     assert len({_svmlight.checksum(bytes(count)) for count in range(300)}) == 300
 
 
-def test_indices_out_of_range_are_told():
+@pytest.mark.parametrize("threads", [1, 3])
+def test_bytes_are_checked_as_they_are_read(tmp_path, threads):
     indices = np.arange(100_000, dtype=np.int32)
-    raw = indices.view(np.uint8)
-    assert _svmlight.checksum_indices(raw, 100_000)[1]
-    assert not _svmlight.checksum_indices(raw, 99_999, threads=2)[1]
+    path = tmp_path / "indices"
+
+    def read(columns, count=100_000):
+        path.write_bytes(b"12345" + indices.tobytes())
+        found = np.empty(4 * count, np.uint8)
+        with open(path, "rb") as file:
+            told = _svmlight.read_checked(file.fileno(), found, 5, columns=columns, threads=threads)
+        assert found.tobytes() == indices.tobytes()
+        return told
+
+    expected = _svmlight.checksum(indices.view(np.uint8))
+    assert read(None) == (expected, True)
+    assert read(100_000) == (expected, True)
+    assert read(99_999) == (expected, False)
     indices[5] = -1
-    assert not _svmlight.checksum_indices(raw, 100_000)[1]
+    assert not read(100_000)[1]
+    with pytest.raises(_svmlight.ChangedError):
+        read(None, 100_001)

@@ -141,7 +141,7 @@ def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
     path = tmp_path / "long"
     path.write_bytes(text)
     if stream:
-        monkeypatch.setattr("bmrm.io.compressed.Source.mappable", False)
+        monkeypatch.setattr("bmrm.io.compressed.Source.is_plain", False)
     data = read_data(path)
     assert data.X.shape == (1, count)
     assert (data.X.data == 0.5).all()
@@ -152,3 +152,59 @@ def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
     path.write_bytes(b"x" * 100_000_000)
     with pytest.raises(DataError, match=rf'^{path}:1:1: found "x{{40}}"\.\.\., expected a label'):
         read_data(path)
+
+
+MISSING = "; leave out what is missing"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (b"nan", MISSING),
+        (b"", MISSING),
+        (b"NA", MISSING),
+        (b"?", MISSING),
+        (b"0,5", ", its decimals behind a point"),
+        (b"0x1p3", " in decimals"),
+        (b"inf", ""),
+        (b"one", ""),
+        (b"1_0", " in decimals"),
+        (b"1e400", " that {} can hold"),
+        (b"-" + b"9" * 400, " that {} can hold"),
+    ],
+)
+def test_a_value_that_is_none_is_said_to_be_what_it_is(value, hint, dtype):
+    for end in (b"\n", b" 2:1\n", b"#\n", b""):
+        with pytest.raises(DataError, match=r"^text:1:3: found ") as found:
+            parse(b"1 1:" + value + end, dtype=dtype)
+        assert str(found.value).endswith(f"expected index:value with a finite number{hint.format(dtype)}")
+
+
+TABLES = [
+    (b"1,0.5,0.25\n-1,1,2\n", "found no index:value on any line"),
+    (b"x,y,z\n1,2,3\n", "expected a label and index:value pairs, not a table"),
+    (b"1;0.5;0.25\n", "expected a label and index:value pairs, not a table"),
+    (b"1,,2\n", "expected a label and index:value pairs, not a table"),
+    (b"1 0.5 0.25\n", 'found "0.5", expected index:value'),
+    (b"1\t0.5\t0.25\n", 'found "0.5", expected index:value'),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), TABLES)
+def test_a_table_is_said_to_be_one(tmp_path, text, message):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text)
+    for read in (load_svmlight, read_data, lambda path: list(iter_svmlight(path))):
+        with pytest.raises(DataError) as found:
+            read(path)
+        assert str(path) in str(found.value)
+        assert message in str(found.value)
+
+
+def test_rows_without_pairs_are_rows(tmp_path):
+    path = tmp_path / "rows"
+    path.write_text("1\n-1\n")
+    assert load_svmlight(path)[0].shape == (2, 0)
+    path.write_text("1,2\n-1 1:1\n")
+    assert load_svmlight(path)[0].shape == (2, 1)

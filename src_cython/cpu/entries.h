@@ -1,0 +1,88 @@
+// A number for all entries of a matrix: the sum, modulo 2^64, of one for each that is not zero, made of
+// its row, its column and its value as a double. So it depends on nothing but the matrix: not on the order
+// of rows or columns in memory, on zeros that are stored, on the type of the values, on the number of
+// threads, nor on how the rows are spread over processes, whose sums add up. It is for mistakes and
+// damage, not for malice.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <type_traits>
+
+#include "memory.h"
+#include "simd.h"
+
+namespace bmrm {
+
+/// The finaliser of MurmurHash3: a bijection in which each bit of the result depends on all bits.
+inline std::uint64_t mixed(std::uint64_t x) {
+    x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;
+    x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53u;
+    return x ^ (x >> 33);
+}
+
+/// Keys of rows and of columns differ, so that a matrix is told from its transpose.
+inline std::uint64_t key_of_row(std::uint64_t row) { return mixed(2 * row + 1); }
+inline std::uint64_t key_of_column(std::uint64_t column) { return mixed(2 * column + 2); }
+
+/// The number of an entry, 0 where its value is 0: both halves of a product, as wyhash folds them.
+inline std::uint64_t entry(std::uint64_t row_key, std::uint64_t column_key, double value) {
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    const auto product = static_cast<unsigned __int128>(bits ^ row_key) * column_key;
+    const std::uint64_t folded =
+        static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+    return value != 0 ? folded : 0;
+}
+
+/// Entries that a task takes, about.
+constexpr i64 kEntriesATask = 1 << 16;
+
+/// The sum over rows first to first + m - 1 with so many entries in all; row(i, key) is that of row i.
+template <class Row>
+std::uint64_t sum_of_rows(i64 m, i64 entries, std::uint64_t first, int threads, const Row& row) {
+    const i64 each = std::max<i64>(1, kEntriesATask / std::max<i64>(1, entries / std::max<i64>(1, m)));
+    std::atomic<std::uint64_t> sum{0};
+    for_each_task((m + each - 1) / each, threads_for(entries, threads), [&](i64 t) {
+        std::uint64_t part = 0;
+        for (i64 i = t * each; i < std::min(m, (t + 1) * each); ++i)
+            part += row(i, key_of_row(first + static_cast<std::uint64_t>(i)));
+        sum += part;
+    });
+    return sum;
+}
+
+/// The keys of columns with these numbers.
+inline void keys_of_columns(const std::int64_t* numbers, std::int64_t count, std::uint64_t* keys) {
+    for (std::int64_t j = 0; j < count; ++j) keys[j] = key_of_column(static_cast<std::uint64_t>(numbers[j]));
+}
+
+/// Compressed rows; `keys` has that of each column.
+template <class I, class V>
+std::uint64_t sum_of_sparse(const i64* ptr, const I* idx, const V* val, i64 m, std::uint64_t first,
+                            const std::uint64_t* keys, int threads) {
+    return sum_of_rows(m, ptr[m], first, threads, [=](i64 i, std::uint64_t key) {
+        std::uint64_t sum = 0;
+        for (i64 k = ptr[i]; k < ptr[i + 1]; ++k) {
+            if constexpr (std::is_same_v<V, One>)
+                sum += entry(key, keys[idx[k]], 1.0);
+            else
+                sum += entry(key, keys[idx[k]], static_cast<double>(val[k]));
+        }
+        return sum;
+    });
+}
+
+/// Dense rows, likewise.
+template <class V>
+std::uint64_t sum_of_dense(const V* X, i64 m, i64 d, std::uint64_t first, const std::uint64_t* keys,
+                           int threads) {
+    return sum_of_rows(m, m * d, first, threads, [=](i64 i, std::uint64_t key) {
+        const V* row = X + i * d;
+        std::uint64_t sum = 0;
+        for (i64 j = 0; j < d; ++j) sum += entry(key, keys[j], static_cast<double>(row[j]));
+        return sum;
+    });
+}
+
+}  // namespace bmrm
