@@ -32,6 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.vectors import length
+
 Vector = NDArray[np.float64]
 
 UNIT = 2.0**-53
@@ -291,10 +293,8 @@ class ErrorBound:
         measured : Derivatives or None
             What is known of the derivatives, if somebody looked.
         """
-        whole = self.steep(float(np.abs(risk).sum()), None if measured is None else _length(measured.lengths))
-        steep, of_column = self._of_blocks(whole, rows), self._of_column
-        if measured is not None:
-            steep, of_column = np.minimum(steep, measured.lengths), chain(measured.entries) + FEW
+        whole = self.steep(float(np.abs(risk).sum()), None if measured is None else length(measured.lengths))
+        steep, of_column = self._of_blocks(whole, rows, measured)
         inner = UNIT * (of_column + self._of_weights) * size
         error = steep * (self.of_margins(size, intercept) + inner) + UNIT * self._of_sum * np.abs(risk)
         tilt = self._tilt(steep, slope, measured)
@@ -319,9 +319,7 @@ class ErrorBound:
             whole = bend * labels + math.sqrt(
                 (bend * labels) ** 2 + 2.0 * bend * float(np.abs(offsets).sum())
             )
-        steep, of_column = self._of_blocks(whole, rows), self._of_column
-        if measured is not None:
-            steep, of_column = np.minimum(steep, measured.lengths), chain(measured.entries) + FEW
+        steep, of_column = self._of_blocks(whole, rows, measured)
         error = UNIT * self._of_sum * (np.abs(offsets) + steep * labels)
         tilt = self._tilt(steep, slope, measured)
         return Blur(error + tilt * abs(self.centre), of_column * steep, steep, tilt)
@@ -337,10 +335,15 @@ class ErrorBound:
         tilt = float(blur.tilt.sum())
         return tilt > 0.0 and tilt * self._farthest(self.wanted) > NOTED * self.wanted
 
-    def _of_blocks(self, whole: float, rows: NDArray[np.int64]) -> Vector:
-        """Return the length of the derivatives of blocks of rows, at most, from that of all."""
+    def _of_blocks(
+        self, whole: float, rows: NDArray[np.int64], measured: Derivatives | None
+    ) -> tuple[Vector, float]:
+        """Return the length of the derivatives of blocks of rows, at most, and the error of their sums."""
         heaviest = whole * self.extent.most / self.extent.weight
-        return np.asarray(np.minimum(whole, heaviest * np.sqrt(rows)))
+        steep = np.asarray(np.minimum(whole, heaviest * np.sqrt(rows)))
+        if measured is None:
+            return steep, self._of_column
+        return np.minimum(steep, measured.lengths), chain(measured.entries) + FEW
 
     def _tilt(self, steep: Vector, slope: Vector, measured: Derivatives | None) -> Vector:
         if not self.profile:
@@ -425,7 +428,3 @@ class ErrorBound:
         # lam Omega(w) - steep |X w| is least where |X w|^2 is `softness` times twice the penalty.
         steep = max(low.steep, high.steep)
         return found - steep * (self.prior_size + 0.5 * steep * self.softness) - 1e-6 * abs(found)
-
-
-def _length(parts: Vector) -> float:
-    return float(np.sqrt(np.square(parts).sum()))
