@@ -608,6 +608,29 @@ def tao() -> str:
     )
 
 
+def error_bounds() -> str:
+    """Tell what the bounds of rounding cost."""
+    text = ""
+    for name, clock in (("error_bounds", "processor time"), ("error_bounds_gpu", "time between events")):
+        results = load(name)
+        rows = [
+            [
+                f"{row['set']}, {row['loss']}{', ' + row['reg'] if 'reg' in row else ''}"
+                + (", free intercept" if row.get("fit_intercept") else ""),
+                f"{1e3 * row['seconds_without']:.2f}",
+                f"{1e3 * row['seconds_with']:.2f}",
+                f"{row['ratio']:.3f}",
+            ]
+            for row in results["solves"]
+        ]
+        where = "on one thread" if name == "error_bounds" else f"on one {results['device']['name']}"
+        text += heading(f"What error bounds cost, {where}", results)
+        text += f"\nA solve with bounds of rounding and without, in turns; least {clock}, "
+        text += f"aim {results['aim']:g}.\n"
+        text += table(["set, loss", "without ms", "with ms", "ratio"], rows)
+    return text
+
+
 def page() -> str:
     """Make the page's text."""
     choice = gpu_choice() if (report.RESULTS / "choice_gpu.json").exists() else ""
@@ -620,6 +643,7 @@ def page() -> str:
         + choice
         + gpu_solves()
         + convergence()
+        + error_bounds()
         + full_rows()
         + cross_validation()
         + against_liblinear()

@@ -75,6 +75,8 @@ class Bundle:
         Whether the floor is one of the cuts.
     first_objective : float
         Size of the objective where the solve in hand began.
+    lost : float
+        What the last bound of `minimiser` is lower by where products of rows cancel.
     radius : float
         How far from the prior mean the bounds of the last `minimise` cover features without a penalty.
     passed_on : bool
@@ -88,6 +90,7 @@ class Bundle:
     """
 
     merges = 0
+    lost = 0.0
     passed_on = False
     radius = np.inf
     errors: ErrorBound | None = None
@@ -122,12 +125,19 @@ class Bundle:
         self._offset, self._alpha = np.zeros(capacity), np.zeros(capacity)
         self._group, self._idle = np.zeros(capacity, np.int32), np.zeros(capacity, np.int32)
         self._serial = np.zeros(capacity, np.int64)
-        self._blur = Blur(*(np.zeros(capacity) for _ in Blur._fields))
+        self._know(np.zeros((len(Blur._fields), capacity)))
         self._tabulate()
 
     def _tabulate(self) -> None:
         """Make the table of what is known of cuts as numbers, once its arrays are there."""
-        self._table = _qp.Table(self._gram, self._offset, self._alpha, self._group, self._idle, self._serial)
+        self._table = _qp.Table(
+            self._gram, self._offset, self._alpha, self._group, self._idle, self._serial, self._blurs
+        )
+
+    def _know(self, blurs: Vector) -> None:
+        """Take what rounding may have done to cuts, a row a number."""
+        self._blurs = np.ascontiguousarray(blurs)
+        self._blur = Blur(*self._blurs)
 
     def __len__(self) -> int:
         return self.size
@@ -242,8 +252,8 @@ class Bundle:
         other._gram = self._gram[np.ix_(kept, kept)]
         other._offset, other._alpha = self._offset[kept], self._alpha[kept]
         other._group, other._idle = self._group[kept], self._idle[kept]
-        other._serial, other._blur = self._serial[kept], Blur(*(array[kept] for array in self._blur))
-        other.size = len(kept)
+        other._serial, other.size = self._serial[kept], len(kept)
+        other._know(self._blurs[:, kept])
         other._tabulate()
         return other
 
@@ -312,14 +322,11 @@ class Bundle:
 
     def blur(self, alpha: Vector) -> MeanBlur:
         """Return what rounding may have done to the mean plane."""
-        return Blur(*(array[: self.size] for array in self._blur)).mean(alpha)
+        return MeanBlur(*self._table.blur_of_mean(alpha))
 
     def mass(self, alpha: Vector) -> float:
         """Return how far from 1 the weights of a block add up, at most; infinity if one is negative."""
-        if not alpha.min(initial=0.0) >= 0.0:
-            return np.inf
-        sums = np.bincount(self.blocks, alpha, self.groups)
-        return float(np.abs(sums - 1.0).max())
+        return self._table.missed(alpha, self.groups)
 
     def certified(self, least: float, alpha: Vector, size: float) -> float:
         """Return a bound on the optimum from the minimum of a penalty and the mean plane, as computed.
@@ -343,12 +350,20 @@ class Bundle:
         bound = least - self.errors.of_mean(blur, size, mass, sums, self.errors.softness if size else 0.0)
         return self.errors.less_tilt(bound, blur.tilt)
 
-    def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
+    def maximise(
+        self,
+        lam: float,
+        best: float,
+        rel_tol: float,
+        offsets: Vector | None = None,
+        origin: Vector | None = None,
+    ) -> float:
         """Maximise the dual for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
 
-        The offsets are the cuts', or those given.
+        The offsets are the cuts', or those given: with an ``origin`` the values of the cuts where alpha is
+        that, and ``best`` is less the dual's value there. Return the mean square of the gradients.
         """
-        self._table.maximise(
+        return self._table.maximise(
             self.size,
             self.groups,
             lam,
@@ -358,6 +373,7 @@ class Bundle:
             abs_tol=tiny(best),
             max_changes=MAX_CHANGES,
             offsets=offsets,
+            origin=origin,
         )
 
     def steep(self, since: int, most: float) -> list[int]:
@@ -372,10 +388,27 @@ class Bundle:
             return w, -np.inf
         least, size, errors = least + self._table.offset_of_mean(self.size), 0.0, self.errors
         if errors is not None:
-            length = self.store.combined_length(w)
-            off = errors.of_combination(self.blur(alpha), length, len(alpha) + self.merges) if length else 0.0
-            least, size = least - off, math.sqrt(errors.size(w) ** 2 + 2.0 * off * errors.softness)
+            length, sums = self.store.combined_length(w), len(alpha) + self.merges
+            self.lost = errors.of_combination(self.blur(alpha), length, sums) if length else 0.0
+            least -= self.lost
+            size = math.sqrt(errors.size(w) ** 2 + 2.0 * self.lost * errors.softness)
         return w, self.certified(least, alpha, size)
+
+    def sharpened(self, reg: Regularizer, w: Weights) -> tuple[Weights, Vector, float] | None:
+        """Return a minimiser, the values of all planes there, and a bound, none of which cancel.
+
+        None where the gradients are out of reach.
+        """
+        found = self.store.products(w)
+        if found is None:
+            return None
+        w, products, square = found
+        heights, bound = self.offsets + products, -np.inf
+        if square is not None:
+            size = 0.0 if self.errors is None else self.errors.size(w)
+            least = self._table.offset_of_mean(self.size) - 0.5 * reg.lam * square
+            bound = self.certified(least, self._alpha[: self.size], size)
+        return w, heights, bound
 
     def depth(self, lam: float) -> float:
         """Return how far ``lam/2 |w|^2`` takes the minimum of the mean plane below its value at 0."""

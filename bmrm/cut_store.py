@@ -64,6 +64,13 @@ class Store(Protocol):
     def minimise(self, reg: Regularizer, alpha: Vector, near: Any) -> tuple[Any, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
 
+    def products(self, w: Any) -> tuple[Any, Vector, float | None] | None:
+        """Return the products of cuts with a minimiser, and its square.
+
+        It comes back with products of its own if it is kept as a combination of rows. Its square is None for
+        plain weights; all is None where products are not to be had.
+        """
+
     def combined_length(self, w: Any) -> float:
         """Return the length of the coefficients of rows that a minimiser is kept as; 0 for plain weights."""
 

@@ -78,7 +78,7 @@ class DeviceSteps(OneProcess):
 
     def size(self, w: Resident, lengths: Vector | float) -> float:
         """Return the size of a point."""
-        return float(lengths) * math.sqrt(w.square)
+        return float(lengths) * math.sqrt(max(0.0, w.square))
 
     def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
         """Return None: the derivatives stay on the device."""
@@ -289,6 +289,9 @@ class DeviceCuts:
         """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
         w = self.problem.combine(alpha, -1.0 / reg.lam, near)
         return w, -0.5 * reg.lam * w.square
+
+    def products(self, w: Resident) -> None:
+        """Return nothing: cuts stay on the device."""
 
     def combined_length(self, w: Resident) -> float:
         """Return 0: weights are kept themselves."""

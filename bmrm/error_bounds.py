@@ -101,6 +101,8 @@ def watch(
         Sum of the squares of each column of X, if not all rows count.
     """
     loss, steps, design = objective.loss, objective.steps, objective.design
+    if loss.limited_at_zero:
+        extent = extent._replace(at_zero=objective.risk_at_zero())
     lengths = steps.column_lengths(squares_of(design, squares, rows))
     errors = ErrorBound(
         extent,
@@ -111,6 +113,8 @@ def watch(
         floor,
         lambda risk: loss.steepness(extent, risk),
         loss.bend_limit,
+        objective.block_rows(extent),
+        level=loss.level,
         together=not loss.by_rows,
     )
     errors.profile = objective.profile

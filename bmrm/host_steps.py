@@ -81,6 +81,7 @@ class HostSteps(OneProcess):
         self._slopes_of, self._exact = self.rows, self.cut_of
         self._valued = ValuedSearch(self, risk) if isinstance(risk, ValuedRisk) else None
         self._pieces: Pieces | None = None
+        self._constants: list[Vector | None] = [None, None]
         self.seconds = 0.0
         m = design.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
@@ -107,9 +108,11 @@ class HostSteps(OneProcess):
         return Derivatives(np.sqrt(squares), int(most), self._sums(parts, extra))
 
     def constants(self, starts: Starts) -> Vector | None:
-        """Return the offsets of the last planes of a loss with kinks from their derivatives alone."""
+        """Return the offsets of the last planes, if the loss knows them besides from the risk."""
         if self._exact is not self.rows:  # planes of other rows
             return None
+        if self._valued is not None:
+            return self._constants[0]
         if self._pieces is None:
             self._pieces = self.pieces()
         found = self._pieces.constants(self._derivatives[0])
@@ -198,7 +201,12 @@ class HostSteps(OneProcess):
         """Keep the derivatives of all rows; return risk and their sum."""
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self._slopes_of.cut(z, along, step, b, self._everything, self._derivatives[which])
+        self._note_constants(which)
         return float(values[0]), float(slopes[0])
+
+    def _note_constants(self, which: int) -> None:
+        if self._valued is not None:
+            self._constants[which] = self._valued.risk.constants
 
     def round_kinks(self, width: float) -> None:
         """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0.
@@ -236,6 +244,8 @@ class HostSteps(OneProcess):
         first, second = self._derivatives
         first *= share
         first += (1.0 - share) * second
+        low, high = self._constants
+        self._constants[0] = None if low is None or high is None else share * low + (1.0 - share) * high
 
     def _keep(self, r: Vector) -> None:
         if r is not self._derivatives[0]:
@@ -251,6 +261,7 @@ class HostSteps(OneProcess):
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
+        self._note_constants(0)
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
     def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Planes:
@@ -348,6 +359,10 @@ class HostCuts:
         _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)
+
+    def products(self, w: Vector) -> tuple[Vector, Vector, None]:
+        """Return the point, the products of cuts with it, and None."""
+        return w, dot_rows(self._rows[: self.size], w), None
 
     def combined_length(self, w: Vector) -> float:
         """Return 0: weights are kept themselves."""

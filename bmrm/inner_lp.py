@@ -34,6 +34,10 @@ Bound = Callable[[CutModel, Vector], float]
 FEASIBILITY = 1e-10
 """Tolerance of HiGHS, the smallest that it takes."""
 
+MOST_STEPS = 20_000
+"""Steps of the simplex method in one run. Where slopes are near the ends of what HiGHS takes, it may run for
+ever: then the programme is not asked again."""
+
 NEAR, ROUNDS = 0.8, 4
 """Features whose slope is this share of what the penalty holds become columns at once; and how often more
 may, those whose slope is beyond it at the programme's answer."""
@@ -55,7 +59,8 @@ class LinearModel:
         # The columns of each feature, upwards and downwards of the prior mean; 0, a block's, for none.
         self._up, self._down = np.zeros((2, len(penalty.l1)), np.int32)
         self.taken = True
-        """Whether HiGHS has taken all numbers: slopes of 1e15 and levels of 1e20 are too large for it."""
+        """Whether HiGHS has taken all numbers, and come to an end: slopes of 1e15 and levels of 1e20 are too
+        large for it."""
 
     def bound(self, planes: CutModel, a: Vector, evaluate: Bound) -> float:
         """Return the best bound of the planes, as ``evaluate`` finds it for the programme's multipliers.
@@ -75,6 +80,7 @@ class LinearModel:
             if not self.taken:
                 break
             highs.run()
+            self.taken = highs.getInfo().simplex_iteration_count < MOST_STEPS
             duals = np.asarray(highs.getSolution().row_dual)[1 + self._places(planes.serials)]
             duals = np.maximum(0.0, duals)
             sums = np.bincount(planes.blocks, duals, planes.groups)
@@ -97,6 +103,7 @@ class LinearModel:
     def _build(self, planes: CutModel) -> highspy.Highs:
         highs = _quiet()
         highs.setOptionValue("threads", 1)
+        highs.setOptionValue("simplex_iteration_limit", MOST_STEPS)
         highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
         highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
         groups, inf = planes.groups, highs.getInfinity()

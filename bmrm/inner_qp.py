@@ -51,6 +51,8 @@ class CutModel(Protocol):
     """What rounding may hide."""
     first_objective: float
     floored: bool
+    lost: float
+    """What the last bound of `minimiser` is lower by where products of rows cancel."""
 
     @property
     def gradients(self) -> Vector:
@@ -85,16 +87,30 @@ class CutModel(Protocol):
     def minimiser(self, reg: Any, near: Any) -> tuple[Any, float]:
         """Return the minimiser of a regulariser plus the mean plane, where weights live, and a bound on J."""
 
+    def sharpened(self, reg: Any, w: Any) -> tuple[Any, Vector, float] | None:
+        """Return a minimiser, the values of all planes there, and a bound, none of which cancel.
+
+        None where the gradients are out of reach.
+        """
+
     def blur(self, alpha: Vector) -> MeanBlur:
         """Return what rounding may have done to the mean plane."""
 
     def certified(self, least: float, alpha: Vector, size: float) -> float:
         """Return the minimum of a penalty and the mean plane, a bound, less what rounding may hide."""
 
-    def maximise(self, lam: float, best: float, rel_tol: float, offsets: Vector | None = None) -> None:
+    def maximise(
+        self,
+        lam: float,
+        best: float,
+        rel_tol: float,
+        offsets: Vector | None = None,
+        origin: Vector | None = None,
+    ) -> float:
         """Maximise D for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
 
-        The offsets are the planes', or those given.
+        The offsets are the planes', or those given: with an ``origin`` the values of the planes where alpha
+        is that, and ``best`` is less the value of D there. Return the mean square of the gradients.
         """
 
     @property

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from bmrm.device import backend
 from bmrm.device_steps import DeviceCuts, Resident, SlopeSteps
+from bmrm.errors import DataError
 from bmrm.losses import JointLoss
 from bmrm.objective import Planes
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
+
+MOST_UNLIKE = 1e15
+"""Largest weight of a row over the least. Sums over pairs are differences of sums over all rows here, which
+have twice the digits of float64."""
 
 
 class JointSteps(SlopeSteps):
@@ -33,7 +38,14 @@ class JointSteps(SlopeSteps):
 
     def __init__(self, cuts: DeviceCuts, loss: JointLoss, labels: Vector, weights: Vector | None) -> None:
         super().__init__(cuts)
-        self.joint = backend().Joint(cuts.problem, **loss.joint_risk(labels, weights, 1).parts)
+        parts = loss.joint_risk(labels, weights, 1).parts
+        least, most = parts["weight"].min(), parts["weight"].max()
+        if not most <= MOST_UNLIKE * least:
+            raise DataError(
+                f"sample weights: found one {most / least:g} times the least, expected at most "
+                f"{MOST_UNLIKE:g} for loss {loss.name} on a GPU; use device='cpu'"
+            )
+        self.joint = backend().Joint(cuts.problem, **parts)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""

@@ -30,7 +30,7 @@ from bmrm.errors import DataError
 from bmrm.linesearch import Bracket, bracket_minimum, search_ray
 from bmrm.losses import Loss
 from bmrm.regularizers import Regularizer, Slopes
-from bmrm.running_error import NOTED, Blur, Derivatives, ErrorBound, Side
+from bmrm.running_error import NOTED, Blur, Derivatives, ErrorBound, Extent, Side
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -63,9 +63,9 @@ FRESH = 2.0
 AFAR = 10.0
 """A risk so many times the least objective is that of a point far away."""
 
-WIDER, IDLE, TRIES = 8.0, 1, 60
-"""How much farther out the next plane that limits an optimal intercept is taken, until so many in a row are
-no better than the one before; at most so often."""
+WIDER, BETTER, TRIES = 8.0, 0.9, 60
+"""How much farther out the next plane that limits an optimal intercept is taken, until one does not lower the
+limit to this share of it; at most so often."""
 
 
 class Design(Protocol):
@@ -353,7 +353,7 @@ class Objective:
         found = errors.of_point(point.objective, point.size, point.intercept)
         # Margins that are compared with each other all move together, which says nothing.
         alone = self.loss.by_rows and not self.loss.several and self.loss.task != "structured"
-        if found <= NOTED * errors.wanted or not alone:
+        if (found <= NOTED * errors.wanted and not errors.measures) or not alone:
             return found
         # A closer look: the derivatives there, and as far to either side as margins may be off.
         off, squares = errors.of_margins(point.size, point.intercept), 0.0
@@ -366,7 +366,14 @@ class Objective:
         return errors.of_point(point.objective, point.size, point.intercept, math.sqrt(squares))
 
     def cut(
-        self, planes: Planes, offsets: Vector, risk: float, size: float, intercept: float, slope: Vector
+        self,
+        planes: Planes,
+        offsets: Vector,
+        risk: float,
+        terms: Vector,
+        size: float,
+        intercept: float,
+        slope: Vector,
     ) -> Cut:
         """Make a cut of planes at a point whose margins have this size, with what rounding may have done.
 
@@ -375,6 +382,8 @@ class Objective:
         planes : Planes
         offsets : ndarray of shape (blocks,)
         risk : float
+        terms : ndarray of shape (blocks,)
+            What the risks of the blocks are differences of.
         size, intercept : float
             Of the point.
         slope : ndarray of shape (blocks,)
@@ -383,17 +392,18 @@ class Objective:
         errors = self.errors
         if errors is None:
             return Cut(planes, offsets, risk)
-        rows = self.block_rows(self.starts)
-        found = errors.of_cut(planes.risk, size, intercept, rows, slope, None)
+        found = errors.of_cut(terms, size, intercept, slope, None)
         far = not abs(risk) <= AFAR * abs(errors.objective)  # and J may yet fall by as much
-        if errors.measures or far or errors.is_noted(found, size):
+        # A look at derivatives is short beside the sort that made those of margins taken together.
+        if errors.measures or far or not self.loss.by_rows or errors.is_noted(found, size):
             known = self.steps.known_of(self.starts, 0, self.loss.intercept_slope)
-            found = errors.of_cut(planes.risk, size, intercept, rows, slope, known)
-            if known is not None and (far or errors.is_large(found, size)):
-                # The constants of lines are not differences of what is large far from the optimum.
-                constants = self.steps.constants(self.starts) if self.loss.kinked else None
+            found = errors.of_cut(terms, size, intercept, slope, known)
+            if known is not None and (far or not self.loss.by_rows or errors.is_large(found, size)):
+                # The constants of planes are not differences of what is large far from the optimum.
+                straight = self.loss.kinked or not self.loss.by_rows
+                constants = self.steps.constants(self.starts) if straight else None
                 if constants is not None:
-                    offsets, found = constants, errors.of_conjugates(constants, rows, slope, known)
+                    offsets, found = constants, errors.of_conjugates(constants, slope, known)
         return Cut(planes, offsets, risk, found)
 
     def blur_of_conjugates(self, planes: Planes, offsets: Vector) -> Blur | None:
@@ -401,16 +411,15 @@ class Objective:
         errors = self.errors
         if errors is None:
             return None
-        rows = self.block_rows(self.starts)
-        found = errors.of_conjugates(offsets, rows, planes.slope, None)
+        found = errors.of_conjugates(offsets, planes.slope, None)
         if errors.is_noted(found, errors.best_size):
             known = self.steps.known_of(self.starts, 0, self.loss.intercept_slope)
-            found = errors.of_conjugates(offsets, rows, planes.slope, known)
+            found = errors.of_conjugates(offsets, planes.slope, known)
         return found
 
-    def block_rows(self, starts: Starts) -> Starts:
+    def block_rows(self, extent: Extent) -> Starts:
         """Return how many margins each block has, at most."""
-        return np.diff(starts)
+        return np.diff(self.starts)
 
     def gradient(self, slopes: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts that have a cut each."""
@@ -470,18 +479,18 @@ class Objective:
         of_labels = errors.extent.labels / errors.root if self.loss.task == "regression" else 1.0
         size, best, least = errors.farthest_weights(at), None, math.inf
         for factor in (WIDER, 1.0 / WIDER):
-            reach, idle = (of_labels or 1.0) * (1.0 if factor > 1.0 else factor), 0
+            reach = (of_labels or 1.0) * (1.0 if factor > 1.0 else factor)
             for _ in range(TRIES):
                 side = self._plane_aside(errors, at, at.intercept + sign * reach)
                 if side is None:
                     break
-                far = (
-                    side.farthest(at.objective, size, errors.centre) if sign * side.slope > 0.0 else math.inf
-                )
-                best, least, idle = (
-                    (side, far, 0) if far < least else (best, least, idle + (best is not None))
-                )
-                if idle == IDLE:
+                far = math.inf
+                if sign * side.slope > 0.0:
+                    far = side.farthest(at.objective, size, errors.centre)
+                enough = best is not None and far > BETTER * least
+                if far < least:
+                    best, least = side, far
+                if enough:
                     break
                 reach *= factor
         return best
@@ -586,8 +595,10 @@ class Line:
         if objective.profile:
             return self._profiled_cut(z, dz, t, accuracy)
         planes = steps.planes(z, dz, t, objective.starts, self.best.w, self.end)
-        offsets = planes.risk - planes.at_point
-        return objective.cut(planes, offsets, objective.risk(planes.risk), self._size(t), 0.0, planes.slope)
+        risks = planes.risk
+        return objective.cut(
+            planes, risks - planes.at_point, objective.risk(risks), risks, self._size(t), 0.0, planes.slope
+        )
 
     def _direction(self) -> Margins | None:
         if self._dz is None and self._margins is not None:
@@ -600,6 +611,8 @@ class Line:
         found = objective._bracket_intercept(z, dz, t, accuracy)
         risk_low, slope_low = steps.derivatives(z, dz, t, found.low, 0)
         risk_high, slope_high = steps.derivatives(z, dz, t, found.high, 1)
+        terms_low = abs(risk_low) + abs(extra * found.low)
+        terms_high = abs(risk_high) + abs(extra * found.high)
         risk_low, slope_low = risk_low + extra * found.low, slope_low + extra
         risk_high, slope_high = risk_high + extra * found.high, slope_high + extra
         # The slopes are taken again here: the mean's slope in b must vanish for these very derivatives.
@@ -611,10 +624,17 @@ class Line:
         planes = steps.mixed_planes(objective.starts, self.best.w, self.end, t)
         # Of slopes that cancel to rounding alone, the values must not be taken from afar, as at b = 0.
         b = found.nearest
-        level = share * (risk_low - slope_low * (found.low - b))
-        level += (1.0 - share) * (risk_high - slope_high * (found.high - b))
-        risk = np.array([level])
+        fall_low, fall_high = slope_low * (found.low - b), slope_high * (found.high - b)
+        level = share * (risk_low - fall_low) + (1.0 - share) * (risk_high - fall_high)
+        terms = share * (terms_low + abs(fall_low)) + (1.0 - share) * (terms_high + abs(fall_high))
         slope = np.array([share * slope_low + (1.0 - share) * slope_high])
-        planes = planes._replace(risk=risk)
-        offsets = level - planes.at_point
-        return objective.cut(planes, offsets, min(risk_low, risk_high), self._size(t), b, slope)
+        planes = planes._replace(risk=np.array([level]))
+        return objective.cut(
+            planes,
+            level - planes.at_point,
+            min(risk_low, risk_high),
+            np.array([terms]),
+            self._size(t),
+            b,
+            slope,
+        )

@@ -24,7 +24,7 @@ from bmrm.objective import Iterate, Objective, Weights
 SCALES = (0.7071, 1.3797)
 """Of the weights, for one more evaluation each."""
 
-SAFETY = 10.0
+SAFETY = 16.0
 """Times the largest difference seen: what J and its bound are taken to be known to."""
 
 LEAST, ROUNDOFF = 0.25, 2.0**-24

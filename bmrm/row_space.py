@@ -22,7 +22,7 @@ from bmrm.losses.base import RowRisk
 from bmrm.objective import Design, Planes
 from bmrm.regularizers import Regularizer
 from bmrm.separable import StraightLine
-from bmrm.vectors import dot, length
+from bmrm.vectors import dot, dot_rows, length
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -52,6 +52,13 @@ def is_even(mean_squares: Vector) -> bool:
 def inner(x: Vector, y: Vector) -> float:
     """Inner product of two points, or gradients, each of shape (2, rows + 1)."""
     return dot(x[COEFFICIENTS], y[PRODUCTS])
+
+
+def _combined(design: Design, rho: Vector) -> Vector:
+    """Return ``X' rho``."""
+    combined = np.empty((1, design.shape[1]))
+    design.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, design.shape[0]], np.int64), combined)
+    return np.asarray(combined[0])
 
 
 class RowSteps(HostSteps):
@@ -96,7 +103,7 @@ class RowSteps(HostSteps):
     def array(self, w: Vector) -> Vector:
         """Give weights out."""
         rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
-        return np.asarray(self._combined(rho) + c * self._start)
+        return np.asarray(_combined(self.design, rho) + c * self._start)
 
     def margins(self, w: Vector) -> Vector:
         """``X w``, as the products of the cuts make it."""
@@ -120,18 +127,13 @@ class RowSteps(HostSteps):
         dw = end - w
         return StraightLine(reg.lam * inner(w, dw), reg.lam * inner(dw, dw))
 
-    def _combined(self, rho: Vector) -> Vector:
-        gradient = np.empty((1, self.design.shape[1]))
-        self.design.rmatvec_blocks(np.ascontiguousarray(rho), self._everything, gradient)
-        return np.asarray(gradient[0])
-
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
         """Cutting planes as `RowCuts` keeps them, one row each; only ever one."""
         self._keep(r)
         cut = np.zeros((2, w.shape[1]))
         cut[COEFFICIENTS, :-1] = r
         with self._timed():
-            gradient = self._combined(r)
+            gradient = _combined(self.design, r)
         cut[PRODUCTS, :-1] = super().margins(gradient)
         cut[PRODUCTS, -1] = self.cuts.along_start(r)
         unknown = np.full(1, np.nan)
@@ -206,6 +208,15 @@ class RowCuts:
         w = reg.minimiser(a)
         return w, 0.5 * reg.lam * inner(w, w) + inner(a, w)
 
+    def products(self, w: Vector) -> tuple[Vector, Vector, float]:
+        """Return a minimiser with products of its own, its products with the cuts, and its square."""
+        rows, _ = self.design.shape
+        rho = w[COEFFICIENTS, :-1]
+        array, z = _combined(self.design, rho), np.zeros(rows)
+        self.design.matvec(array, z)
+        made = np.stack([w[COEFFICIENTS], np.append(z, self.along_start(rho))])
+        return made, dot_rows(self._kept[COEFFICIENTS, : self.size, :-1], z), dot(array, array)
+
     def combined_length(self, w: Vector) -> float:
         """Return the length of the coefficients of rows."""
         return length(w[COEFFICIENTS, :-1])
@@ -236,8 +247,6 @@ class RowCuts:
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
         """Make the gradients of some cuts, a product each."""
         gradients = np.empty((len(numbers), self.width))
-        everything = np.array([0, self.design.shape[0]], np.int64)
         for k, number in enumerate(numbers):
-            r = self._kept[COEFFICIENTS, number, :-1]
-            self.design.rmatvec_blocks(r, everything, gradients[k : k + 1])
+            gradients[k] = _combined(self.design, self._kept[COEFFICIENTS, number, :-1])
         return gradients

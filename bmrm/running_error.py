@@ -82,6 +82,8 @@ class Extent(NamedTuple):
         Length of what margins are compared with: labels of a regression, the 1 of a hinge.
     mean_label, mean_log : float
         Weighted means of the labels' sizes and, of counts y, of ``2 y log(2 y)`` where that is positive.
+    at_zero : float
+        The risk at margins of 0, for a loss whose slopes it limits.
     """
 
     margins: int
@@ -91,6 +93,7 @@ class Extent(NamedTuple):
     labels: float
     mean_label: float = 0.0
     mean_log: float = 0.0
+    at_zero: float = 0.0
 
 
 class Blur(NamedTuple):
@@ -112,10 +115,6 @@ class Blur(NamedTuple):
     slack: Vector
     steep: Vector
     tilt: Vector
-
-    def mean(self, alpha: Vector) -> MeanBlur:
-        """Return that of a combination of the planes."""
-        return MeanBlur(*(float(np.dot(part, alpha)) for part in self))
 
 
 class MeanBlur(NamedTuple):
@@ -189,6 +188,10 @@ class ErrorBound:
         Length of the derivatives, at most, where the risk is at most so much; None where nobody knows.
     bend : float
         Second derivative of the loss of a row, at most, where its slope has no limit; 0 where it has one.
+    blocks : ndarray of int64, shape (planes,)
+        Margins that each plane of a point is of, at most.
+    level : float, default 0
+        What differences of margins, or from labels, are compared with again.
     together : bool, default False
         Whether the loss is one of margins taken together.
     """
@@ -203,7 +206,9 @@ class ErrorBound:
         floor: float,
         steepness: Callable[[float], float | None],
         bend: float,
+        blocks: NDArray[np.int64],
         *,
+        level: float = 0.0,
         together: bool = False,
     ) -> None:
         self.extent, self.lengths, self.size, self.floor = extent, lengths, size, floor
@@ -211,16 +216,22 @@ class ErrorBound:
         rows = extent.margins
         self.root = math.sqrt(rows)
         """Length of ones, one for each margin."""
+        # The length of the derivatives of a block is at most this share of that of all.
+        self._shares = np.minimum(1.0, extent.most / extent.weight * np.sqrt(blocks))
+        self._zeros = np.zeros(len(blocks))
         self.measures = steepness(1.0) is None
         """Whether the length of derivatives has to be measured."""
         # Of one vector a product sums each row in lanes; of several column by column.
         of_row = longest / IN_ROW + 3.0 if extent.parts == 1 else float(longest)
-        self._of_row, self._of_column = chain(min(longest, of_row)) + MOVED, chain(rows) + FEW
+        self._of_row = chain(min(longest, of_row)) + MOVED
         self._of_weights = chain(columns) + FEW
         self.carried = MOVED / self._of_row
         """Share of a point's size that margins moved away from it carry on, however far."""
         self._of_sum = OF_LOSS + chain(min(rows, LANES)) + chain(rows / CHUNK)
-        self._of_compared = self._of_sum * extent.labels if together else 0.0
+        # Derivatives of margins taken together are sums themselves.
+        self._of_slope = FEW + (self._of_sum if together else 0.0)
+        self._of_column = chain(rows) + self._of_slope
+        self._of_compared = level * self.root + (self._of_sum * extent.labels if together else 0.0)
         self.profile = False
         """Whether an intercept is minimised out."""
         self.sides: tuple[Side, Side] | None = None
@@ -248,8 +259,8 @@ class ErrorBound:
     def of_margins(self, size: float, intercept: float) -> float:
         """Return the length of the error of margins of ``size``, with the intercept.
 
-        Labels add nothing: a difference from one is rounded relative to itself. Margins taken together are
-        compared with sums over rows.
+        Labels add nothing: a difference from one is rounded relative to itself, which counts where that is
+        compared with another number. Margins taken together are compared with sums over rows.
         """
         return UNIT * (self._of_row * size + abs(intercept) * self.root + self._of_compared)
 
@@ -273,7 +284,6 @@ class ErrorBound:
         risk: Vector,
         size: float,
         intercept: float,
-        rows: NDArray[np.int64],
         slope: Vector,
         measured: Derivatives | None,
     ) -> Blur:
@@ -286,30 +296,24 @@ class ErrorBound:
         size : float
             Of the point's margins.
         intercept : float
-        rows : ndarray of int64, shape (planes,)
-            Margins that each is of.
         slope : ndarray of shape (planes,)
             In an intercept that is minimised out, as computed; 0 without one.
         measured : Derivatives or None
             What is known of the derivatives, if somebody looked.
         """
-        whole = self.steep(float(np.abs(risk).sum()), None if measured is None else length(measured.lengths))
-        steep, of_column = self._of_blocks(whole, rows, measured)
+        risk = np.abs(risk)
+        whole = self.steep(float(risk.sum()), None if measured is None else length(measured.lengths))
+        steep, of_column = self._of_blocks(whole, measured)
         inner = UNIT * (of_column + self._of_weights) * size
-        error = steep * (self.of_margins(size, intercept) + inner) + UNIT * self._of_sum * np.abs(risk)
-        tilt = self._tilt(steep, slope, measured)
-        return Blur(error + tilt * abs(intercept - self.centre), of_column * steep, steep, tilt)
+        error = steep * (self.of_margins(size, intercept) + inner) + UNIT * self._of_sum * risk
+        return self._tilted(Blur(error, of_column * steep, steep, self._zeros), intercept, slope, measured)
 
-    def of_conjugates(
-        self, offsets: Vector, rows: NDArray[np.int64], slope: Vector, measured: Derivatives | None
-    ) -> Blur:
+    def of_conjugates(self, offsets: Vector, slope: Vector, measured: Derivatives | None) -> Blur:
         """Return the blur of planes that derivatives make by themselves, from conjugates instead of margins.
 
         Parameters
         ----------
         offsets, slope : ndarray of shape (planes,)
-        rows : ndarray of int64, shape (planes,)
-            Margins that each is of.
         measured : Derivatives or None
             What is known of the derivatives, if somebody looked.
         """
@@ -319,38 +323,38 @@ class ErrorBound:
             whole = bend * labels + math.sqrt(
                 (bend * labels) ** 2 + 2.0 * bend * float(np.abs(offsets).sum())
             )
-        steep, of_column = self._of_blocks(whole, rows, measured)
+        steep, of_column = self._of_blocks(whole, measured)
         error = UNIT * self._of_sum * (np.abs(offsets) + steep * labels)
-        tilt = self._tilt(steep, slope, measured)
-        return Blur(error + tilt * abs(self.centre), of_column * steep, steep, tilt)
+        return self._tilted(Blur(error, of_column * steep, steep, self._zeros), 0.0, slope, measured)
 
     def is_large(self, blur: Blur, size: float) -> bool:
         """Whether a blur is large beside the gap to stop at."""
-        return float((blur.error + UNIT * blur.slack * size).sum()) > NOTED * self.wanted
+        error = float(blur.error.sum()) + UNIT * size * float(blur.slack.sum())
+        return not error <= NOTED * self.wanted
 
     def is_noted(self, blur: Blur, size: float) -> bool:
         """Whether planes are worth a closer look: for their blur, or for their tilt."""
         if self.is_large(blur, size):
             return True
-        tilt = float(blur.tilt.sum())
+        tilt = float(blur.tilt.sum()) if self.profile else 0.0
         return tilt > 0.0 and tilt * self._farthest(self.wanted) > NOTED * self.wanted
 
-    def _of_blocks(
-        self, whole: float, rows: NDArray[np.int64], measured: Derivatives | None
-    ) -> tuple[Vector, float]:
+    def _of_blocks(self, whole: float, measured: Derivatives | None) -> tuple[Vector, float]:
         """Return the length of the derivatives of blocks of rows, at most, and the error of their sums."""
-        heaviest = whole * self.extent.most / self.extent.weight
-        steep = np.asarray(np.minimum(whole, heaviest * np.sqrt(rows)))
+        steep = whole * self._shares
         if measured is None:
             return steep, self._of_column
-        return np.minimum(steep, measured.lengths), chain(measured.entries) + FEW
+        return np.minimum(steep, measured.lengths), chain(measured.entries) + self._of_slope
 
-    def _tilt(self, steep: Vector, slope: Vector, measured: Derivatives | None) -> Vector:
+    def _tilted(self, blur: Blur, intercept: float, slope: Vector, measured: Derivatives | None) -> Blur:
+        """Add what is left of slopes in an intercept that is minimised out, taken where it is this."""
         if not self.profile:
-            return np.zeros(len(steep))
-        if measured is not None:
-            return np.asarray(np.abs(measured.slopes) * (1.0 + FEW * UNIT))
-        return np.asarray(np.abs(slope) + UNIT * self._of_sum * self.root * steep)
+            return blur
+        if measured is None:
+            tilt = np.abs(slope) + UNIT * self._of_sum * self.root * blur.steep
+        else:
+            tilt = np.abs(measured.slopes) * (1.0 + FEW * UNIT)
+        return blur._replace(error=blur.error + tilt * abs(intercept - self.centre), tilt=tilt)
 
     def of_mean(self, mean: MeanBlur, size: float, mass: float, sums: int, softness: float) -> float:
         """Return what the minimum of a penalty and the mean of planes may be off by, but for the intercept.
@@ -396,8 +400,9 @@ class ErrorBound:
         least = max(self.bound, self.floor, self._least())
         found = -np.inf
         for _ in range(ROUNDS):
-            found = max(found, bound - tilt * self._farthest(self.objective - least))
-            if not found > least:
+            lost = tilt * self._farthest(self.objective - least)
+            found = max(found, bound - lost)
+            if not found > least or lost <= NOTED * self.wanted:
                 break
             least = found
         return found

@@ -76,6 +76,9 @@ STALL = 25
 """Passes without progress of objective or bound after which rounding is taken to hide the rest of the gap; or
 ``max_cuts`` is, where it has cost cuts that the model was made of."""
 
+TINY = 2.0**-1000
+"""Squares and products of what is below its root are not those of their factors any more."""
+
 NIL = 1e-15
 """Share of the mean loss at zero under which objective and bound are 0 as far as float64 says."""
 
@@ -134,11 +137,14 @@ class BundleMethod:
         self._hidden_is = 0.0
         start = objective.steps.origin() if w is None else objective.steps.weights(w)
         self.best = self._evaluate(start)
+        self.given: Iterate | None = self.best
+        """The start as it was given, until the run begins: zero may be better."""
         if warm and w is not None and not self.best.objective <= FAR:
             zero = self._evaluate(objective.steps.weights(objective.reg.project(np.zeros_like(w))))
             # In the space of rows points rest on what was taken in last: that comes again if it is better.
             better = self.best.objective <= zero.objective
             self.best = self._evaluate(objective.steps.weights(w)) if better else zero
+            self.given = self.best if better else self.given
         if not np.isfinite(self.best.objective):
             raise DataError(
                 f"loss {objective.loss.name}: the objective is {self.best.objective:g} at the first weights; "
@@ -219,6 +225,7 @@ class BundleMethod:
         Ctrl-C ends it with the iteration, a second one does not wait for that. The best iterate so far is
         kept, and signals wait from there on, until something was made of it.
         """
+        self.given = None
         try:
             interrupts.enter(interrupts.AWAITED)
             self._loop_quietly()
@@ -562,18 +569,35 @@ class BundleMethod:
         return self.settings.resolved_tol(self._size, self._hidden)
 
     def _is_nil(self) -> bool:
-        """Whether float64 says no more of an optimum that may be on either side of 0 than that it is 0.
+        """Whether float64 says no more of an optimum than that it is 0.
 
-        At first nobody has looked for a point that is better than the start.
+        A risk that may be below 0 may have it on either side. At first nobody has looked for a point that is
+        better than the start.
         """
+        best = self.best.objective
+        if not abs(best) < SMALL * self._first_objective:
+            return False
+        bound = self._safe_bound
+        if bound > 0.0:
+            return False
         if not self._signed:
-            return False
-        best, bound = self.best.objective, self._safe_bound
+            return best <= NIL * self.scale and self._pays_nothing()
         size = max(abs(best), abs(bound))
-        if bound > 0.0 or not size < SMALL * self._first_objective:
-            return False
         looked = self.iteration > 1 or self.bound >= best
         return looked and size <= max(NIL, self.settings.resolution) * self.scale
+
+    def _try_zero(self) -> Iterate:
+        """Make weights of 0 the best iterate if they are: a start from elsewhere may get stuck near them."""
+        zero = self._evaluate(self.objective.steps.origin())
+        if zero.objective <= self.best.objective:
+            self.best, self._evaluated, self._measured = zero, True, False
+            self.certified()
+        return self.best
+
+    def _pays_nothing(self) -> bool:
+        """Whether the best weights are free of a penalty: the risk is all that is left of J."""
+        reg = self.objective.reg
+        return reg.radius < np.inf or self.objective.steps.penalty(reg, self.best.w) == 0.0
 
     @property
     def _signed(self) -> bool:
@@ -586,14 +610,16 @@ class BundleMethod:
 
     def _as_precise(self) -> Status:
         """Return how a solve ends that gets no further: converged where 0 is the optimum to within tol."""
-        best, nil = self.best.objective, NIL * self.scale
+        best, nil = self.certified().objective, NIL * self.scale
+        if 0.0 < best <= SMALL * self.scale:
+            best = self._try_zero().objective
         gap = max(best - self._safe_bound, 0.0)
-        if self._signed:
-            is_nil = self._safe_bound <= 0.0 and best >= -nil
-        else:  # where nothing is paid for the weights, the risk is all that is left
-            reg = self.objective.reg
-            free = reg.radius < np.inf or self.objective.steps.penalty(reg, self.best.w) == 0.0
-            is_nil = best <= nil and free
+        if self.lower_bound > 0.0:
+            is_nil = False
+        elif self._signed:
+            is_nil = abs(best) <= nil
+        else:
+            is_nil = best <= nil and (self._pays_nothing() or self._hidden >= best)
         return "converged" if is_nil and gap <= self.settings.absolute_tol(self.scale) else "precision"
 
     @property
@@ -618,7 +644,8 @@ class BundleMethod:
         # The least loss is a bound as it is, but J is known to what rounding hides of it.
         floor = self.bundle.floor
         least = min(floor - OF_FLOOR * abs(floor) if floor > -np.inf else floor, best - hidden)
-        return max(min(bound, best) - hidden, min(proven, best), least)
+        found = max(min(bound, best) - hidden, min(proven, best), least)
+        return 0.0 if 0.0 < found < TINY else found
 
     @property
     def _hidden(self) -> float:
@@ -626,6 +653,16 @@ class BundleMethod:
         if self._hidden_of is not self.best:
             self._hidden_of, self._hidden_is = self.best, self.objective.hidden(self.best)
         return max(self.rounding, self._hidden_is)
+
+    def record(self) -> list[dict[str, Any]]:
+        """Return the history; in float32 with no bound above the last one, for rounding is measured last."""
+        if not self.settings.resolution:
+            return self.history
+        last = self.lower_bound
+        for row in self.history:
+            row["lower_bound"] = min(row["lower_bound"], last)
+            row["gap"] = row["objective"] - row["lower_bound"]
+        return self.history
 
     def _accuracy(self) -> float:
         """Accuracy in J that searches need now: a share of the gap, or of J while bounds are poor."""

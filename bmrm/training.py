@@ -370,7 +370,7 @@ def result_of(
         gap=best.objective - bound,
         status=run.status,
         n_iter=run.iteration,
-        history=run.history,
+        history=run.record(),
         timings={**run.clock.parts, "total": run.clock.elapsed},
         bundle=run.bundle,
         loss=run.objective.loss,

@@ -39,7 +39,7 @@ class ValuedSearch:
     """
 
     def __init__(self, steps: HostSteps, risk: ValuedRisk) -> None:
-        self._steps, self._risk = steps, risk
+        self._steps, self.risk = steps, risk
         self._known: tuple[Vector, _Point] | None = None
         self._spare: list[Vector] = []
 
@@ -52,7 +52,7 @@ class ValuedSearch:
 
         def slope(t: float) -> float:
             point = self._point(z, dz, t)
-            found = penalty.slope(t) + self._risk.along(point.derivatives, dz)
+            found = penalty.slope(t) + self.risk.along(point.derivatives, dz)
             self._give_back(sides.get(found > 0.0))
             sides[found > 0.0] = point
             return found
@@ -75,8 +75,8 @@ class ValuedSearch:
             if margins is z:
                 return known._replace(t=0.0)
             self._give_back(known)
-        derivatives = self._spare.pop() if self._spare else np.empty(self._risk.size)
-        return _Point(t, self._risk.evaluate(z, dz, t, derivatives), derivatives)
+        derivatives = self._spare.pop() if self._spare else np.empty(self.risk.size)
+        return _Point(t, self.risk.evaluate(z, dz, t, derivatives), derivatives)
 
     def _give_back(self, point: _Point | None) -> None:
         if point is not None:

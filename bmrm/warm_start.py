@@ -312,9 +312,12 @@ def _of_checkpoint(
 
 def go_on(run: BundleMethod, end: End) -> None:
     """Let a run go on from where another ended; raise where the objective says that the data are others."""
+    given, kept = run.given, run.best is run.given
+    assert given is not None
     if run.objective.profile:
-        run.best = run.objective.with_intercept(run.best, float(end.intercept))
-    then, now = end.objective, run.best.objective
+        given = run.objective.with_intercept(given, float(end.intercept))
+        run.best = given if kept else run.best
+    then, now = end.objective, given.objective
     # An objective may be all rounding of what is far larger, as the offsets of cuts are then.
     size = max(abs(then), abs(now), float(np.abs(run.bundle.offsets).max(initial=0.0)))
     # A free intercept may now be found that is better.

@@ -31,7 +31,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 PRINTED = 200
-"""Failures that are printed one by one; all are counted and written to the file."""
+"""Failures that are printed one by one and written to the file; all are counted."""
+
+FEW = 20
+"""Solves that did not converge that are written to the file."""
 
 HANGS = 300.0
 """Seconds after which a case is taken to hang; its process is ended."""
@@ -223,8 +226,9 @@ def figures(tally: Tally) -> dict[str, Any]:
             loss: {kind: n for (kind, of), n in sorted((tally.counts + tally.kinds).items()) if of == loss}
             for loss in sorted({loss for _, loss in tally.counts})
         },
-        "failures": tally.failures,
-        "not_converged": tally.unconverged,
+        "beyond_a_dual_in_float64": tally.total("beyond a dual in float64"),
+        "failures": tally.failures[:PRINTED],
+        "not_converged": tally.unconverged[:FEW],
     }
 
 

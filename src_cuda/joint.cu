@@ -147,9 +147,9 @@ class Evaluation {
     Sums<N>* sums() const {
         return reinterpret_cast<Sums<N>*>(sums_.data());
     }
-    template <int N, class Term>
+    template <int N, class Add = AddSums<N>, class Term>
     void add_up(const Term& term) {
-        sums_of<N>(stream(), term, rows_.size, reinterpret_cast<Sums<N>*>(tiles_.data()), sums<N>());
+        sums_of<N, Add>(stream(), term, rows_.size, reinterpret_cast<Sums<N>*>(tiles_.data()), sums<N>());
     }
 
     void make_room() {
@@ -245,10 +245,11 @@ class Evaluation {
             split_by_digit<<<blocks_for(n + 1), 256, 0, stream()>>>(level_rows(now), shift, n,
                                                                     words_[0].data(), digit_tiles_.data(),
                                                                     tiles, words_[1].data(), to);
-            if constexpr (KIND != PairKind::kCounted) add_up<1>(StretchTerm<KIND>{to});
-            ask_digit<KIND><<<grid(), 256, 0, stream()>>>(own_.data(), shift, shift == highest, n,
-                                                          words_[1].data(), starts, sums<1>(),
-                                                          stretches_.data(), found);
+            if constexpr (KIND == PairKind::kGraded) add_up<1>(StretchTerm<KIND>{to});
+            if constexpr (KIND == PairKind::kWeighted) add_up<2, AddExactly>(StretchTerm<KIND>{to});
+            ask_digit<KIND><<<grid(), 256, 0, stream()>>>(
+                own_.data(), shift, shift == highest, n, words_[1].data(), starts,
+                sums<PairSums<KIND>::kSums>(), stretches_.data(), found);
         }
         finish(PairRule<T, KIND>{order_, rows_.weight.data(), rows_.value.data(), rows_.share.data(), found});
     }

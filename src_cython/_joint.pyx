@@ -39,6 +39,7 @@ cdef extern from "joint/pairs.h" namespace "bmrm" nogil:
         vector[Arena]& arenas,
         const Risk& risk,
         double* values,
+        double* constants,
     ) except +
 
 
@@ -95,6 +96,7 @@ cdef class JointRisk:
     cdef double beta
     cdef const int64_t[::1] rows, starts, level
     cdef const double[::1] weight, value, anchor, share
+    cdef double[::1] constant
 
     def __init__(
         self,
@@ -116,6 +118,7 @@ cdef class JointRisk:
         self.arenas.resize(max(1, threads))
         self.rows, self.starts, self.level = rows, starts, level
         self.weight, self.value, self.anchor, self.share = weight, value, anchor, share
+        self.constant = np.zeros(share.shape[0])
         if not n == level.shape[0] == weight.shape[0] == value.shape[0] == anchor.shape[0]:
             raise ValueError("arrays of the rows disagree in length")
         if starts.shape[0] != share.shape[0] + 1 or share.shape[0] < 1 or starts[0] != 0:
@@ -147,6 +150,11 @@ cdef class JointRisk:
             "k": self.k,
             "beta": self.beta,
         }
+
+    @property
+    def constants(self):
+        """What the planes that touched each group's part last are at margins of 0."""
+        return np.array(self.constant)
 
     def with_share(self, const double[::1] share):
         """The same with other weights of its groups."""
@@ -196,18 +204,18 @@ cdef class JointRisk:
         with nogil:
             if self.kind < 2:
                 pairs.graded = self.kind == 1
-                for_groups(problem, line, &r[0], self.arenas, pairs, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, pairs, &values[0], &self.constant[0])
             elif self.kind < 6:
                 table.measure, table.beta, table.k = <Measure> (self.kind - 2), self.beta, self.k
-                for_groups(problem, line, &r[0], self.arenas, table, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, table, &values[0], &self.constant[0])
             elif self.kind == 6:
                 gain.k = self.k
-                for_groups(problem, line, &r[0], self.arenas, gain, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, gain, &values[0], &self.constant[0])
             elif self.kind == 7:
-                for_groups(problem, line, &r[0], self.arenas, reciprocal, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, reciprocal, &values[0], &self.constant[0])
             else:
                 ordinal.levels = self.k
-                for_groups(problem, line, &r[0], self.arenas, ordinal, &values[0])
+                for_groups(problem, line, &r[0], self.arenas, ordinal, &values[0], &self.constant[0])
         return found
 
     def thresholds(self, const double[::1] z):

@@ -1,7 +1,7 @@
 """Binding of the inner QP (``qp.h`` has the problem and the method), the table of cuts that it works on from pass
 to pass, Newton's model under a penalty (``penalised_quadratic.h``) and Cholesky (``dense.h``)."""
 
-from libc.math cimport isfinite
+from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t
 from libcpp.vector cimport vector
 
@@ -151,9 +151,10 @@ cdef class Table:
     offset, alpha : ndarray of shape (capacity,)
     group, idle : ndarray of int32, shape (capacity,)
     serial : ndarray of int64, shape (capacity,)
+    blur : ndarray of shape (4, capacity)
     """
 
-    cdef double[:, ::1] gram
+    cdef double[:, ::1] gram, blur
     cdef double[::1] offset, alpha
     cdef int32_t[::1] group, idle
     cdef int64_t[::1] serial
@@ -167,13 +168,14 @@ cdef class Table:
         int32_t[::1] group,
         int32_t[::1] idle,
         int64_t[::1] serial,
+        double[:, ::1] blur,
     ):
         cdef Py_ssize_t capacity = offset.shape[0]
         if not (gram.shape[0] == gram.shape[1] == alpha.shape[0] == group.shape[0] == idle.shape[0]
-                == serial.shape[0] == capacity):
+                == serial.shape[0] == blur.shape[1] == capacity and blur.shape[0] == 4):
             raise ValueError("arrays disagree in size")
         self.gram, self.offset, self.alpha = gram, offset, alpha
-        self.group, self.idle, self.serial = group, idle, serial
+        self.group, self.idle, self.serial, self.blur = group, idle, serial, blur
         self.gradient.resize(capacity)
 
     cdef int _check(self, Py_ssize_t n) except -1:
@@ -220,17 +222,31 @@ cdef class Table:
         double abs_tol,
         int64_t max_changes,
         const double[::1] offsets=None,
+        const double[::1] origin=None,
     ):
-        """Improve alpha of the first ``n`` cuts, see `solve`; offsets other than the table's may be given."""
+        """Improve alpha of the first ``n`` cuts, see `solve`; offsets other than the table's may be given.
+
+        Return the squares of the gradients, in the mean that alpha makes.
+        """
         self._check(n)
         if n == 0 or (offsets is not None and offsets.shape[0] != n):
             raise ValueError("offsets need one entry a cut, and there must be a cut")
+        if origin is not None and origin.shape[0] != n:
+            raise ValueError("origin needs one entry a cut")
         cdef const double* values = &self.offset[0]
         if offsets is not None:
             values = &offsets[0]
+        cdef const double* start = NULL
+        if origin is not None:
+            start = &origin[0]
         _improve(
-            n, groups, self.gram.shape[1], &self.gram[0, 0], values, NULL, &self.group[0], &self.serial[0], lam,
+            n, groups, self.gram.shape[1], &self.gram[0, 0], values, start, &self.group[0], &self.serial[0], lam,
             &self.alpha[0], self.gradient.data(), face, best, rel_tol, abs_tol, max_changes)
+        cdef double squares = 0.0
+        cdef Py_ssize_t k
+        for k in range(n):
+            squares += self.alpha[k] * self.gram[k, k]
+        return squares
 
     def offset_of_mean(self, Py_ssize_t n):
         """Return the offset of the mean plane, ``<b, alpha>``."""
@@ -240,6 +256,38 @@ cdef class Table:
         for k in range(n):
             total += self.offset[k] * self.alpha[k]
         return total
+
+    def blur_of_mean(self, const double[::1] alpha):
+        """Return the means of the four numbers of the first cuts' blur."""
+        self._check(alpha.shape[0])
+        cdef double found[4]
+        cdef Py_ssize_t k, p
+        for p in range(4):
+            found[p] = 0.0
+            for k in range(alpha.shape[0]):
+                found[p] += self.blur[p, k] * alpha[k]
+        return found[0], found[1], found[2], found[3]
+
+    def missed(self, const double[::1] alpha, int64_t groups, int64_t left_out=-1):
+        """Return how far from 1 the weights of a block of the first cuts add up, at most.
+
+        Those of the block that is left out should be 0. Infinity where a weight is negative, or none.
+        """
+        self._check(alpha.shape[0])
+        cdef vector[double] sums
+        sums.resize(groups)
+        cdef Py_ssize_t k, p
+        cdef double most = 0.0, off
+        for k in range(alpha.shape[0]):
+            # Negated, so that NaN is refused as well.
+            if not (alpha[k] >= 0.0 and 0 <= self.group[k] < groups):
+                return INFINITY
+            sums[self.group[k]] += alpha[k]
+        for p in range(groups):
+            off = fabs(sums[p] - (p != left_out))
+            if not off <= most:
+                most = off
+        return most
 
     def age(self, Py_ssize_t n):
         """Count one more pass without mass for the cuts that have none."""

@@ -26,7 +26,7 @@ struct Conjugate {
     BMRM_HD double operator()(double r) const {
         if (!(low <= r && r <= high)) return kInfinite;
         const double size = magnitude(r);
-        if (entropy > 0) return entropy * (plogp(size / entropy) + plogp(1.0 - size / entropy));
+        if (entropy > 0) return entropy * binary_entropy(size / entropy);
         return r * place + width * size + 0.5 * bend * r * r;
     }
 
@@ -43,7 +43,11 @@ struct Conjugate {
 
     BMRM_HD double feasible(double r) const { return r < low ? low : high < r ? high : r; }
 
-    static BMRM_HD double plogp(double p) { return p > 0 ? p * std::log(p) : 0.0; }
+    // h(a), to all digits also where a is tiny: then 1 - a has none of them.
+    static BMRM_HD double binary_entropy(double a) {
+        const double here = a > 0 ? a * std::log(a) : 0.0;
+        return a < 1 ? here + (1.0 - a) * std::log1p(-a) : here;
+    }
 };
 
 // Steps to a row's logistic maximum, how far its margin may be off, and how near it is where the last step

@@ -47,8 +47,9 @@ class QpSolver {
             const double wanted = std::max(abs_tol, rel_tol * (best - dual_));
             if (!(gap_ > wanted)) break;
             // The dual is second order in the distance to the optimum: near it the gap still falls where the
-            // dual cannot rise any more for rounding.
-            stagnant = dual_ > best_dual || gap_ < 0.5 * best_gap ? 0 : stagnant + 1;
+            // dual cannot rise any more for rounding.  Cuts that depend on each other may take mass in turns
+            // for ever, each time with a rise in the last place.
+            stagnant = dual_ > best_dual + creep * gap_ || gap_ < 0.5 * best_gap ? 0 : stagnant + 1;
             if (stagnant > most_stagnant) break;
             best_dual = std::max(best_dual, dual_);
             best_gap = std::min(best_gap, gap_);
@@ -63,6 +64,8 @@ class QpSolver {
 
   private:
     static constexpr int most_stagnant = 10;
+    // A rise of the dual that is less than this share of what it may rise is none.
+    static constexpr double creep = 1e-6;
     // Cuts whose gain is below this share of the best one's wait for the next round.
     static constexpr double worth_entering = 0.3;
     // Cuts that enter between one solve of the face and the next.

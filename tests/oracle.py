@@ -529,7 +529,7 @@ class Oracle:
             if problem.loss in REGRESSION:
                 sizes = sizes + np.abs(self.y)
             share = problem.s / problem.s.sum()
-            steep = self._steepness(w, b)
+            steep = self.steepness(w, b)
             found = float((share * np.where(problem.s > 0, sizes * steep, 0.0)).sum())
             if problem.loss in JOINT:
                 found = 2.0 * float(sizes[problem.s > 0].max()) * self._joint_slope()
@@ -541,8 +541,8 @@ class Oracle:
         penalty = float((f * (rho * (W + P) + (1.0 - rho) * (W + P) ** 2 / 2.0)).sum())
         return found + lam * penalty
 
-    def _steepness(self, w: np.ndarray, b: Any) -> np.ndarray:
-        """About |loss'| of each row."""
+    def steepness(self, w: np.ndarray, b: Any) -> np.ndarray:
+        """About the size of the derivative of each row's loss."""
         problem = self.problem
         z = problem.X @ np.reshape(w, (problem.X.shape[1], -1)) + np.atleast_1d(b)
         if problem.loss in SEVERAL or problem.loss in JOINT:

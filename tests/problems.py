@@ -190,6 +190,7 @@ def problem(rng: np.random.Generator, loss: str) -> Drawn:
         if rng.random() < 0.5:
             y = np.clip(np.round(score + (K - 1) / 2), 0, K - 1)
             y[taking[:2]] = [0.0, 1.0]
+        y[~np.isin(y, y[taking])] = 0.0  # classes of rows of weight 0 alone are none
     elif loss in oracle.LABEL_SETS:
         K = int(rng.integers(2, 5))
         y = [tuple(float(k) for k in range(K) if rng.random() < 0.4) for _ in range(m)]

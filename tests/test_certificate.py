@@ -18,7 +18,7 @@ from bmrm.labels import encode
 SEED = 20261126
 
 
-UNCONVERGED = 0.07
+UNCONVERGED = 0.04
 """Most solves, as a share, that may end with status "precision" though J has digits left: gradients that
 cancel under l1, and problems at extreme scales, lose more of the bound than J itself rounds."""
 

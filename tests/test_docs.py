@@ -18,7 +18,7 @@ import bmrm
 from bmrm import _losses, bundle, dual_ascent, interior, kinks, losses, newton, outlook, row_space, solver
 from bmrm.cli import predict, train
 from bmrm.objective import Objective
-from bmrm.regularizers import base, penalised
+from bmrm.regularizers import base, l2, penalised
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -170,7 +170,7 @@ def test_the_algorithm_is_told_in_the_names_of_the_code():
     text = (ROOT / "docs" / "algorithm.md").read_text()
     constants = [*re.findall(r"`([A-Z_]{4,})`", text), "STUCK"]
     assert len(constants) > 5
-    places = solver, bundle, dual_ascent, interior, outlook, kinks, newton, base, penalised, row_space
+    places = solver, bundle, dual_ascent, interior, outlook, kinks, newton, base, l2, penalised, row_space
     assert [n for n in constants if not any(hasattr(place, n) for place in places)] == []
     loop = text.split("## The loop")[1].split("\n\n")[1]
     methods = re.findall(r"\b(_\w+)\(", loop)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import bmrm
 from bmrm import losses
+from bmrm.errors import DataError
 
 cuda = pytest.importorskip("bmrm._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
@@ -112,6 +113,26 @@ def test_margins_in_float32_are_taken_as_they_are(name):
     loss = losses.get(name, **PARAMS.get(name, {})).grouped(groups)
     there, here = OnDevice(loss, y, weights, np.float32).evaluate(z, None, 0.0, 0.0)
     assert there[0] == pytest.approx(here[0], rel=1e-7 if name == "ndcg" else 1e-12)
+
+
+def test_pairs_of_rows_whose_weights_are_unlike_keep_their_digits():
+    # Rows of weight 1e12 make pairs with rows of 1e-2 alone: sums over these are differences of larger ones.
+    rng = np.random.default_rng(8)
+    y, weights = np.where(rng.random(4000) < 0.5, 1.0, -1.0), rng.uniform(0.01, 1.0, 4000)
+    weights[(y > 0) & (rng.random(4000) < 0.3)] *= 1e12
+    z, dz = rng.normal(size=(2, 4000))
+    there, here = OnDevice(losses.get("roc_area"), y, weights).evaluate(z, dz, 0.3, 0.0)
+    assert there[0] == pytest.approx(here[0], rel=1e-13)
+    np.testing.assert_allclose(there[3], here[3], rtol=1e-11, atol=1e-14 * np.abs(here[3]).max())
+
+
+def test_weights_that_sums_on_a_gpu_cannot_tell_apart_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.tile([1.0, -1.0], 3)
+    weights = np.array([1e-4, 1.0, 1e12, 1.0, 1.0, 0.0])
+    message = "sample weights: found one 1e[+]16 times the least, expected at most 1e[+]15 for loss roc_area"
+    with pytest.raises(DataError, match=message):
+        bmrm.solve(X, y, loss="roc_area", sample_weight=weights, device="cuda")
+    assert bmrm.solve(X, y, loss="roc_area", sample_weight=weights, device="cpu").status == "converged"
 
 
 @pytest.mark.parametrize("name", NAMES)

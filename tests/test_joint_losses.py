@@ -62,6 +62,26 @@ def test_risk_is_its_definition_and_has_a_subgradient(name, seed, scale, ties):
         assert r.sum() == pytest.approx(0.0, abs=1e-13)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("m", [9, 300])
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_planes_at_margins_of_zero_are_sums_of_their_own(name, m, scale):
+    # At margins of 1e9 the plane's constant is what is left of two numbers of that size.
+    rng = np.random.default_rng(m)
+    y, weights, groups = instance(name, rng, m)
+    u = scale * rng.normal(size=m)
+    params = {"k": m} if name == "recall_at_k" else {}
+    risk = make(name, groups, **params).risk(y, weights, 1.0, 1)
+    r, v = np.empty(m), rng.normal(size=m)
+    values, _ = risk.cut(u, u, 0.0, 0.0, np.array([0, m]), r)
+    (constant,) = risk.constants
+    assert constant + r @ u == pytest.approx(values[0], rel=1e-12, abs=1e-13 * (np.abs(r) @ np.abs(u)))
+    # A sum of labels' losses: each is 1 or less, and a pair's is 1.
+    assert 0.0 <= constant <= 1e3
+    at_v, _ = risk.cut(v, v, 0.0, 0.0, np.array([0, m]), np.empty(m))
+    assert constant + r @ v <= at_v[0] + 1e-13 * (1.0 + at_v[0])
+
+
 def problem(name, seed):
     """A tiny problem: rows, labels, weights, groups."""
     rng = np.random.default_rng(seed)

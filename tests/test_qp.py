@@ -354,13 +354,14 @@ def test_cholesky_reads_one_triangle(n):
 def table(capacity):
     kinds = (np.float64, np.float64, np.int32, np.int32, np.int64)
     arrays = np.zeros((capacity, capacity)), *(np.zeros(capacity, kind) for kind in kinds)
+    arrays = *arrays, np.zeros((4, capacity))
     return _qp.Table(*arrays), arrays
 
 
 def test_a_table_keeps_what_each_pass_tells():
     rng = np.random.default_rng(0)
     A, b = rng.normal(size=(6, 4)), rng.normal(size=6)
-    kept, (gram, offset, alpha, group, idle, serial) = table(8)
+    kept, (gram, offset, alpha, group, idle, serial, _) = table(8)
     for n in (2, 4, 6):
         assert kept.append(A[n - 2 : n] @ A[:n].T, b[n - 2 : n], 10 + n - 2)
     np.testing.assert_array_equal(gram[:6, :6], np.tril(A @ A.T) + np.tril(A @ A.T, -1).T)
@@ -368,7 +369,8 @@ def test_a_table_keeps_what_each_pass_tells():
     np.testing.assert_array_equal(group[:6], [0, 1] * 3)
     np.testing.assert_array_equal(alpha[:6], [1, 1, 0, 0, 0, 0])
     np.testing.assert_array_equal(serial[:6], 10 + np.arange(6))
-    kept.maximise(6, 2, 0.3, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100)
+    squares = kept.maximise(6, 2, 0.3, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100)
+    assert squares == pytest.approx((A**2).sum(axis=1) @ alpha[:6])
     wanted, _, _ = run(A, b, group[:6], 0.3, abs_tol=1e-12)
     np.testing.assert_allclose(alpha[:6], wanted, atol=1e-6)
     assert kept.offset_of_mean(6) == pytest.approx(b @ alpha[:6])
@@ -392,6 +394,38 @@ def test_a_table_takes_the_offsets_that_it_is_given():
     np.testing.assert_allclose(alpha, 1 / 3, atol=1e-9)
 
 
+def test_a_table_goes_on_from_where_values_are_known():
+    rng = np.random.default_rng(3)
+    A, b = rng.normal(size=(5, 3)), rng.normal(size=5)
+    kept, (_, _, alpha, *_) = table(5)
+    for n in range(1, 6):
+        kept.append(A[n - 1 : n] @ A[:n].T, b[n - 1 : n], n)
+    start = alpha.copy()
+    heights = b - A @ (A.T @ start) / 0.7
+    kept.maximise(5, 1, 0.7, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-13, max_changes=100,
+                  offsets=heights, origin=start)  # fmt: skip
+    wanted, _, _ = run(A, b, np.zeros(5, np.int32), 0.7, abs_tol=1e-13)
+    np.testing.assert_allclose(alpha, wanted, atol=1e-6)
+
+
+def test_a_table_knows_the_blur_of_a_mean_and_whether_it_is_one():
+    rng = np.random.default_rng(4)
+    kept, (_, _, _, group, _, _, blur) = table(6)
+    for n in (2, 4, 6):
+        kept.append(np.ones((2, n)), np.zeros(2), n)
+    blur[:] = rng.random(blur.shape)
+    alpha = np.array([0.25, 0.5, 0.75, 0.25, 0.0, 0.25])
+    np.testing.assert_allclose(kept.blur_of_mean(alpha), blur @ alpha, rtol=1e-15)
+    np.testing.assert_array_equal(group, [0, 1] * 3)
+    assert kept.missed(alpha, 2) == 0.0
+    assert kept.missed(alpha + 0.125 * (np.arange(6) == 2), 2) == 0.125
+    assert kept.missed(alpha * (group == 1), 2) == 1.0
+    assert kept.missed(alpha * (group == 1), 2, 0) == 0.0
+    assert kept.missed(alpha, 1) == np.inf
+    for wrong in (-1e-300, np.nan):
+        assert kept.missed(np.array([1.0, 1.0, wrong]), 2) == np.inf
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_table_takes_no_cut_that_is_not_finite(value):
     kept, arrays = table(4)
@@ -406,7 +440,13 @@ def test_a_table_takes_no_cut_that_is_not_finite(value):
 
 def test_a_table_checks_sizes():
     with pytest.raises(ValueError, match="disagree"):
-        _qp.Table(np.zeros((2, 2)), np.zeros(3), np.zeros(3), *np.zeros((2, 3), np.int32), np.zeros(3, int))
+        _qp.Table(
+            np.zeros((2, 2)),
+            *np.zeros((2, 3)),
+            *np.zeros((2, 3), np.int32),
+            np.zeros(3, int),
+            np.zeros((4, 3)),
+        )
     kept, _ = table(2)
     with pytest.raises(ValueError, match="room"):
         kept.append(np.ones((3, 3)), np.zeros(3), 0)

@@ -395,6 +395,21 @@ def test_an_objective_that_is_all_rounding_is_gone_on_from(tmp_path, shift):
         assert again.lower_bound >= solved.lower_bound
 
 
+def test_a_state_far_worse_than_zero_is_gone_on_from(tmp_path):
+    # Its objective says that the data are the same, though the run then begins at weights of 0.
+    X = 1e9 * np.random.default_rng(7).standard_normal((8, 24))
+    X[1::2] = X[::2]
+    y = np.tile([1.0, -1.0], 4)
+    data = bmrm.Dataset(X, y)
+    keywords = {"loss": "roc_area", "lam": 5e-6, "tol": 1e-9}
+    w = 1e-5 * np.ones(24)
+    stopped = bmrm.solve(data, max_iter=1, warm_start=w, **keywords)
+    state = kept(stopped, tmp_path / "state")
+    again = bmrm.solve(data, warm_start=state, **keywords)
+    assert again.objective <= stopped.objective
+    assert again.lower_bound >= stopped.lower_bound
+
+
 def test_x_that_has_changed_under_a_result_is_noticed():
     X, y = problem()
     data = bmrm.Dataset(X, y)

@@ -125,3 +125,27 @@ def test_chains_of_sums_and_lengths():
     assert length(np.array([])) == 0.0
     assert length(np.full(4, 1e300)) == pytest.approx(2e300)
     assert length(np.array([np.inf, 1.0])) == np.inf
+
+
+def test_lines_of_pieces_keep_the_digits_of_small_slopes():
+    # A weight of 1e8 beside a slope of 1e-8: the line is one of the slope's size.
+    rng = np.random.default_rng(0)
+    s, y = np.full(200, 1e8), rng.normal(size=200)
+    r = rng.choice([-1.0, 1.0], 200) * 10.0 ** rng.uniform(-12, 7.9, 200)
+    epsilon = 0.25
+    pieces = Pieces(-s, np.stack([y - epsilon, y + epsilon]), np.stack([s, s]))
+    wanted = -r * y - epsilon * np.abs(r)
+    assert (np.abs(pieces.constants(r) - wanted) <= 1e-15 * np.abs(r) * (np.abs(y) + epsilon)).all()
+    hinge = Pieces(-s, np.ones((1, 200)), s[None])
+    np.testing.assert_array_equal(hinge.constants(-np.abs(r)), np.abs(r))
+
+
+def test_conjugates_of_small_derivatives_keep_their_digits():
+    # Margins of 40: the derivative is exp(-40), and 1 - exp(-40) rounds to 1.
+    X, y = np.array([[1.0, -0.5], [-1.0, 0.25], [0.5, 1.0], [-0.25, -1.0]]), np.array([1.0, -1.0, 1.0, -1.0])
+    X = np.hstack([X, np.zeros((4, 30))])
+    tight = bmrm.solve(X, y, loss="logistic", lam=1e-20, tol=1e-12)
+    loose = bmrm.solve(X, y, loss="logistic", lam=1e-20, tol=1e-6)
+    assert tight.status == "converged"
+    assert loose.lower_bound <= tight.objective
+    assert tight.objective - tight.lower_bound <= 1e-12 * tight.objective

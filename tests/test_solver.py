@@ -443,6 +443,29 @@ def test_cuts_far_above_the_objective_round_by_more_than_it():
         assert result.lower_bound <= 0.0 == result.objective
 
 
+def test_a_small_objective_beside_large_labels_is_none_of_zero():
+    # Of labels of 1e16 the mean of squares is 6e31; the optimum of 1.8e14 is known to 7 digits.
+    X = np.outer([1.0, 1.0], [-(2.0**-19), 2.0**-18])
+    y = 2.0**53 * np.array([1.25, 1.25 - 2.0**-28])
+    result = bmrm.solve(X, y, loss="squared", lam=2.0**-43, fit_intercept=True, tol=1e-12)
+    assert result.objective == pytest.approx(0.5 * ((y[0] - y[1]) / 2.0) ** 2)
+    assert result.status == "precision"
+    assert result.gap > 1e-12 * result.objective
+
+
+def test_a_risk_that_only_falls_towards_zero_has_an_end():
+    # Classes that features without a penalty tell apart: exp(-y u) falls for ever.
+    X = np.array([[1.0, 0.5], [2.0, 1.0], [-1.0, 0.3], [-3.0, 1.0]])
+    y = np.array([1.0, 1.0, -1.0, -1.0])
+    given = {"loss": "exponential", "lam": 0.01, "fit_intercept": True, "feature_lambda": [0.0, 1.0]}
+    first = bmrm.solve(X, y, **given, tol=1e-10)
+    assert first.status == "converged"
+    assert first.objective <= 1e-15
+    assert first.n_iter < 60
+    again = bmrm.solve(X, y, **given, tol=1e-13, warm_start=first)
+    assert again.status == "converged"
+
+
 def test_too_few_cuts_are_no_matter_of_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 30))
@@ -450,6 +473,25 @@ def test_too_few_cuts_are_no_matter_of_precision():
     result = bmrm.solve(X, y, "logistic", "l1", 1e-5, solver="bmrm", max_cuts=4)
     assert result.status == "max_cuts"
     assert result.gap > 1e-3
+
+
+@pytest.mark.parametrize("loss", ["hinge", "roc_area", "absolute"])
+@pytest.mark.parametrize("lam", [1e-6, 1e-8])
+def test_products_of_rows_that_cancel_keep_no_bound_down(loss, lam):
+    # Rows again with the opposite label: the best weights are 0, and gradients of the mean plane cancel.
+    rng = np.random.default_rng(3)
+    X, y = np.tile(rng.standard_normal((6, 40)), (2, 1)), rng.standard_normal(6)
+    y = np.concatenate([y, -y]) if loss == "absolute" else np.sign(np.concatenate([y, -y]))
+    result = bmrm.solve(X, y, loss=loss, lam=lam, tol=1e-9)
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(np.abs(y).mean(), rel=1e-12)
+
+
+def test_a_qp_whose_products_are_far_larger_than_the_gap_is_refined():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((12, 3))
+    result = bmrm.solve(X, np.arange(12) % 3, loss="multiclass", lam=1e-8, tol=1e-10)
+    assert result.status == "converged"
 
 
 def test_a_tolerance_beyond_rounding_ends_with_precision():

@@ -12,7 +12,7 @@ from bmrm.distributed.group import Group
 from bmrm.host_steps import CUT_BYTES, HostCuts
 from bmrm.objective import Planes
 from bmrm.regularizers import Regularizer
-from bmrm.vectors import dot
+from bmrm.vectors import dot, dot_rows
 
 Vector = NDArray[np.float64]
 
@@ -48,6 +48,14 @@ class SplitCuts(HostCuts):
         a = self.group.gathered(piece, self.bounds)
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)
+
+    def products(self, w: Vector) -> tuple[Vector, Vector, None]:
+        """Return the point, the products of cuts with it over all columns, and None."""
+        return w, self.group.total(dot_rows(self._rows[: self.size], self._here(w))), None
+
+    def _here(self, w: Vector) -> Vector:
+        """Return the weights of the columns here."""
+        return w[slice(*self.columns)]
 
     def only(self, kept: NDArray[np.intp]) -> Self:
         """Return a store of its own with copies of some of the cuts."""

@@ -96,6 +96,10 @@ class OwnedCuts(SplitCuts):
         w = reg.minimiser(a)
         return w, float(self.group.total(np.array([reg.value_here(w) + dot(w, a)]))[0])
 
+    def _here(self, w: Vector) -> Vector:
+        """Return the weights, which are those of the columns here."""
+        return w
+
 
 class OwnedObjective(ShardedObjective):
     """The objective of all rows and columns, seen from the rank that has some of either."""

@@ -18,6 +18,7 @@ from bmrm.distributed.group import Group
 from bmrm.host_steps import HostSteps
 from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.objective import Design, Iterate, Objective, Planes
+from bmrm.running_error import Extent
 from bmrm.vectors import dot_rows
 
 Vector = NDArray[np.float64]
@@ -164,10 +165,9 @@ class ShardedObjective(Objective):
 
     design: ShardedDesign
 
-    def block_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def block_rows(self, extent: Extent) -> NDArray[np.int64]:
         """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
-        assert self.errors is not None
-        return np.full(len(starts) - 1, self.errors.extent.margins)
+        return np.full(self.blocks, extent.margins)
 
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them."""

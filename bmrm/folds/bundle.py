@@ -11,7 +11,7 @@ from bmrm.host_steps import HostCuts
 from bmrm.inner_qp import maximise, tiny
 from bmrm.objective import Cut, Iterate
 from bmrm.regularizers import Regularizer
-from bmrm.running_error import Blur, MeanBlur
+from bmrm.running_error import MeanBlur
 
 Vector = NDArray[np.float64]
 
@@ -82,11 +82,7 @@ class FoldBundle(Bundle):
 
     def mass(self, alpha: Vector) -> float:
         """Return how far from 1 the weights of the planes of a block that takes part add up."""
-        if not alpha.min(initial=0.0) >= 0.0:
-            return np.inf
-        sums = np.bincount(self.blocks, alpha, self.groups)
-        missed = np.abs(sums - (np.arange(self.groups) != self._held_out))
-        return float(missed.max())
+        return self._table.missed(alpha, self.groups, self._held_out)
 
     def active(self) -> Bundle:
         """Return a bundle with the cuts that hold mass in the last QP, those of blocks that take part."""
@@ -98,7 +94,7 @@ class FoldBundle(Bundle):
         other._offset, other._alpha = scale * self._offset[kept], self._alpha[kept]
         other._group, other._idle = self._number_of[self._group[kept]], self._idle[kept]
         other._serial = other._number(len(kept))
-        other._blur = Blur(*(scale * array[kept] for array in self._blur))
+        other._know(scale * self._blurs[:, kept])
         other.size = len(kept)
         other._tabulate()
         return other

@@ -125,9 +125,12 @@ class ValuedRisk(ABC):
     ----------
     size : int
         Length of the arrays of derivatives, which are the caller's to keep.
+    constants : ndarray of shape (blocks,), or None
+        The planes that were taken last at margins of 0; None if nobody knows but from the risk.
     """
 
     size: int
+    constants: Vector | None = None
 
     @abstractmethod
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
@@ -167,14 +170,14 @@ class Pieces(NamedTuple):
     def constants(self, r: Vector) -> Vector:
         """Return each row's line with the slope r that is nowhere above its risk, at a margin of 0.
 
-        Kinks are taken in the order of their places, as the slope grows.
+        It goes through the kink at which the slope passes r, at the risk there. That is taken from one kink
+        to the next: terms are of the size of r or of that risk, though weights may be far larger.
         """
-        left = r - self.slope
-        found = -self.slope * self.places[0]
-        for place, weight in zip(self.places, self.weights, strict=True):
-            taken = np.clip(left, 0.0, weight)
-            found -= taken * place
-            left = left - taken
+        found, slope, risk = -r * self.places[0], self.slope, np.zeros(len(r))
+        for before, place, weight in zip(self.places, self.places[1:], self.weights, strict=False):
+            slope = slope + weight
+            risk = risk + slope * (place - before)
+            found = np.where(r > slope, risk - r * place, found)
         return np.asarray(found)
 
 
@@ -228,6 +231,10 @@ class Loss(ABC):
     slope_limit : float or None
         Length of the derivative of a row's loss in its margins, at most; None if it has no limit, or if that
         is not known.
+    level : float
+        What differences of a row's margins, or from its label, are compared with.
+    limited_at_zero : bool
+        The risk at margins of 0 says how steep it is, at most.
     bend_limit : float
         Second derivative of a row's loss, at most, where it is nowhere negative and known for this; else 0.
     """
@@ -243,6 +250,12 @@ class Loss(ABC):
     several_cuts: bool = True
     search_slack: float = 1.0
     bend_limit: float = 0.0
+    limited_at_zero: bool = False
+
+    @property
+    def level(self) -> float:
+        """What differences of margins, or from labels, are compared with."""
+        return 0.0
 
     @property
     def slope_limit(self) -> float | None:
@@ -394,6 +407,11 @@ class ScalarLoss(NamedLoss):
     def has_dual(self) -> bool:
         """Whether the formula's conjugate is known."""
         return _losses.has_dual(self.number)
+
+    @property
+    def level(self) -> float:
+        """The width of a tube around labels."""
+        return self.parameter_value if self.parameter == "epsilon" else 0.0
 
     def compared_with(self, y: Vector) -> float:
         """Return the length of what margins are compared with; kinks may lie farther out."""

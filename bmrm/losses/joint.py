@@ -127,11 +127,11 @@ class JointLoss(NamedLoss):
     search_slack = 50.0  # a slope sorts all margins, which takes as long as a product
 
     @property
-    def total_slope(self) -> float | None:
-        """Sum of the sizes of the risk's derivatives, at most; None where that depends on the rows."""
+    def total_slope(self) -> float:
+        """Sum of the sizes of the risk's derivatives, at most."""
         return 2.0
 
-    def steepness(self, extent: Extent, risk: float) -> float | None:
+    def steepness(self, extent: Extent, risk: float) -> float:
         """Return the sum of the sizes of the derivatives, at most, which is no less than their length."""
         return self.total_slope
 
@@ -232,11 +232,13 @@ class LineRisk(ValuedRisk):
         self, z: Vector, dz: Vector, t: float, b: float, blocks: int, block: Indices | None, r: Vector
     ) -> tuple[Vector, Vector]:
         """Risk and slope in b of each block of groups, from the block of each row; None: all are one."""
-        values = self._risk.evaluate(z, dz, t, b, r)
+        values, constants = self._risk.evaluate(z, dz, t, b, r), self._risk.constants
         if block is None:
+            self.constants = np.array([constants.sum()])
             return np.array([values.sum()]), np.array([r.sum()])
         parts = self._risk.parts
         of_groups = block[parts["rows"][parts["starts"][:-1]]]
+        self.constants = np.bincount(of_groups, constants, blocks).astype(np.float64)
         return (
             np.bincount(of_groups, values, blocks).astype(np.float64),
             np.bincount(block, r, blocks).astype(np.float64),

@@ -36,6 +36,11 @@ class ClassLoss(NamedLoss):
     several = True
     slope_limit = math.sqrt(2.0)
 
+    @property
+    def level(self) -> float:
+        """One: classes are told apart by a margin of it."""
+        return 1.0
+
     def compared_with(self, y: Vector) -> float:
         """Return the length of ones, one for each margin of a row."""
         return math.sqrt(len(y) * self._classes(y))
@@ -113,9 +118,14 @@ class Multiclass(ClassLoss):
         """True: it is what conjugates are known of."""
         return True
 
+    @property
+    def level(self) -> float:
+        """The largest cost."""
+        return 1.0 if self.costs is None else float(self.costs.max())
+
     def compared_with(self, y: Vector) -> float:
         """Return the length of the largest costs, one for each margin of a row."""
-        return super().compared_with(y) * (1.0 if self.costs is None else float(self.costs.max()))
+        return super().compared_with(y) * self.level
 
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         """Bind the loss to rows that need not have all of the K classes."""

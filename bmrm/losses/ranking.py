@@ -16,6 +16,7 @@ from bmrm._joint import JointRisk
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Vector
 from bmrm.losses.joint import BY_GROUP, Indices, JointLoss, Members, bind, levels_within, members, together
+from bmrm.running_error import Extent
 from bmrm.weighing import relative
 
 LARGEST_RELEVANCE = 50.0
@@ -216,7 +217,7 @@ class LambdaNdcg(_GainLoss):
     0.36907
     """
 
-    name = "lambda_ndcg"
+    name, limited_at_zero = "lambda_ndcg", True
     about = _about(
         "mean over groups of (1 - 1/log2(3)) / ideal DCG sum over pairs y_i > y_j of "
         "(2^y_i - 2^y_j) max(0, 1 - (u_i - u_j))",
@@ -224,9 +225,9 @@ class LambdaNdcg(_GainLoss):
         "O(m log m + m log levels)",
     )
 
-    @property
-    def total_slope(self) -> None:
-        """Return None: the weights of pairs add up as rows have it."""
+    def steepness(self, extent: Extent, risk: float) -> float:
+        """Return the sum of the sizes of the derivatives: two a pair, each of which has lost 1 at 0."""
+        return 2.0 * extent.at_zero
 
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         self._check_weights(found)

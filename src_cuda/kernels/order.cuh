@@ -92,12 +92,24 @@ struct AddSums {
     }
 };
 
+// Of a sum and what rounding has taken from it (Knuth, The Art of Computer Programming 2, 4.2.2, theorem C):
+// what is left where two such sums cancel has the digits of a sum of its own.
+struct AddExactly {
+    __device__ __forceinline__ Sums<2> operator()(const Sums<2>& a, const Sums<2>& b) const {
+        const double sum = __dadd_rn(a.of[0], b.of[0]), added = __dsub_rn(sum, a.of[0]);
+        const double lost = __dadd_rn(__dsub_rn(a.of[0], __dsub_rn(sum, added)), __dsub_rn(b.of[0], added));
+        const double rest = __dadd_rn(__dadd_rn(a.of[1], b.of[1]), lost);
+        const double whole = __dadd_rn(sum, rest);
+        return {a.count + b.count, {whole, __dsub_rn(rest, __dsub_rn(whole, sum))}};
+    }
+};
+
 constexpr int kTileThreads = 256, kTileRows = 4 * kTileThreads;
 
 inline int64_t tiles_of(int64_t size) { return (size + kTileRows - 1) / kTileRows; }
 
 // tiles[b]: the sum of tile b; or, where `out` is there, every position's, from the sums before the tiles.
-template <int N, class Term>
+template <int N, class Add, class Term>
 __global__ void __launch_bounds__(kTileThreads)
     sum_tiles(const Term term, int64_t size, Sums<N>* tiles, Sums<N>* out) {
     using Scan = cub::BlockScan<Sums<N>, kTileThreads>;
@@ -105,14 +117,14 @@ __global__ void __launch_bounds__(kTileThreads)
     const int64_t first = int64_t(blockIdx.x) * kTileRows + 4 * int64_t(threadIdx.x);
     Sums<N> mine[4], total;
     for (int j = 0; j < 4; j++) mine[j] = first + j < size ? term(first + j) : Sums<N>{};
-    Scan(scratch).ExclusiveScan(mine, mine, Sums<N>{}, AddSums<N>(), total);
+    Scan(scratch).ExclusiveScan(mine, mine, Sums<N>{}, Add(), total);
     if (!out) {
         if (threadIdx.x == 0) tiles[blockIdx.x] = total;
         return;
     }
     const Sums<N> before = tiles[blockIdx.x];
     for (int j = 0; j < 4; j++)
-        if (first + j <= size) out[first + j] = AddSums<N>()(before, mine[j]);
+        if (first + j <= size) out[first + j] = Add()(before, mine[j]);
 }
 
 // Each tile's sum becomes that of all before it; one block, which leaves the sum of all to `end`.
@@ -139,13 +151,13 @@ struct NoEnd {
 };
 
 // out[q] = sum of term(0) to term(q - 1), for q up to `size`; `tiles` has room for tiles_of(size + 1).
-template <int N, class Term>
+template <int N, class Add, class Term>
 void sums_of(cudaStream_t stream, const Term& term, int64_t size, Sums<N>* tiles, Sums<N>* out) {
     const int64_t count = tiles_of(size + 1);
-    sum_tiles<N>
+    sum_tiles<N, Add>
         <<<unsigned(count), kTileThreads, 0, stream>>>(term, size, tiles, static_cast<Sums<N>*>(nullptr));
-    sum_before<AddSums<N>><<<1, kTileThreads, 0, stream>>>(tiles, count, NoEnd());
-    sum_tiles<N><<<unsigned(count), kTileThreads, 0, stream>>>(term, size, tiles, out);
+    sum_before<Add><<<1, kTileThreads, 0, stream>>>(tiles, count, NoEnd());
+    sum_tiles<N, Add><<<unsigned(count), kTileThreads, 0, stream>>>(term, size, tiles, out);
     BB_CHECK(cudaGetLastError());
 }
 

@@ -29,10 +29,12 @@ struct Stretches {
     uint32_t up_from, up_to, down_from, down_to;
 };
 
-// Number or weight of the active rows of lower level and of higher, and their values.
+// Number or weight of the active rows of lower level and of higher, and their values.  Weights may be of
+// unlike size, so that their sums take two numbers each.
 template <PairKind KIND>
 struct PairSums {
     static constexpr int kEach = KIND == PairKind::kGraded ? 2 : 1;
+    static constexpr int kSums = KIND == PairKind::kWeighted ? 2 : 1;
     double below[kEach], above[kEach];
 };
 
@@ -178,7 +180,7 @@ __global__ void split_by_digit(LevelRows from, int shift, int64_t size, const Di
 template <PairKind KIND>
 struct StretchTerm {
     LevelRows rows;
-    __device__ __forceinline__ Sums<1> operator()(int64_t x) const {
+    __device__ __forceinline__ Sums<PairSums<KIND>::kSums> operator()(int64_t x) const {
         return {0, {KIND == PairKind::kGraded ? rows.value[x] : rows.weight[x]}};
     }
 };
@@ -187,8 +189,8 @@ struct StretchTerm {
 // `sums`: of the rows in that order, where more than their number is asked.
 template <PairKind KIND>
 __global__ void ask_digit(const uint32_t* own, int shift, bool first, int64_t size, const DigitWord* words,
-                          const DigitCounts* starts, const Sums<1>* sums, Stretches* stretches,
-                          PairSums<KIND>* found) {
+                          const DigitCounts* starts, const Sums<PairSums<KIND>::kSums>* sums,
+                          Stretches* stretches, PairSums<KIND>* found) {
     const DigitCounts start = *starts;
     BB_FOR (q, size) {
         const Stretches at = stretches[q];
@@ -201,8 +203,9 @@ __global__ void ask_digit(const uint32_t* own, int shift, bool first, int64_t si
         const DigitCounts down_to = after_split(words, start, at.down_to);
         const auto add = [&](uint32_t from, uint32_t to, double* side) {
             if constexpr (KIND != PairKind::kWeighted) side[0] += double(to - from);
-            if constexpr (KIND != PairKind::kCounted)
-                side[PairSums<KIND>::kEach - 1] += sums[to].of[0] - sums[from].of[0];
+            if constexpr (KIND == PairKind::kGraded) side[1] += sums[to].of[0] - sums[from].of[0];
+            if constexpr (KIND == PairKind::kWeighted)
+                side[0] += (sums[to].of[0] - sums[from].of[0]) + (sums[to].of[1] - sums[from].of[1]);
         };
         for (uint32_t d = 0; d < kDigits; d++) {
             if (d < digit) add(up_from.of[d], up_to.of[d], mine.below);

@@ -26,7 +26,7 @@ class ClassPairs {
         for (int64_t k = 0; k < levels; ++k) sides_[k] = side_of(found[k]);
     }
 
-    double risk(double* r) {
+    Touched risk(double* r) {
         Side* const end = sides_ + levels_;
         int64_t most = 0;
         for (const Side* side = sides_; side < end; ++side) most = std::max(most, side->rows.size);
@@ -34,7 +34,7 @@ class ClassPairs {
         for (const Side* high = sides_; high < end; ++high)
             for (const Side* low = sides_; low < high; ++low) merge(*high, *low, from, up_to);
         double* slopes = arena_.take<double>(group_.size);
-        double total = 0.0;
+        Touched total{};
         for (const Side* side = sides_; side < end; ++side) total += finish(*side, slopes);
         in_chunks(group_.size, kChunk, threads_, [=](int64_t first, int64_t last, int64_t) {
             for (int64_t p = first; p < last; ++p) r[group_.rows[p]] = group_.share * slopes[p];
@@ -119,17 +119,18 @@ class ClassPairs {
     }
 
     /// Slopes of the rows of a level; returns their part of the sum.
-    double finish(const Side& side, double* slopes) const {
+    Touched finish(const Side& side, double* slopes) const {
         // The slopes of all levels add up to zero, so that margins may be taken from any origin: one among
         // them.
         const Class& middle = sides_[levels_ / 2].rows;
         const double origin = middle.size ? middle.margin[middle.size / 2] : 0.0;
         return sum_of_chunks(side.rows.size, kChunk, threads_, arena_, [=](int64_t first, int64_t last) {
-            double total = 0.0;
+            Touched total{};
             for (int64_t q = first; q < last; ++q) {
                 const double slope = side.weight[q] * (side.above[q] - side.below[q]);
                 slopes[side.rows.place[q]] = slope;
-                total += side.weight[q] * side.below[q] + slope * (side.rows.margin[q] - origin);
+                total += Touched{side.weight[q] * side.below[q] + slope * (side.rows.margin[q] - origin),
+                                 side.weight[q] * side.below[q]};
             }
             return total;
         });

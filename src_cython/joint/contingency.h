@@ -55,7 +55,7 @@ struct ContingencyRisk {
     double beta;
     int64_t k;
 
-    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+    Touched operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
         const Class* classes = classes_of(group, line, 2, threads, arena);
         const Class &positive = classes[1], &negative = classes[0];
         const int64_t n = positive.size, o = negative.size;
@@ -66,7 +66,7 @@ struct ContingencyRisk {
         const Table table{measure, n, o, k, beta};
         const double scale = group.share;
         // The true labelling is always allowed, and its term is 0.
-        double best = 0.0;
+        double best = 0.0, loss = 0.0;
         int64_t best_c = 0, best_b = 0, last = 0;
         for (int64_t c = 0; c <= n; ++c) {
             const int64_t a = n - c, least = table.least(a), most = table.most(a);
@@ -79,13 +79,14 @@ struct ContingencyRisk {
             // Negated, so that NaN is passed on.
             if (!(value <= best)) {
                 best = value;
+                loss = table.loss(a, low);
                 best_c = c;
                 best_b = low;
             }
         }
         for (int64_t c = 0; c < n; ++c) r[group.rows[positive.place[c]]] = c < best_c ? -scale : 0.0;
         for (int64_t b = 0; b < o; ++b) r[group.rows[negative.place[o - 1 - b]]] = b < best_b ? scale : 0.0;
-        return best;
+        return {best, loss};
     }
 };
 

@@ -30,10 +30,10 @@ namespace bmrm {
 struct DiscountedGainRisk {
     int64_t k;
 
-    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+    Touched operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
         const int64_t n = group.size, top = std::min(n, k);
         double* benefit = arena.take<double>(n);
-        double total = 1.0;
+        double total = 1.0, loss = 1.0;
         for (int64_t p = 0; p < n; ++p) {
             const double u = line(group.rows[p]);
             total -= group.anchor[p] * u;
@@ -46,15 +46,16 @@ struct DiscountedGainRisk {
         for (int64_t i = 0; i < top; ++i) {
             const double discount = 1.0 / std::log2(double(i + 2));
             total -= discount * order.margin[i];
+            loss -= discount * group.value[order.place[i]];
             r[group.rows[order.place[i]]] += group.share * discount;
         }
-        return group.share * total;
+        return {group.share * total, group.share * loss};
     }
 };
 
 /// Level 1 is relevant, level 0 is not; a group has both.
 struct ReciprocalRankRisk {
-    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+    Touched operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
         const Class* classes = classes_of(group, line, 2, threads, arena);
         const Class &good = classes[1], &bad = classes[0];
         const int64_t n = good.size, o = bad.size;
@@ -72,14 +73,16 @@ struct ReciprocalRankRisk {
         }
         const double scale = 1.0 / (double(n) * double(o));
         total *= scale;
+        double loss = 0.0;
         int64_t ahead = 0;
         for (; ahead < o; ++ahead) {
             const double u = bad.margin[o - 1 - ahead];
             const int64_t i = below[ahead];
             const double forced = double(n - i) * u - (lowest[n] - lowest[i]);  // not positive
-            const double gain = 1.0 / (double(ahead + 1) * double(ahead + 2)) + scale * forced;
+            const double fall = 1.0 / (double(ahead + 1) * double(ahead + 2)), gain = fall + scale * forced;
             if (!(gain > 0.0)) break;
             total += gain;
+            loss += fall;
         }
         for (int64_t j = 0; j < o; ++j)
             r[group.rows[bad.place[o - 1 - j]]] = group.share * scale * double(j < ahead ? n : below[j]);
@@ -88,7 +91,7 @@ struct ReciprocalRankRisk {
             while (j > 0 && below[j - 1] <= i) --j;
             r[group.rows[good.place[i]]] = -group.share * scale * double(std::max(j, ahead));
         }
-        return group.share * total;
+        return {group.share * total, group.share * loss};
     }
 };
 

@@ -30,29 +30,29 @@ struct Knot {
 struct OrdinalRisk {
     int64_t levels;
 
-    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+    Touched operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
         const Order order(*this, group, line, threads, arena);
         const Knot* found = knots(order, threads, arena);
         const int64_t n = group.size;
         const double origin = n ? order.rows[n / 2].margin : 0.0;
-        return sum_of_chunks(n, order.length, threads, arena,
-                             [=, &group, &order](int64_t first, int64_t last) {
-                                 double total = 0.0;
-                                 for (int64_t q = first; q < last; ++q) {
-                                     const Row& row = order.rows[q];
-                                     double slope = 0.0, level = 0.0;
-                                     for (int64_t k = 0; k < levels - 1; ++k) {
-                                         const double active = share_active(found[k], q, row.level > k);
-                                         slope += row.level > k ? -active : active;
-                                         level += active;
-                                     }
-                                     const double weight = group.share * row.weight;
-                                     r[group.rows[order.place[q]]] = weight * slope;
-                                     // The derivatives add up to zero: margins may be taken from any origin.
-                                     total += weight * (level + slope * (row.margin - origin));
-                                 }
-                                 return total;
-                             });
+        return sum_of_chunks(
+            n, order.length, threads, arena, [=, &group, &order](int64_t first, int64_t last) {
+                Touched total{};
+                for (int64_t q = first; q < last; ++q) {
+                    const Row& row = order.rows[q];
+                    double slope = 0.0, level = 0.0;
+                    for (int64_t k = 0; k < levels - 1; ++k) {
+                        const double active = share_active(found[k], q, row.level > k);
+                        slope += row.level > k ? -active : active;
+                        level += active;
+                    }
+                    const double weight = group.share * row.weight;
+                    r[group.rows[order.place[q]]] = weight * slope;
+                    // The derivatives add up to zero: margins may be taken from any origin.
+                    total += Touched{weight * (level + slope * (row.margin - origin)), weight * level};
+                }
+                return total;
+            });
     }
 
     /// Middles of the minimisers, levels - 1 of them.

@@ -66,7 +66,7 @@ class PairSweeps {
         });
     }
 
-    double risk(double* r) const {
+    Touched risk(double* r) const {
         const int64_t n = group_.size;
         for_each_task(2 * chunks_, threads_, [=](int64_t task) {
             const int64_t c = task / 2, first = c * length_, last = std::min(n, first + length_);
@@ -77,12 +77,13 @@ class PairSweeps {
         });
         // The derivatives add up to zero, so that margins may be taken from any origin: one among them.
         const double origin = n ? rows_[n / 2].margin : 0.0;
-        const double total = sum_of_chunks(n, length_, threads_, arena_, [=](int64_t first, int64_t last) {
-            double sum = 0.0;
+        const Touched total = sum_of_chunks(n, length_, threads_, arena_, [=](int64_t first, int64_t last) {
+            Touched sum{};
             for (int64_t k = first; k < last; ++k) {
                 const double slope = rows_[k].weight * (above_[k] - below_[k]);
                 r[group_.rows[order_.place[k]]] = group_.share * slope;
-                sum += rows_[k].weight * below_[k] + slope * (rows_[k].margin - origin);
+                sum += Touched{rows_[k].weight * below_[k] + slope * (rows_[k].margin - origin),
+                               rows_[k].weight * below_[k]};
             }
             return sum;
         });

@@ -15,7 +15,7 @@ namespace bmrm {
 struct PairRisk {
     bool graded;
 
-    double operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
+    Touched operator()(const Group& group, const Line& line, double* r, int threads, Arena& arena) const {
         const int64_t levels = group.size ? group.level[group.size - 1] + 1 : 0;
         if (levels > kFewLevels) return PairSweeps(group, line, levels, graded, threads, arena).risk(r);
         if (graded) return ClassPairs<GradedSum>(group, line, levels, threads, arena).risk(r);

@@ -56,16 +56,36 @@ struct Group {
           share(p.share[g]) {}
 };
 
-/// values[g] = risk(group g, line, r, threads, arena); each call writes r at the rows of its group.
+/// A risk, and what of it is left at margins of 0 of the plane that touches it: its other terms are margins
+/// times derivatives, which may be far larger.
+struct Touched {
+    double value, constant;
+
+    Touched& operator+=(const Touched& other) {
+        value += other.value;
+        constant += other.constant;
+        return *this;
+    }
+    friend Touched operator*(double share, const Touched& found) {
+        return {share * found.value, share * found.constant};
+    }
+};
+
+/// Values and constants of all groups: risk(group g, line, r, threads, arena); each call writes r at the rows
+/// of its group.
 template <class Risk>
 void for_groups(const Problem& problem, const Line& line, double* r, std::vector<Arena>& arenas,
-                const Risk& risk, double* values) {
+                const Risk& risk, double* values, double* constants) {
+    const auto take = [=](int64_t g, const Touched& found) {
+        values[g] = found.value;
+        constants[g] = found.constant;
+    };
     const int threads = int(arenas.size());
     for (int64_t g = 0; g < problem.groups; ++g) {
         const Group group(problem, g);
         if (group.size < kLargeGroup) continue;
         arenas[0].clear();
-        values[g] = risk(group, line, r, threads, arenas[0]);
+        take(g, risk(group, line, r, threads, arenas[0]));
     }
     const int team = problem.starts[problem.groups] < 4096 ? 1 : team_of(threads);
 #pragma omp parallel for schedule(dynamic, 8) num_threads(team) if (team > 1)
@@ -74,7 +94,7 @@ void for_groups(const Problem& problem, const Line& line, double* r, std::vector
         if (group.size >= kLargeGroup) continue;
         Arena& arena = arenas[omp_get_thread_num()];
         arena.clear();
-        values[g] = risk(group, line, r, 1, arena);
+        take(g, risk(group, line, r, 1, arena));
     }
 }
 

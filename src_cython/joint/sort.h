@@ -35,12 +35,14 @@ void in_chunks(int64_t n, int64_t length, int threads, const Body& body) {
 
 /// The sum of body(first, last) over chunks of [0, n), in their order.
 template <class Body>
-double sum_of_chunks(int64_t n, int64_t length, int threads, Arena& arena, const Body& body) {
+Touched sum_of_chunks(int64_t n, int64_t length, int threads, Arena& arena, const Body& body) {
     const int64_t chunks = (n + length - 1) / length;
-    double* parts = arena.take<double>(chunks);
+    Touched* parts = arena.take<Touched>(chunks);
     in_chunks(n, length, threads,
               [&](int64_t first, int64_t last, int64_t c) { parts[c] = body(first, last); });
-    return std::accumulate(parts, parts + chunks, 0.0);
+    Touched total{};
+    for (int64_t c = 0; c < chunks; ++c) total += parts[c];
+    return total;
 }
 
 /// The margins of a group.

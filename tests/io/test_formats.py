@@ -64,6 +64,8 @@ def test_matrix_market_kinds(tmp_path):
     assert read("coordinate real general\n3 2 0\n").to_scipy().toarray().tolist() == [[0, 0]] * 3
 
 
+# SciPy is about to return another type by default, and its older releases cannot be asked for one.
+@pytest.mark.filterwarnings("ignore:The default value for `spmatrix`:DeprecationWarning")
 def test_published_matrices(real_data):
     files = sorted(real_data.glob("mtx/*"))
     assert files
