@@ -277,10 +277,8 @@ class Bundle:
             If ``max_cuts`` leaves no room for them.
         """
         n = len(cuts.offsets)
-        if n + self.groups > self.max_cuts:
-            raise ParameterError(
-                f"max_cuts: found {self.max_cuts}, expected at least {n + self.groups} for the old cuts"
-            )
+        if n > self.max_cuts:
+            raise ParameterError(f"max_cuts: found {self.max_cuts}, expected at least {n} for the old cuts")
         assert isinstance(self.store, Fillable)
         self._allocate(max(len(self._offset), n))
         self._gram[:n, :n] = self.store.put(cuts.gradients)

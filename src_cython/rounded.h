@@ -86,18 +86,19 @@ template <class Loss>
 struct Rounded : Smooth {
     using P = Pieces<Loss>;
     static constexpr bool kinked = P::kinks > 0;
+    // A line through the kink that has this very slope, as it was rounded: where slopes cancel to little,
+    // what the line is off by is as little.  Two kinks, of a tube, are two lines, each from where the loss is
+    // 0.
     static BMRM_HD double value(double u, double y, LossParameter p) {
-        double sum = P::slope(y, p) * (u - P::place(0, y, p));
-        for (int k = 0; k < P::kinks; ++k)
-            sum += P::jump * RoundedKink::value(u - P::place(k, y, p), p.width);
-        return sum;
+        const double below = u - P::place(0, y, p);
+        if (P::kinks == 1) return slope(u, y, p) * below;
+        return RoundedKink::value(u - P::place(1, y, p), p.width) + RoundedKink::value(-below, p.width);
     }
     template <class R>
     static BMRM_HD R slope(R u, R y, LossParameter p) {
-        R sum = P::slope(y, p);
-        for (int k = 0; k < P::kinks; ++k)
-            sum += R(P::jump) * RoundedKink::slope(u - P::place(k, y, p), p.width);
-        return sum;
+        const R below = u - P::place(0, y, p);
+        if (P::kinks == 1) return P::slope(y, p) + R(P::jump) * RoundedKink::slope(below, p.width);
+        return RoundedKink::slope(u - P::place(1, y, p), p.width) - RoundedKink::slope(-below, p.width);
     }
     static BMRM_HD double curvature(double u, double y, LossParameter p) {
         double sum = 0;

@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import json
 import os
 import pkgutil
 import re
@@ -92,6 +93,17 @@ def test_the_performance_page_is_what_the_results_say(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     tabulate = importlib.import_module("tabulate_all")
     assert tabulate.PAGE.read_text() == tabulate.page()
+
+
+def test_the_figures_of_the_certificate_are_what_the_results_say():
+    text = " ".join((ROOT / "docs" / "algorithm.md").read_text().split())
+    (cpu,) = json.loads((ROOT / "benchmarks" / "results" / "certify.json").read_text())["backends"]
+    assert f"made {cpu['solves']:,} solves of {cpu['cases']:,} problems" in text
+    assert f"{cpu['unconverged_share']:.1%}".replace("%", " %") + " end with it" in text
+    beyond = cpu["beyond_a_dual_in_float64"] / cpu["unconverged"]
+    assert f"For {beyond:.0%}".replace("%", " %") in text
+    assert sum(cpu["kinds"].values()) == 8
+    assert not {"bound", "bound by an ulp", "tolerance"} & set(cpu["kinds"])
 
 
 def test_the_readme_has_a_block_that_runs():

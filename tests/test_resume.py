@@ -10,13 +10,17 @@ import scipy.sparse as sp
 
 import bmrm
 from bmrm import _cpu
+from bmrm.bundle import Bundle
 from bmrm.checksums import MODULUS, of_array, of_matrix
+from bmrm.cut_store import Cuts
 from bmrm.errors import DataError, ParameterError
+from bmrm.host_steps import HostCuts
 from bmrm.io import checkpoint, content
 from bmrm.io.checkpoint import Checkpoint, Problem
 from bmrm.io.model import Model
 from bmrm.losses import LOSSES, CallableLoss, Structured
 from bmrm.resident import Resident
+from bmrm.running_error import Blur
 from bmrm.warm_start import problem_of
 
 M, D = 120, 9
@@ -408,6 +412,18 @@ def test_a_state_far_worse_than_zero_is_gone_on_from(tmp_path):
     again = bmrm.solve(data, warm_start=state, **keywords)
     assert again.objective <= stopped.objective
     assert again.lower_bound >= stopped.lower_bound
+
+
+def test_as_many_cuts_as_there_may_be_are_gone_on_from():
+    rng = np.random.default_rng(11)
+    blur = Blur(*np.zeros((4, 6)))
+    cuts = Cuts(rng.standard_normal((6, 3)), rng.random(6), np.zeros(6, np.int32), np.full(6, 1 / 6), blur)
+    bundle = Bundle(HostCuts(3, 1), max_cuts=6)
+    bundle.restore(cuts)
+    bundle.make_room()
+    assert len(bundle) == 5  # two have become one
+    with pytest.raises(ParameterError, match="max_cuts: found 5, expected at least 6 for the old cuts"):
+        Bundle(HostCuts(3, 1), max_cuts=5).restore(cuts)
 
 
 def test_x_that_has_changed_under_a_result_is_noticed():
