@@ -1,5 +1,6 @@
 """Every loss against its formula in NumPy, its derivative against differences, its cuts against convexity."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -154,6 +155,23 @@ def test_rounded_kinks_bend_and_nothing_else(loss, width):
     assert straight.any() or width > 1.0
     np.testing.assert_allclose(values[straight], loss.value(u, y)[straight], rtol=1e-14, atol=1e-15)
     np.testing.assert_array_equal(slopes[straight], loss.derivative(u, y)[straight])
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("end", [-1.0, 1.0])
+def test_the_line_of_a_rounded_kink_has_the_digits_of_its_slope(loss, end):
+    # Near an end of the parabola the slope is nearly that beyond it, 0 for some: so is the line at 0.
+    tube = loss.params.get("epsilon", 0.0)
+    width = 0.5 * tube or 1.0
+    y = np.ones(200)
+    near = end * width * (1.0 - 10.0 ** -np.linspace(1.0, 12.0, 200))
+    for kink in {1.0 - tube, 1.0 + tube} if tube else {1.0}:
+        u = kink + near
+        values, slopes, _ = rounded(loss, u, y, width)
+        exact = [Fraction(r) * (Fraction(a) - Fraction(kink)) for r, a in zip(slopes, u, strict=True)]
+        off = [abs(float(Fraction(v) - line)) for v, line in zip(values, exact, strict=True)]
+        # Of a tube only the side that is 0 within it has a line through its own kink alone.
+        assert np.all(off <= 1e-15 * np.abs(slopes) * (1.0 + np.abs(u)) + 1e-300)
 
 
 @pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
