@@ -174,6 +174,10 @@ def test_damaged_descriptions_are_refused(tmp_path, note):
         {"n_samples": None},
         {"nnz": -1},
         {"free_intercept": 0},
+        *(
+            {name: 10**400}
+            for name in ("objective", "lower_bound", "radius", "resolution", "intercept_scaling")
+        ),
         *({"intercept_scaling": scaling} for scaling in ("1", 0.0, np.nan, np.inf)),
     ],
 )

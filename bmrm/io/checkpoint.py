@@ -150,7 +150,7 @@ class Checkpoint:
             problem = Problem(**found)
             if not _is_sound(problem):
                 raise ValueError
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise DataError(f"{name}: damaged description of the checkpoint") from None
         if version != CHECKPOINT_VERSION:
             raise DataError(f"{name}: found checkpoint version {version!r}, expected {CHECKPOINT_VERSION}")
@@ -268,8 +268,8 @@ def _is_sound(problem: Problem) -> bool:
     return (
         (sums is None or (isinstance(sums, dict) and all(map(_is_checksum, sums.values()))))
         and problem.stored in ("float32", "float64")
-        and (type(resolution) in (int, float) and 0 <= resolution < math.inf)
-        and (radius is None or (type(radius) in (int, float) and 0 < radius < math.inf))
+        and (type(resolution) in (int, float) and 0 <= float(resolution) < math.inf)
+        and (radius is None or (type(radius) in (int, float) and 0 < float(radius) < math.inf))
         and all(
             known is None or (type(known) in (int, float) and math.isfinite(known))
             for known in (problem.objective, problem.lower_bound)
@@ -277,7 +277,7 @@ def _is_sound(problem: Problem) -> bool:
         and all(type(count) is int and count >= 0 for count in counts)
         and 1 <= problem.blocks <= problem.n_samples
         and type(problem.free_intercept) is bool
-        and (scaling is None or (type(scaling) in (int, float) and 0 < scaling < math.inf))
+        and (scaling is None or (type(scaling) in (int, float) and 0 < float(scaling) < math.inf))
     )
 
 

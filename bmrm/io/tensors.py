@@ -139,7 +139,7 @@ def _checked(text: bytes, there: int) -> tuple[dict[str, str], dict[str, tuple[s
         if not all(isinstance(value, str) for value in metadata.values()):
             raise ValueError("metadata that is not text")
         entries = {name: _entry(name, found) for name, found in header.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:100]
         raise DataError(f"truncated or damaged model file ({reason or type(error).__name__})") from None
     end = 0
