@@ -356,11 +356,7 @@ class Bundle:
         offsets: Vector | None = None,
         origin: Vector | None = None,
     ) -> float:
-        """Maximise the dual for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
-
-        The offsets are the cuts', or those given: with an ``origin`` the values of the cuts where alpha is
-        that, and ``best`` is less the dual's value there. Return the mean square of the gradients.
-        """
+        """Maximise the dual for ``lam/2 |w|^2`` in alpha; see `bmrm.inner_qp.CutModel.maximise`."""
         return self._table.maximise(
             self.size,
             self.groups,
@@ -393,10 +389,7 @@ class Bundle:
         return w, self.certified(least, alpha, size)
 
     def sharpened(self, reg: Regularizer, w: Weights) -> tuple[Weights, Vector, float] | None:
-        """Return a minimiser, the values of all planes there, and a bound, none of which cancel.
-
-        None where the gradients are out of reach.
-        """
+        """Take the planes at a minimiser; see `bmrm.inner_qp.CutModel.sharpened`."""
         found = self.store.products(w)
         if found is None:
             return None

@@ -132,6 +132,14 @@ def combination(planes: CutModel, alpha: Vector) -> tuple[Vector, float]:
     return a, dot(planes.offsets, alpha)
 
 
+def tops(planes: CutModel, heights: Vector, alpha: Vector) -> tuple[float, float]:
+    """Return the sum of the blocks' highest planes, and how far it is above their mean with these weights."""
+    highest = np.full(planes.groups, -np.inf)
+    np.maximum.at(highest, planes.blocks, heights)
+    total = float(highest.sum())
+    return total, total - dot(alpha, heights)
+
+
 def tiny(best: float) -> float:
     """Gap that is rounding beside an objective."""
     return 1e-15 * abs(best)
@@ -223,10 +231,8 @@ def piecewise(
     for step in range(NEWTON_STEPS):
         w = penalty.minimiser(a, mu, centre)
         heights = planes.offsets + dot_rows(cuts, w)
-        tops = np.full(planes.groups, -np.inf)
-        np.maximum.at(tops, planes.blocks, heights)
-        value = penalty.value(w) + float(tops.sum())
-        gap = float(tops.sum()) - dot(alpha, heights)
+        top, gap = tops(planes, heights, alpha)
+        value = penalty.value(w) + top
         prox = 0.0 if mu is None else 0.5 * dot(mu, (w - centre) ** 2)
         # D = value + prox - gap: what is left to gain of it, against how far it is from the best objective.
         wanted = max(rel_tol * (best - (value + prox - gap)), tiny(best))

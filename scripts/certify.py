@@ -19,6 +19,7 @@ import os
 import platform
 import secrets
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -60,9 +61,18 @@ class Tally:
         return sum(n for (key, _), n in self.counts.items() if key == what)
 
 
+def end_with_parent() -> None:
+    """End this process once the one that started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 def work(backend: str, seed: int, losses: tuple[str, ...], indices: Any, reports: Any) -> None:
     """Run cases, one after the other, until there are no more."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    threading.Thread(target=end_with_parent, daemon=True).start()
     from certificates import Case
 
     for index in iter(indices.get, None):

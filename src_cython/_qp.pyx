@@ -64,6 +64,15 @@ def cholesky_solve(double[:, ::1] M, double[::1] x):
     return done
 
 
+cdef const double* _start(const double[::1] origin, Py_ssize_t n) except? NULL:
+    """Where the values of cuts are counted from; NULL for alpha = 0."""
+    if origin is None:
+        return NULL
+    if origin.shape[0] != n:
+        raise ValueError("origin needs one entry a cut")
+    return &origin[0]
+
+
 cdef class Face:
     """The factored face of a QP whose cuts come and go, kept from one `solve` to the next."""
 
@@ -128,11 +137,7 @@ def solve(
         raise ValueError("gram, offset, group and serial disagree in size")
     if n == 0 or alpha.shape[0] != n or gradient.shape[0] != n:
         raise ValueError("alpha and gradient need one entry a cut, and there must be a cut")
-    if origin is not None and origin.shape[0] != n:
-        raise ValueError("origin needs one entry a cut")
-    cdef const double* start = NULL
-    if origin is not None:
-        start = &origin[0]
+    cdef const double* start = _start(origin, n)
     cdef QpResult result = _improve(
         n, groups, gram.shape[1], &gram[0, 0], &offset[0], start, &group[0], &serial[0], lam, &alpha[0],
         &gradient[0], face, best, rel_tol, abs_tol, max_changes)
@@ -231,14 +236,10 @@ cdef class Table:
         self._check(n)
         if n == 0 or (offsets is not None and offsets.shape[0] != n):
             raise ValueError("offsets need one entry a cut, and there must be a cut")
-        if origin is not None and origin.shape[0] != n:
-            raise ValueError("origin needs one entry a cut")
+        cdef const double* start = _start(origin, n)
         cdef const double* values = &self.offset[0]
         if offsets is not None:
             values = &offsets[0]
-        cdef const double* start = NULL
-        if origin is not None:
-            start = &origin[0]
         _improve(
             n, groups, self.gram.shape[1], &self.gram[0, 0], values, start, &self.group[0], &self.serial[0], lam,
             &self.alpha[0], self.gradient.data(), face, best, rel_tol, abs_tol, max_changes)

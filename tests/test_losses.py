@@ -170,7 +170,6 @@ def test_the_line_of_a_rounded_kink_has_the_digits_of_its_slope(loss, end):
         values, slopes, _ = rounded(loss, u, y, width)
         exact = [Fraction(r) * (Fraction(a) - Fraction(kink)) for r, a in zip(slopes, u, strict=True)]
         off = [abs(float(Fraction(v) - line)) for v, line in zip(values, exact, strict=True)]
-        # Of a tube only the side that is 0 within it has a line through its own kink alone.
         assert np.all(off <= 1e-15 * np.abs(slopes) * (1.0 + np.abs(u)) + 1e-300)
 
 

@@ -21,7 +21,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -268,17 +268,19 @@ def _is_sound(problem: Problem) -> bool:
     return (
         (sums is None or (isinstance(sums, dict) and all(map(_is_checksum, sums.values()))))
         and problem.stored in ("float32", "float64")
-        and (type(resolution) in (int, float) and 0 <= float(resolution) < math.inf)
-        and (radius is None or (type(radius) in (int, float) and 0 < float(radius) < math.inf))
-        and all(
-            known is None or (type(known) in (int, float) and math.isfinite(known))
-            for known in (problem.objective, problem.lower_bound)
-        )
+        and (_is_finite(resolution) and resolution >= 0)
+        and (radius is None or (_is_finite(radius) and radius > 0))
+        and all(known is None or _is_finite(known) for known in (problem.objective, problem.lower_bound))
         and all(type(count) is int and count >= 0 for count in counts)
         and 1 <= problem.blocks <= problem.n_samples
         and type(problem.free_intercept) is bool
-        and (scaling is None or (type(scaling) in (int, float) and 0 < float(scaling) < math.inf))
+        and (scaling is None or (_is_finite(scaling) and scaling > 0))
     )
+
+
+def _is_finite(number: object) -> bool:
+    """Whether it is a number of float64; raise OverflowError for a whole number that is too large for one."""
+    return type(number) in (int, float) and math.isfinite(cast("float", number))
 
 
 def _is_checksum(digits: object) -> bool:

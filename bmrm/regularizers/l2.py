@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import _qp
-from bmrm.inner_qp import CutModel, combination
+from bmrm.inner_qp import CutModel, combination, tops
 from bmrm.regularizers.base import EASED, MULTIPLIER_STEPS, Steepness, strength
 from bmrm.running_error import UNIT, ErrorBound
 from bmrm.separable import Face, StraightLine
@@ -207,7 +207,7 @@ class L2:
                 break
             w, heights, sharper = found
             bound = max(bound, sharper)
-            _, spread = _tops(planes, heights)
+            _, spread = tops(planes, heights, planes.alpha)
             if spread <= rel_tol * (best - bound):
                 break
             planes.maximise(self.lam, best - bound, rel_tol, heights, planes.alpha.copy())
@@ -244,20 +244,12 @@ class L2:
                 a, _ = combination(planes, planes.alpha)
                 w = mean - a / bend
                 heights = planes.offsets + dot_rows(planes.gradients, w)
-                tops, spread = _tops(planes, heights)
+                top, spread = tops(planes, heights, planes.alpha)
                 bound = max(bound, planes.minimiser(self, centre)[1])
                 if spread <= rel_tol * (best - bound):
                     break
                 planes.maximise(self.lam, best - bound, rel_tol, heights, planes.alpha.copy())
-            if self.value(w) + tops - bound <= rel_tol * (best - bound):
+            if self.value(w) + top - bound <= rel_tol * (best - bound):
                 break
             middle = w
         return w, bound
-
-
-def _tops(planes: CutModel, heights: Vector) -> tuple[float, float]:
-    """Return the sum of the blocks' highest planes, and how far it is above the mean plane."""
-    tops = np.full(planes.groups, -np.inf)
-    np.maximum.at(tops, planes.blocks, heights)
-    total = float(tops.sum())
-    return total, total - dot(planes.alpha, heights)
