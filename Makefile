@@ -79,7 +79,7 @@ gpu-sanitize:
 	scripts/gpu-sanitize.sh
 
 clean:
-	rm -rf build dist demo *.egg-info $(VENV) bmrm/*.so
+	rm -rf build dist demo *.egg-info $(VENV); find bmrm -name "*.so" -delete
 
 $(BIN)/python:
 	scripts/system-packages.sh build

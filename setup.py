@@ -18,7 +18,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 SOURCES = "src_cython"
-MODULES = ["_cpu", "_dlpack", "_joint", "_losses", "_qp", "_svmlight"]
+MODULES = {
+    "_cpu": "bmrm.matrix",
+    "_cuda": "bmrm.matrix",
+    "_dlpack": "bmrm.base",
+    "_joint": "bmrm.losses",
+    "_losses": "bmrm.losses",
+    "_qp": "bmrm.linear.bundle",
+    "_svmlight": "bmrm.io",
+}
+"""Each extension, and the package that it lies in: that of its users."""
+
 # Nobody reads the flags of floating-point exceptions, for which no loop with a condition would vectorise.
 COMPILE_FLAGS = ["-O3", "-std=c++17", "-fopenmp", "-fno-trapping-math", "-fvisibility=hidden", "-g0"]
 SANITIZERS = ["-fsanitize=address,undefined"]
@@ -162,7 +172,7 @@ def main() -> None:
         # -ffp-contract and friends stay at their defaults; -ffast-math is never used: sums are
         # ordered by hand, and NaN and inf must be seen where they occur.
         return Extension(
-            f"bmrm.{name}",
+            f"{MODULES[name]}.{name}",
             [os.path.join(SOURCES, f"{name}.pyx"), *sources],
             depends=[path for path in headers if path.startswith(SOURCES) or sources],
             include_dirs=[SOURCES, np.get_include()],
@@ -172,7 +182,7 @@ def main() -> None:
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         )
 
-    extensions = [extension(name) for name in MODULES]
+    extensions = [extension(name) for name in MODULES if name != "_cuda"]
     cuda_sources = sorted(glob.glob(CUDA_SOURCES, recursive=True))
     nvcc = cuda_compiler(os.environ, cuda_sources, sys.path)
     if nvcc:
@@ -188,7 +198,7 @@ def main() -> None:
 
         def build_extensions(self) -> None:
             for ext in self.extensions:
-                if nvcc and ext.name == "bmrm._cuda":
+                if nvcc and ext.name == "bmrm.matrix._cuda":
                     ext.extra_objects = compile_cuda(nvcc, cuda_sources, os.environ)
                     ext.depends.append(linked_list(ext.extra_objects))
             super().build_extensions()

@@ -29,8 +29,8 @@ from typing import Any
 import report
 from choice_matrices import FILLS, Case, Rows, cases
 
-from bmrm import _cuda
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
+from bmrm.matrix import _cuda
 
 OPERATORS = ("normal", "transposed")
 TITLES = {"normal": "X w", "transposed": "X^T r"}

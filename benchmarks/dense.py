@@ -20,7 +20,8 @@ import numpy as np
 import report
 
 import bmrm
-from bmrm import parts, solver
+from bmrm.linear.backends import local as parts
+from bmrm.linear.solvers import bundle_method as solver
 
 LAM = 1e-5
 SLOW = {"cpu": 10.0, "cuda": 4.0}
@@ -149,7 +150,7 @@ def main() -> None:
     ]
     gpu = ""
     if options.device == "cuda":
-        from bmrm import _cuda
+        from bmrm.matrix import _cuda
 
         gpu = _cuda.device_info()["name"]
     name = "dense_gpu" if options.device == "cuda" else "dense"

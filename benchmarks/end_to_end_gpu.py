@@ -27,7 +27,7 @@ from against_liblinear import LAM, liblinear_weights, objective, seconds
 from textdata import make_text
 
 import bmrm
-from bmrm.io.model import Model
+from bmrm.linear.models.model import Model
 
 RUNS = 7
 BARE = """

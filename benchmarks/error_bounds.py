@@ -22,7 +22,7 @@ from l1 import adult_like
 from textdata import text_matrix
 
 import bmrm
-from bmrm import training
+from bmrm.linear import solve as training
 
 ADULT: list[dict[str, Any]] = [
     {"loss": "hinge", "lam": 1e-4},

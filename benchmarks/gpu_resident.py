@@ -80,7 +80,7 @@ class Resident:
 
     def row(self, product: str, copy: float) -> tuple[dict[str, Any], cp.ndarray, cp.ndarray]:
         """Measure the product: entries of its table row, an input, its output. `copy`: bytes per second."""
-        from bmrm.explain import plan_text
+        from bmrm.matrix.gpu.explain import plan_text
 
         seconds, x, y = self.measure(product)
         rate = self.moved_bytes(product) / seconds
@@ -98,7 +98,7 @@ def sparse(
     clock: gpu_timing.Clock, arrays: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int]
 ) -> Resident:
     """Keep a sparse matrix on the device."""
-    from bmrm._cuda import Matrix
+    from bmrm.matrix._cuda import Matrix
 
     return Resident(clock, lambda plan: Matrix(*arrays, shape, plan=plan), shape, arrays[2].dtype.name)
 
@@ -110,7 +110,7 @@ def of_csr(clock: gpu_timing.Clock, matrix: shapes.Csr, dtype: str) -> Resident:
 
 def of_dense(clock: gpu_timing.Clock, matrix: cp.ndarray) -> Resident:
     """Keep a dense matrix on the device."""
-    from bmrm._cuda import Matrix
+    from bmrm.matrix._cuda import Matrix
 
     host = pinned(matrix)
     # There is one way to keep a dense matrix, so no plan to hand on.

@@ -20,8 +20,8 @@ import numpy as np
 import report
 
 import bmrm
-from bmrm.device import gpu
 from bmrm.losses import CallableLoss
+from bmrm.matrix.gpu.devices import gpu
 
 LAM, TOL = 1e-4, 1e-3
 

@@ -61,7 +61,7 @@ def on_gpu(size: int) -> list[dict]:
     """Time both ways onto a GPU with a float32 matrix."""
     import cupy
 
-    from bmrm import _cuda
+    from bmrm.matrix import _cuda
 
     X = thin(size)
     matrix = _cuda.Matrix(X.indptr, X.indices, X.data, X.shape, dtype=np.float32)
@@ -117,7 +117,7 @@ def main() -> None:
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
     rows = [{"way": "cpu", **on_cpu(size)} for size in sizes]
-    from bmrm.device import gpu
+    from bmrm.matrix.gpu.devices import gpu
 
     device = gpu()
     if device is not None:

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 import shapes
 from petsc4py import PETSc
 
-from bmrm.device import gpu
+from bmrm.matrix.gpu.devices import gpu
 from bmrm.petsc import resident_mat
 
 CALLS, TURNS = 20, 7

@@ -109,7 +109,7 @@ class OnDevice:
 
     def measure(self, loss: JointLoss, labels: np.ndarray, w: np.ndarray) -> dict:
         """Time an evaluation at the margins of ``w``, and the two products."""
-        from bmrm import _cuda
+        from bmrm.matrix import _cuda
 
         matrix = self.data.matrix
         problem = matrix.problem(_cuda.OWN_LOSS, 0.0, labels, None, 1.0, 0.0, False)
@@ -229,7 +229,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.gpu:
         evaluation = evaluations(options.rows, "cuda")
-        from bmrm import _cuda
+        from bmrm.matrix import _cuda
 
         gpu = _cuda.device_info()["name"]
         report.write(options.out or report.RESULTS / "ranking_gpu.json", gpu=gpu, evaluation=evaluation)

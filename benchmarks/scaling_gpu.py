@@ -41,8 +41,9 @@ NO_BINDING = {
 def exchange_seconds(shard: Any, repeats: int = 200) -> float:
     """Time what an iteration adds up over the ranks: a gradient on the devices, and six short sums."""
     from bmrm import losses
-    from bmrm.device_steps import DeviceSteps, device_cuts
-    from bmrm.distributed.device import shared_steps
+    from bmrm.linear.backends.gpu.cuts import device_cuts
+    from bmrm.linear.backends.gpu.steps import DeviceSteps
+    from bmrm.linear.backends.ranks.gpu import shared_steps
 
     group = shard.group
     if group.size == 1:

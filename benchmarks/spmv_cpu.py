@@ -26,7 +26,7 @@ import report
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from bmrm._cpu import Matrix, instruction_set
+from bmrm.matrix._cpu import Matrix, instruction_set
 
 ROOFS_C = """
 #include <stdint.h>

@@ -206,7 +206,7 @@ def fused_dense(bench: Bench) -> list[dict[str, Any]]:
 
 def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict[str, Any]]:
     """The pass that makes margins, loss and gradient from one read, against the two products alone."""
-    from bmrm import _losses
+    from bmrm.losses import _losses
 
     fusing = resident.fusing()
     if not fusing:
@@ -236,7 +236,7 @@ def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict
 
 def upload(bench: Bench, name: str = "reuters", repeats: int = 3) -> list[dict[str, Any]]:
     """Seconds from arrays in pinned memory to a matrix ready for both products, tuning included."""
-    from bmrm._cuda import Matrix
+    from bmrm.matrix._cuda import Matrix
 
     matrix = shapes.generate(name)
     arrays = gpu_resident.host_arrays(matrix, "float32")

@@ -29,7 +29,7 @@ import shapes
 
 import bmrm
 from bmrm.io import Csr
-from bmrm.resident import wants_gpu
+from bmrm.matrix.resident import wants_gpu
 
 LAM, GAP = 1e-5, 1e-4
 POSITIVE = {"reuters-c11": 0.03, "reuters-ccat": 0.47}  # share of the rows; half of the others'

@@ -3,57 +3,77 @@
 Names are loaded on first use, so that a command that needs few of them starts fast.
 """
 
-from bmrm._version import __version__
+from bmrm._version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
     from typing import Any
 
-    from bmrm.calibration import calibrate
-    from bmrm.dataset import Dataset
-    from bmrm.io.model import Model
-    from bmrm.io.svmlight import load_svmlight
-    from bmrm.lam_path import Path, path
-    from bmrm.result import Progress, Result
-    from bmrm.selection import Selection, select
-    from bmrm.training import solve
+    from bmrm.io.svmlight import load_svmlight as load_svmlight
+    from bmrm.linear import plots as plots
+    from bmrm.linear.models import metrics as metrics
+    from bmrm.linear.models.calibration import calibrate as calibrate
+    from bmrm.linear.models.checkpoint import Checkpoint as Checkpoint
+    from bmrm.linear.models.metrics import ProbabilityMetrics as ProbabilityMetrics
+    from bmrm.linear.models.metrics import RankingMetrics as RankingMetrics
+    from bmrm.linear.models.metrics import roc_auc as roc_auc
+    from bmrm.linear.models.model import Model as Model
+    from bmrm.linear.path import Path as Path
+    from bmrm.linear.path import path as path
+    from bmrm.linear.regularizers import RADIUS as RADIUS
+    from bmrm.linear.result import Result as Result
+    from bmrm.linear.selection.cross_validation import cross_validate as cross_validate
+    from bmrm.linear.selection.select import Selection as Selection
+    from bmrm.linear.selection.select import select as select
+    from bmrm.linear.solve import solve as solve
+    from bmrm.linear.solvers.progress import Progress as Progress
+    from bmrm.matrix.dataset import Dataset as Dataset
+    from bmrm.matrix.examples import Examples as Examples
+    from bmrm.matrix.gpu.devices import WORTH_A_GPU as WORTH_A_GPU
+    from bmrm.matrix.gpu.devices import gpu as gpu
+    from bmrm.matrix.upload import Landing as Landing
 
-_HOMES = {
-    "Dataset": "bmrm.dataset",
-    "Model": "bmrm.io.model",
-    "Path": "bmrm.lam_path",
-    "Progress": "bmrm.result",
-    "Result": "bmrm.result",
-    "Selection": "bmrm.selection",
-    "calibrate": "bmrm.calibration",
-    "load_svmlight": "bmrm.io.svmlight",
-    "path": "bmrm.lam_path",
-    "select": "bmrm.selection",
-    "solve": "bmrm.training",
+_MODULES = {
+    # train
+    "solve": "linear.solve",
+    "path": "linear.path",
+    "Result": "linear.result",
+    "Model": "linear.models.model",
+    "Path": "linear.path",
+    "Progress": "linear.solvers.progress",
+    "Checkpoint": "linear.models.checkpoint",
+    # data
+    "Dataset": "matrix.dataset",
+    "Examples": "matrix.examples",
+    "Landing": "matrix.upload",
+    "load_svmlight": "io.svmlight",
+    "gpu": "matrix.gpu.devices",
+    "WORTH_A_GPU": "matrix.gpu.devices",
+    # select
+    "select": "linear.selection.select",
+    "Selection": "linear.selection.select",
+    "cross_validate": "linear.selection.cross_validation",
+    # measure
+    "calibrate": "linear.models.calibration",
+    "metrics": "linear.models",
+    "plots": "linear",
+    "ProbabilityMetrics": "linear.models.metrics",
+    "RankingMetrics": "linear.models.metrics",
+    "roc_auc": "linear.models.metrics",
+    "RADIUS": "linear.regularizers",
 }
+"""Each public name, and the module that has it."""
 
-__all__ = [
-    "Dataset",
-    "Model",
-    "Path",
-    "Progress",
-    "Result",
-    "Selection",
-    "__version__",
-    "calibrate",
-    "load_svmlight",
-    "path",
-    "select",
-    "solve",
-]
+__all__ = sorted(["__version__", *_MODULES])
 
 
 def __getattr__(name: str) -> "Any":
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'bmrm' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES[name]), name)
+    home = import_module(f"bmrm.{_MODULES[name]}")
+    value = home.__dict__.get(name) or import_module(f"{home.__name__}.{name}")
     globals()[name] = value
     return value
 

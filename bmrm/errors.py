@@ -8,10 +8,6 @@ TYPE_CHECKING = False  # `typing` takes a while to load, and the commands load t
 if TYPE_CHECKING:
     from typing import Any
 
-    from bmrm.lam_path import Path
-    from bmrm.result import Result
-    from bmrm.selection import Selection
-
 
 def shown(text: str) -> str:
     r"""Return text that any terminal takes: what is not printable, line ends among it, becomes an escape.
@@ -85,7 +81,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, result: Any = None) -> None:
         super().__init__("interrupted" if result is None else "interrupted; `result` has the best so far")
-        self.result: Result | Path | Selection | Any = result
+        self.result = result
 
     def __reduce__(self) -> tuple[type[Interrupted], tuple[Any]]:
         return type(self), (self.result,)

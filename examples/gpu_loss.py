@@ -10,7 +10,7 @@ import importlib.util
 import numpy as np
 
 import bmrm
-from bmrm.device import gpu
+from bmrm import gpu
 from bmrm.losses import CallableLoss
 
 

@@ -8,7 +8,7 @@ the pairwise loss by listing every pair.
 import numpy as np
 
 import bmrm
-from bmrm.metrics import RankingMetrics
+from bmrm import RankingMetrics
 
 LAM, FEATURES = 1e-3, 25
 

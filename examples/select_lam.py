@@ -7,9 +7,7 @@ cutting planes. The picture, select_lam.png, needs matplotlib.
 import numpy as np
 
 import bmrm
-from bmrm import plots
-from bmrm.io.model import Model
-from bmrm.metrics import ProbabilityMetrics
+from bmrm import Model, ProbabilityMetrics, plots
 
 LAMS = np.logspace(-4, 0.5, 10)
 

@@ -251,7 +251,7 @@ def _sums(counts: Counter[tuple[str, str]]) -> Counter[str]:
 
 def shares(n: int, backend: str, gpu_share: int | None) -> dict[str, int]:
     """Deal the solves out to CPU and GPU."""
-    from bmrm.device import gpu
+    from bmrm.matrix.gpu.devices import gpu
 
     there = gpu() is not None
     if (backend == "gpu" or gpu_share) and not there:

@@ -46,14 +46,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "io"))
 from reference import assert_agrees
 
 import bmrm
-from bmrm import _svmlight, device_cache
 from bmrm.cli import loading
 from bmrm.cli.options import parse as parse_options
 from bmrm.errors import BmrmError, DataError
-from bmrm.io import Csr, content, iter_svmlight, read_data
+from bmrm.io import Csr, _svmlight, iter_svmlight, read_data
 from bmrm.io.cache import SUFFIX
-from bmrm.io.checkpoint import Checkpoint, Problem, save
-from bmrm.io.model import Model
+from bmrm.linear.models import content
+from bmrm.linear.models.checkpoint import Checkpoint, Problem, save
+from bmrm.linear.models.model import Model
+from bmrm.matrix.gpu import cache as device_cache
 
 _SEAL = re.compile(rb'(\\"checksum\\": \\")[0-9a-f]{16}')
 

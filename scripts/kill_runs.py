@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 import bmrm
-from bmrm.device import gpu
-from bmrm.io.model import Model
+from bmrm.linear.models.model import Model
+from bmrm.matrix.gpu.devices import gpu
 
 ROWS, FEATURES, NONZEROS = 150, 40_000, 60
 TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"

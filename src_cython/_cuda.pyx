@@ -25,7 +25,7 @@ import os
 import numpy as np
 
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
-from bmrm.row_blocks import dense_blocks, sparse_blocks
+from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks
 
 cdef extern from "select.h" namespace "bmrm" nogil:
     cdef struct Cut:

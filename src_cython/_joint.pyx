@@ -137,7 +137,7 @@ cdef class JointRisk:
 
     @property
     def parts(self):
-        """What it was made of, as `bmrm._cuda.Joint` takes it: a dictionary."""
+        """What it was made of, as `bmrm.matrix._cuda.Joint` takes it: a dictionary."""
         return {
             "kind": self.kind,
             "rows": np.asarray(self.rows),

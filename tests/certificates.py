@@ -29,12 +29,12 @@ from problems import Drawn, pick
 
 import bmrm
 from bmrm.errors import BmrmError
-from bmrm.io.checkpoint import Checkpoint, save
-from bmrm.io.checkpoint import Problem as Described
-from bmrm.regularizers import RADIUS
+from bmrm.linear.models.checkpoint import Checkpoint, save
+from bmrm.linear.models.checkpoint import Problem as Described
+from bmrm.linear.regularizers import RADIUS
 
 try:
-    from bmrm.warm_start import problem_of
+    from bmrm.linear.warm_start import problem_of
 except ImportError:
     problem_of = None
 

@@ -58,7 +58,9 @@ def functions() -> dict[str, dict[str, object]]:
 @pytest.fixture(autouse=True)
 def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
     """Let no test see what another put in the place of a function, or had the package remember of a GPU."""
-    from bmrm import device, device_cache, device_libraries
+    from bmrm.matrix.gpu import cache as device_cache
+    from bmrm.matrix.gpu import devices as device
+    from bmrm.matrix.gpu import libraries as device_libraries
 
     yield
     for known in (device._constants, device_cache._picked):
@@ -101,9 +103,9 @@ def ctrl_c() -> None:
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let interior-point steps begin after the first cut; count them."""
-    from bmrm import parts
-    from bmrm.interior import InteriorPoint
-    from bmrm.outlook import Outlook
+    from bmrm.linear.backends import local as parts
+    from bmrm.linear.solvers.interior_point import InteriorPoint
+    from bmrm.linear.solvers.interior_rule import Outlook
 
     steps: list[int] = []
     step = InteriorPoint.step

@@ -5,10 +5,10 @@ import contextlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from loss_cases import CASES, labels_for
 from scipy.special import xlogy
-from test_losses import CASES, labels_for
 
-from bmrm import dual_ascent
+from bmrm.linear.backends.host import ascent as host_ascent
 
 DUAL = [loss for loss in CASES if loss.has_dual]
 PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
@@ -18,8 +18,8 @@ PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
 def ascent_at_any_lam():
     """Have the dual climbed also where planes would be quicker."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dual_ascent, "EASY", np.inf)
-        patch.setattr(dual_ascent, "EASY_OF_SEVERAL", np.inf)
+        patch.setattr(host_ascent, "EASY", np.inf)
+        patch.setattr(host_ascent, "EASY_OF_SEVERAL", np.inf)
         yield
 
 

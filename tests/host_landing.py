@@ -1,4 +1,4 @@
-"""A landing in main memory, in the place of `bmrm._cuda.Landing`: as late as a bus can be, and as strict."""
+"""A landing in main memory, in the place of `_cuda.Landing`: as late as a bus can be, and as strict."""
 
 import ctypes
 from threading import Lock

@@ -4,6 +4,7 @@ import clarabel
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
+from loss_cases import formula
 
 
 def objective(X, y, w, b, lam, rows, weights=None):
@@ -112,3 +113,26 @@ def penalised_optimum(X, y, loss, l1, l2, *, prior=0.0, positive=False, intercep
     assert str(solution.status) in ("Solved", "AlmostSolved")
     constant = 0.5 * l2 @ prior**2
     return solution.obj_val + constant
+
+
+def optimum(loss, X, y, lam, weights, intercept):
+    if loss.name in SMOOTH:
+        return smooth_optimum(X, y, lam, lambda u, v: formula(loss, u, v), weights, intercept)
+    return piecewise_linear_optimum(X, *pieces(loss, y), lam, weights, intercept, loss.intercept_slope)
+
+
+SMOOTH = {"squared_hinge", "huber_hinge", "logistic", "exponential", "squared", "poisson", "huber"}
+SMOOTH |= {"squared_epsilon_insensitive"}
+
+
+def pieces(loss, y):
+    """The loss as max_k slopes[i, k] u + levels[i, k]."""
+    one, zero, p = np.ones_like(y), np.zeros_like(y), tuple(loss.params.values())
+    slopes, levels = {
+        "hinge": lambda: ([-y, zero], [one, zero]),
+        "absolute": lambda: ([one, -one], [-y, y]),
+        "quantile": lambda: ([-p[0] * one, (1 - p[0]) * one], [p[0] * y, -(1 - p[0]) * y]),
+        "epsilon_insensitive": lambda: ([one, -one, zero], [-y - p[0], y - p[0], zero]),
+        "novelty": lambda: ([-one / p[0], zero], [zero, zero]),
+    }[loss.name]()
+    return np.stack(slopes, 1), np.stack(levels, 1)

@@ -203,7 +203,7 @@ def test_the_list_of_objects_is_written_where_it_differs(build, tmp_path, monkey
 
 def extension(name: str) -> Path | None:
     """File of an extension of the installed package."""
-    return next(Path(bmrm.__file__).parent.glob(f"{name}.*.so"), None)
+    return next(Path(bmrm.__file__).parent.rglob(f"{name}.*.so"), None)
 
 
 def test_the_cuda_extension_needs_no_cuda_library_and_shows_no_symbol():
@@ -228,7 +228,7 @@ def test_the_installed_package_is_whole():
     source, installed = ROOT / "bmrm", Path(bmrm.__file__).parent
     expected = {p.relative_to(source) for p in source.rglob("*") if p.suffix in (".py", ".pyi", ".typed")}
     assert {p for p in expected if not (installed / p).exists()} == set()
-    built = {p.name.split(".")[0] for p in installed.glob("*.so")}
+    built = {p.name.split(".")[0] for p in installed.rglob("*.so")}
     assert {p.stem for p in (ROOT / "src_cython").glob("*.pyx")} - built <= {"_cuda"}
 
 

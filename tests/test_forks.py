@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 import bmrm
-from bmrm import _cpu, resident
+from bmrm.matrix import _cpu, resident
 
 COMPILED = """
 import os, signal, sys
 import numpy as np, scipy.sparse as sp
 import bmrm
-from bmrm import _cpu
+from bmrm.matrix import _cpu
 
 rng = np.random.default_rng(0)
 m, d = 70_000, 4

@@ -11,8 +11,8 @@ from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, leave, reading, run
 if TYPE_CHECKING:
     import argparse
 
-    from bmrm import _cuda
     from bmrm.cli.signals import Interrupts
+    from bmrm.matrix import _cuda
 
 PROGRAM = "bmrm-bench"
 
@@ -66,8 +66,8 @@ def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
     import json
 
     options = _parse(argv)
-    interrupts.importing("bmrm.device", "bmrm.explain", "bmrm.io")
-    from bmrm.explain import explain
+    interrupts.importing("bmrm.matrix.gpu.devices", "bmrm.matrix.gpu.explain", "bmrm.io")
+    from bmrm.matrix.gpu.explain import explain
 
     with interrupts.opened():
         report = _matrix(options).report()
@@ -77,9 +77,9 @@ def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
 
 def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
     """Read the file and make its matrix resident."""
-    from bmrm.device import backend
     from bmrm.errors import BmrmError, DataError
     from bmrm.io import Csr, read_data
+    from bmrm.matrix.gpu.devices import backend
 
     cuda = backend()
     count = cuda.device_count()

@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bmrm._version import __version__
+from bmrm.base.interrupts import HELD
+from bmrm.base.threads import asked_threads
 from bmrm.cli.signals import Interrupts
 from bmrm.errors import BmrmError, DataError, ParameterError, shown
-from bmrm.interrupts import HELD
-from bmrm.threads import asked_threads
 
 _BLAS_ROOM = 1 << 28
 """Bytes of address space for each thread of OpenBLAS, below which it gets one: it ends the process where it
@@ -120,7 +120,7 @@ def leave(code: int) -> int:
     end of the interpreter, and where a GPU was in use the system takes the driver's memory back faster than
     the driver does. A process of an MPI job has to take its leave of the others.
     """
-    if "mpi4py" in sys.modules or ("bmrm._cuda" not in sys.modules and threading.active_count() == 1):
+    if "mpi4py" in sys.modules or ("bmrm.matrix._cuda" not in sys.modules and threading.active_count() == 1):
         return code
     sys.stdout.flush()
     sys.stderr.flush()

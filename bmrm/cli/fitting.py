@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm import losses, regularizers
+from bmrm import losses
 from bmrm.cli.loading import model_of, numbers, read_costs
 from bmrm.errors import DataError, Interrupted, ParameterError
-from bmrm.io.checkpoint import Checkpoint
 from bmrm.io.csr import check_numbering, numbering
-from bmrm.io.liblinear import check_exportable
-from bmrm.io.model import Certificate, Model
-from bmrm.labels import encode
-from bmrm.weights import lam_of
+from bmrm.linear import regularizers
+from bmrm.linear.models.checkpoint import Checkpoint
+from bmrm.linear.models.liblinear import check_exportable
+from bmrm.linear.models.model import Certificate, Model
+from bmrm.losses.labels import encode
+from bmrm.matrix.row_weights import lam_of
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
-    from bmrm.dataset import Dataset
     from bmrm.io import Data
-    from bmrm.result import Progress, Result
+    from bmrm.linear.result import Result
+    from bmrm.linear.solvers.progress import Progress
+    from bmrm.matrix.dataset import Dataset
 
 
 def make_loss(options: TrainOptions) -> losses.Loss:
@@ -82,7 +84,7 @@ def penalty_of(options: TrainOptions, dataset: Any, columns: int) -> regularizer
 
 def check(options: TrainOptions) -> None:
     """Raise for what is wrong with the options alone, before any data is read."""
-    from bmrm.settings import Settings
+    from bmrm.linear.solvers.settings import Settings
 
     loss = make_loss(options)
     if loss.no_intercept and (options.intercept or options.bias > 0):
@@ -123,8 +125,8 @@ def fit(
     callback: Callable[[Progress], object],
 ) -> Result:
     """Train with the command line's options; a signal ends it with the best model so far."""
-    from bmrm.result import Result
-    from bmrm.training import solve
+    from bmrm.linear.result import Result
+    from bmrm.linear.solve import solve
 
     start = _start(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
     arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
@@ -157,7 +159,7 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
-    from bmrm.parts import parts_of
+    from bmrm.linear.backends.choose import parts_of
 
     loss = make_loss(options)
     parts = parts_of(dataset)

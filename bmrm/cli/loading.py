@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bmrm.base.progress import ProgressLine, logged
 from bmrm.cli.exits import reading
-from bmrm.cli.progress import ProgressLine, logged
 from bmrm.errors import DataError, ParameterError, shown
 
 if TYPE_CHECKING:
-    from bmrm._svmlight import Land
     from bmrm.cli.options import TrainOptions
-    from bmrm.dataset import Dataset
     from bmrm.distributed import Group
     from bmrm.io import Data
-    from bmrm.io.checkpoint import Checkpoint
-    from bmrm.io.model import Model
+    from bmrm.io._svmlight import Land
+    from bmrm.linear.models.checkpoint import Checkpoint
+    from bmrm.linear.models.model import Model
+    from bmrm.matrix.dataset import Dataset
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
 _COSTS_LIMIT = 1 << 20  # bytes of a line of costs
@@ -50,8 +50,8 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
     """Read the data and make it resident; on several ranks, each its rows."""
     if group is not None:
         return _load_rows(options, group)
-    from bmrm.dataset import Dataset
-    from bmrm.landing import Landing
+    from bmrm.matrix.dataset import Dataset
+    from bmrm.matrix.upload import Landing
 
     line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
     landing = Landing(
@@ -94,7 +94,7 @@ def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
 def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
     from bmrm import losses
     from bmrm.distributed import Shard, read_rows
-    from bmrm.ownership import refusal, settled
+    from bmrm.distributed.weight_layout import refusal, settled
 
     with reading(options.data):
         data, first, total = read_rows(
@@ -198,7 +198,7 @@ def model_of(path: str | None) -> Model | None:
     """Load a model to start from, or to regularise towards."""
     if path is None:
         return None
-    from bmrm.io.model import Model
+    from bmrm.linear.models.model import Model
 
     with reading(path):
         return Model.load(path)
@@ -208,7 +208,7 @@ def warm_start(options: TrainOptions) -> Model | Checkpoint | None:
     """Load the model to start from, or the checkpoint to go on from."""
     if options.resume is None:
         return model_of(options.warm_start)
-    from bmrm.io.checkpoint import Checkpoint
+    from bmrm.linear.models.checkpoint import Checkpoint
 
     with reading(options.resume):
         return Checkpoint.load(options.resume)

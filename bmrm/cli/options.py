@@ -12,9 +12,9 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
+from bmrm.base.units import number_text
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
 from bmrm.cli.parsing import Parser, integer, positive, real
-from bmrm.cli.units import number_text
 from bmrm.errors import ParameterError
 
 PROGRAM = "bmrm-train"
@@ -379,7 +379,7 @@ def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any
 
 
 def _gpu_mem(text: str) -> int | None:
-    from bmrm.gpu_memory import memory_size
+    from bmrm.matrix.gpu.memory import memory_size
 
     try:
         return memory_size(text)

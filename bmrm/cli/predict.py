@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from bmrm.base.interrupts import HELD
+from bmrm.base.units import number_text
 from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, leave, reading, run
-from bmrm.cli.units import number_text
 from bmrm.errors import DataError, ParameterError
-from bmrm.interrupts import HELD
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
-    from bmrm.io.model import Model
+    from bmrm.linear.models.model import Model
 
     Vector = npt.NDArray[np.float64]
     Dense = npt.NDArray[np.floating[Any]]
@@ -97,15 +97,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Do what the command line says and return the exit code."""
     options = _parse(argv)
-    interrupts.importing("bmrm._cpu", "bmrm.io", "bmrm.losses", "bmrm.metrics")
+    interrupts.importing("bmrm.matrix._cpu", "bmrm.io", "bmrm.losses", "bmrm.linear.models.metrics")
     with interrupts.opened():
         return _predict(options, interrupts)
 
 
 def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from bmrm import metrics
-    from bmrm.io.atomic import atomic_write
-    from bmrm.io.model import Model
+    from bmrm.base.atomic import atomic_write
+    from bmrm.linear.models import metrics
+    from bmrm.linear.models.model import Model
 
     started = time.perf_counter()
     to_stdout = options.out == "-"
@@ -188,7 +188,7 @@ class _Base:
     def report(self) -> None:
         """Say so on stderr."""
         if self.guessed and self.one_based and 0 <= self.largest < self.n_features - 1:
-            from bmrm.cli.progress import notice
+            from bmrm.base.progress import notice
 
             text = (
                 "the model does not say whether features are numbered from 0 or 1; DATA has no feature 0 and "
@@ -202,8 +202,8 @@ def _chunks(
 ) -> Iterator[tuple[Csr | Dense, Labels | None]]:
     """Read the rows in chunks; what is neither text nor a dense array row by row is read whole."""
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
-    from bmrm.io.compressed import open_source
     from bmrm.io.formats import row_parts
+    from bmrm.io.sources import open_source
 
     zero_based = _zero_based(options, model)
     with reading(options.data):
@@ -319,7 +319,7 @@ def _report(
     ignored: int,
     seconds: float,
 ) -> None:
-    from bmrm.cli.progress import notice
+    from bmrm.base.progress import notice
     from bmrm.cli.report import finite_metrics, metrics_text
 
     if ignored:

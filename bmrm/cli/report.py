@@ -7,14 +7,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.units import time_text
-from bmrm.io.model_file import finite_or_none
+from bmrm.base.units import finite_or_none, time_text
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
-    from bmrm.crossval import CrossValidation
-    from bmrm.result import Result
-    from bmrm.selection import Selection
+    from bmrm.linear.result import Result
+    from bmrm.linear.selection.cross_validation import CrossValidation
+    from bmrm.linear.selection.select import Selection
 
 _STOPS = {
     "converged": "converged",

@@ -7,28 +7,28 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from bmrm.base.progress import ProgressLine, logged, notice
+from bmrm.base.weighting import relative
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
-from bmrm.cli.progress import ProgressLine, logged, notice
+from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import finite_metrics, metrics_text, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
 from bmrm.cli.storing import DOUBLE, ROOM, Trained, certified_selection, first_type, loaded
-from bmrm.cli.train import exit_code, model_path, report
-from bmrm.crossval import FoldDone
 from bmrm.errors import ParameterError
-from bmrm.metrics import ProbabilityMetrics
-from bmrm.selection import LAMS, Selection, select
-from bmrm.settings import SMALLEST_TOL
-from bmrm.weighing import relative
-from bmrm.weights import lam_of, row_weights
+from bmrm.linear.models.metrics import ProbabilityMetrics
+from bmrm.linear.selection.cross_validation import FoldDone
+from bmrm.linear.selection.select import LAMS, Selection, select
+from bmrm.linear.solvers.settings import SMALLEST_TOL
+from bmrm.matrix.row_weights import lam_of, row_weights
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from bmrm.calibration import Calibration
     from bmrm.cli.options import TrainOptions
     from bmrm.io import Data
+    from bmrm.linear.models.calibration import Calibration
 
     Weights = npt.NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         if options.calibrate is not None and make_loss(options).task != "binary":
             raise ParameterError(f"--calibrate: found loss {options.loss}, expected one for two classes")
         if options.plot is not None:
-            from bmrm.plots import check_suffix
+            from bmrm.linear.plots import check_suffix
 
             check_suffix(options.plot)
         data, dtype = loaded(read, options, first_type(options))
@@ -71,7 +71,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         else:
             model.save(path)
     if options.plot is not None:
-        from bmrm.plots import save
+        from bmrm.linear.plots import save
 
         save(selection.plot(), options.plot)
     written = time.perf_counter()

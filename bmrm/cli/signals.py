@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterator
 from importlib import import_module
 
-from bmrm import interrupts
+from bmrm.base import interrupts
 
 LEFT_BEHIND = 1.0  # seconds for imports in a thread of their own to end, once nobody needs them
 
 
 class Interrupts(interrupts.Interrupts):
-    """Signals as a command watches them; see `bmrm.interrupts`."""
+    """Signals as a command watches them; see `bmrm.base.interrupts`."""
 
     def importing(self, *modules: str) -> None:
         """Import modules, with signals held back: raised there they may be lost, or break a module."""

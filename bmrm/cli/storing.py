@@ -1,10 +1,11 @@
 """In which type ``bmrm-train`` stores values, and certificates that hold for the numbers of the file.
 
 ``--dtype auto`` stores values of large data as float32 first, for less memory and time. The reader tells
-whether that has rounded any; if it has, `bmrm.stored_rounding` bounds what it makes of the certificate. Where
-that is too much for the tolerance, the data are read again as float64, and training goes on from the weights
-that it has. What cannot be read twice is float64 from the start, and so are values for losses that rounding
-may move by anything; and values that float32 rounds for a cross validation without a grid.
+whether that has rounded any; if it has, `bmrm.linear.stored_rounding` bounds what it makes of the
+certificate. Where that is too much for the tolerance, the data are read again as float64, and training goes
+on from the weights that it has. What cannot be read twice is float64 from the start, and so are values for
+losses that rounding may move by anything; and values that float32 rounds for a cross validation without a
+grid.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from bmrm.base.progress import notice
+from bmrm.base.units import finite_or_none
 from bmrm.cli.fitting import fit, make_loss, penalty_of
 from bmrm.cli.loading import load
-from bmrm.cli.progress import notice
 from bmrm.errors import BmrmError, DataError, Float32Error, ParameterError, shown
-from bmrm.io.checkpoint import Checkpoint
-from bmrm.io.model import Model
-from bmrm.io.model_file import finite_or_none
+from bmrm.linear.models.checkpoint import Checkpoint
+from bmrm.linear.models.model import Model
+from bmrm.linear.solvers.settings import SMALLEST_TOL
 from bmrm.losses import LOSSES, JointLoss
-from bmrm.settings import SMALLEST_TOL
 
 if TYPE_CHECKING:
-    from bmrm.bundle import Bundle
-    from bmrm.calibration import Calibration
     from bmrm.cli.options import TrainOptions
     from bmrm.cli.signals import Interrupts
-    from bmrm.dataset import Dataset
     from bmrm.distributed import Group
     from bmrm.io import Data
-    from bmrm.regularizers import Regularizer
-    from bmrm.result import Progress, Result, Status
-    from bmrm.selection import Selection
-    from bmrm.stored_rounding import Bounds, Rounding
+    from bmrm.linear.bundle.bundle import Bundle
+    from bmrm.linear.models.calibration import Calibration
+    from bmrm.linear.regularizers import Regularizer
+    from bmrm.linear.result import Result
+    from bmrm.linear.selection.select import Selection
+    from bmrm.linear.solvers.progress import Progress, Status
+    from bmrm.linear.stored_rounding import Bounds, Rounding
+    from bmrm.matrix.dataset import Dataset
 
 AUTO, SINGLE, DOUBLE = "auto", "float32", "float64"
 
@@ -89,7 +91,7 @@ def first_type(options: TrainOptions, group: Group | None = None, resumed: objec
     if options.dtype != AUTO:
         return options.dtype
     loss = LOSSES[options.loss]
-    from bmrm.stored_rounding import bounded
+    from bmrm.linear.stored_rounding import bounded
 
     holds = bounded(loss) and (group is None or not issubclass(loss, JointLoss))
     return SINGLE if holds and _pays(options.data) and not _is_cached_in_full(options) else DOUBLE
@@ -190,8 +192,8 @@ class Stored:
     @cached_property
     def _known(self) -> tuple[Rounding, float]:
         """What rounding makes of certificates, and a number that no risk is below."""
-        from bmrm.parts import parts_of
-        from bmrm.stored_rounding import Rounding, column_sums, matrix_sums, slopes_of
+        from bmrm.linear.backends.choose import parts_of
+        from bmrm.linear.stored_rounding import Rounding, column_sums, matrix_sums, slopes_of
 
         data, dataset = self.data, self.dataset
         loss, parts = make_loss(self.options).grouped(dataset.groups), parts_of(dataset)
@@ -209,7 +211,7 @@ class Stored:
 
     def bounds(self, objective: float, lower_bound: float, w: Any) -> Bounds:
         """Return what is known of the file's numbers, from the certificate for those stored."""
-        from bmrm.stored_rounding import Bounds
+        from bmrm.linear.stored_rounding import Bounds
 
         if not self.data.rounded:
             return Bounds(objective, lower_bound)
@@ -276,9 +278,9 @@ def certified_selection(
     options: TrainOptions, data: Data, dtype: str, selection: Selection
 ) -> tuple[Selection, Trained | None]:
     """Return a selection with certificates of the file's numbers, and the model that it leads to."""
-    from bmrm.groups import group_numbers
+    from bmrm.base.groups import group_numbers
     from bmrm.io.svmlight import thread_count
-    from bmrm.stored_rounding import Rounding, column_sums, slopes_of
+    from bmrm.linear.stored_rounding import Rounding, column_sums, slopes_of
 
     stored, last = Stored(options, data, cast("Dataset", None), dtype), selection.result
     if not data.rounded:

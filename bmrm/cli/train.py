@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import glob
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bmrm.cli.exits import Exit, check_apart, leave, run
+from bmrm.cli.exits import leave, run
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
 from bmrm.cli.launch import launched
+from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.ranks import is_first
-from bmrm.errors import ParameterError, shown
+from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
+    from bmrm.cli.observer import Observer
     from bmrm.cli.options import TrainOptions
-    from bmrm.cli.progress import Observer
     from bmrm.cli.signals import Interrupts
     from bmrm.cli.storing import Stored, Trained
-    from bmrm.cut_store import Cuts
     from bmrm.distributed import Group
-    from bmrm.io.checkpoint import Problem
-    from bmrm.io.model import Model
-    from bmrm.result import Progress
+    from bmrm.linear.bundle.store import Cuts
+    from bmrm.linear.models.checkpoint import Problem
+    from bmrm.linear.models.model import Model
+    from bmrm.linear.solvers.progress import Progress
 
 PROGRAM = "bmrm-train"
 
@@ -68,13 +67,13 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
         ranks.check(options, group)
     elif options.weights != "auto":
         raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
-    interrupts.importing("bmrm.cli.fitting", "bmrm.dataset", "bmrm.landing", "bmrm.io.formats")
+    interrupts.importing("bmrm.cli.fitting", "bmrm.matrix.dataset", "bmrm.matrix.upload", "bmrm.io.formats")
     if not (options.dry_run or options.validates or options.has_grid):
         return _train(options, interrupts, group)
-    interrupts.importing("bmrm.training")
+    interrupts.importing("bmrm.linear.solve")
     if options.dry_run:
-        interrupts.importing("bmrm.cli.dryrun")
-        from bmrm.cli.dryrun import dry_run
+        interrupts.importing("bmrm.cli.dry_run")
+        from bmrm.cli.dry_run import dry_run
 
         with interrupts.opened():
             return dry_run(options, group)
@@ -89,9 +88,9 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
     if options.device == "auto" and is_large(options.data):
         start_driver()  # before imports that take a while
+    from bmrm.base.progress import logged
     from bmrm.cli.fitting import check
     from bmrm.cli.loading import warm_start
-    from bmrm.cli.progress import logged
     from bmrm.cli.ranks import together
     from bmrm.cli.storing import Stored, Training, first_type
 
@@ -102,7 +101,7 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
             check(options)
             warm = warm_start(options)
             dtype = first_type(options, group, warm)
-        with interrupts.importing_beside("bmrm.training"):
+        with interrupts.importing_beside("bmrm.linear.solve"):
             stored = Stored.load(options, dtype, group)
         checkpoint = _Checkpoint(options.checkpoint, group)
         checkpoint.follow(stored)
@@ -147,7 +146,7 @@ class _Checkpoint:
 
     def __call__(self, state: Progress) -> None:
         """Write a state on the way."""
-        from bmrm.warm_start import problem_of
+        from bmrm.linear.warm_start import problem_of
 
         assert self._stored is not None
         assert self._snapshot is not None
@@ -159,7 +158,7 @@ class _Checkpoint:
 
         Not where the cuts are gone, since memory was wanted for other values; it has been written before.
         """
-        from bmrm.warm_start import problem_of
+        from bmrm.linear.warm_start import problem_of
 
         result = found.result
         if self.path is not None and result.bundle is not None:
@@ -167,7 +166,7 @@ class _Checkpoint:
             self._write(found.model(status=status) if is_first(self._group) else None, problem, cuts)
 
     def _write(self, model: Model | None, problem: Problem, cuts: Cuts) -> None:
-        from bmrm.io.checkpoint import save
+        from bmrm.linear.models.checkpoint import save
 
         assert self.path is not None
         if is_first(self._group):
@@ -195,12 +194,12 @@ def _save(
 
 
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
+    from bmrm.base.progress import notice
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.loading import load
-    from bmrm.cli.progress import notice
     from bmrm.cli.report import cross_validation_json, cross_validation_text
     from bmrm.cli.storing import loaded_exactly
-    from bmrm.crossval import cross_validate
+    from bmrm.linear.selection.cross_validation import cross_validate
 
     assert options.folds is not None
     with interrupts.opened():
@@ -221,44 +220,14 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     return exit_code(statuses, options)
 
 
-def model_path(options: TrainOptions, group: Group | None = None) -> str:
-    """Settle where the model goes; find out now, not after an hour, that it cannot be written."""
-    from bmrm.cli.ranks import is_first, together
-    from bmrm.io.atomic import check_writable
-
-    path = options.model
-    if path == "-":
-        raise ParameterError("MODEL: found -, expected a file (/dev/stdout is standard output)")
-    if path is None:
-        if options.data == "-":
-            raise ParameterError("DATA is stdin: name the MODEL")
-        if group is not None and not os.path.exists(options.data) and glob.has_magic(options.data):
-            raise ParameterError("DATA is a pattern: name the MODEL")
-        path = os.path.basename(options.data) + ".model"
-    inputs = {"DATA": options.data, "--config": options.config, "--sample-weight": options.sample_weight}
-    inputs |= {"--feature-lambda": options.feature_lambda, "--costs": options.costs}
-    outputs = {"MODEL": path, "--checkpoint": options.checkpoint}
-    # A checkpoint is a model, and models that are read may be written anew, but by nothing else.
-    models = {"--warm-start": options.warm_start, "--resume": options.resume, "--prior": options.prior}
-    logs = {"--log-jsonl": options.log_jsonl, "--plot": options.plot}
-    with together(group):
-        for output in filter(None, (*outputs.values(), *logs.values())):
-            if is_first(group):
-                check_writable(output)
-            check_apart(output, inputs)
-        check_apart(path, {"--checkpoint": options.checkpoint})
-        for log in filter(None, logs.values()):
-            check_apart(log, outputs | models)
-    return path
-
-
 def _observer(
     options: TrainOptions,
     checkpoint: _Checkpoint,
     group: Group | None,
 ) -> Observer:
     """Put together what happens at each iteration."""
-    from bmrm.cli.progress import Observer, ProgressLine
+    from bmrm.base.progress import ProgressLine
+    from bmrm.cli.observer import Observer
     from bmrm.cli.ranks import is_first, together
 
     log = None
@@ -271,31 +240,6 @@ def _observer(
         checkpoint=None if checkpoint.path is None else checkpoint,
         group=group,
     )
-
-
-def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
-    """Print the certificate; ``more`` are further keys of the JSON object."""
-    from bmrm.cli.progress import notice
-    from bmrm.cli.report import certificate_text, result_json
-    from bmrm.cli.units import time_text
-
-    text = f"{certificate_text(found.result, seconds['train'], found.rounding)}\nmodel        {shown(path)}"
-    if options.json:
-        print(result_json(found.result, seconds, options, path, **found.note, **more))
-        notice(text, quiet=options.quiet)
-    elif not options.quiet:
-        print(text)
-    if options.verbose:
-        for part, value in seconds.items():
-            notice(f"{part:<20} {time_text(value)}")
-
-
-def exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:
-    """Return the code that the statuses of all solves come to."""
-    if "interrupted" in statuses:
-        return Exit.INTERRUPTED
-    converged = all(status == "converged" for status in statuses)
-    return Exit.OK if converged or options.allow_unconverged else Exit.LIMIT
 
 
 if __name__ == "__main__":

@@ -1,21 +1,34 @@
 """Training on several ranks of MPI: rows spread over the ranks, the cuts' columns too, the weights on all.
 
-Or the weights' columns are spread likewise (``owned.py``).
+Or the weights' columns are spread likewise (`bmrm.linear.backends.ranks.owned`).
 
-Each rank holds a run of rows of X (and X') on its own device. What the ranks exchange in an iteration is told
-in docs/scaling.md, with what it costs. All that decides how a solve goes on is the same on every rank, bit
-for bit, so that no rank has to tell the others what to do.
+Each rank holds a run of rows of X (and X') on its own device. docs/scaling.md says what the ranks exchange in
+an iteration, and what it costs. All that decides how a solve goes on is the same on every rank, bit for bit,
+so that no rank has to wait for another's decision.
 
-The module needs mpi4py (the extra ``petsc``) and is not imported by ``import bmrm``.
+`Group`, `Shard` and `read_rows` need mpi4py (the extra ``petsc``) and are loaded on first use.
 """
 
-try:
-    import mpi4py.MPI  # noqa: F401
-except ImportError as error:
-    raise ImportError(f"bmrm.distributed needs mpi4py, which cannot be imported: {error}") from error
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-from bmrm.distributed.files import read_rows
-from bmrm.distributed.group import Group
-from bmrm.distributed.shard import Shard
+    from bmrm.distributed.files import read_rows
+    from bmrm.distributed.group import Group
+    from bmrm.distributed.shard import Shard
 
 __all__ = ["Group", "Shard", "read_rows"]
+
+_MODULES = {"Group": "group", "Shard": "shard", "read_rows": "files"}
+
+
+def __getattr__(name: str) -> "Any":
+    if name not in _MODULES:
+        raise AttributeError(f"module 'bmrm.distributed' has no attribute {name!r}")
+    from importlib import import_module
+
+    try:
+        import mpi4py.MPI  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"bmrm.distributed needs mpi4py, which cannot be imported: {error}") from error
+    return getattr(import_module(f"bmrm.distributed.{_MODULES[name]}"), name)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.distributed.group import Group
-from bmrm.distributed.shared import SHARED
+from bmrm.distributed.shared_sums import SHARED
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.signedinteger] | slice

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import _svmlight
 from bmrm.distributed.group import Group
 from bmrm.distributed.options import check_alike
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.compressed import open_source
+from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
 from bmrm.io.formats import detect_format, read_other
+from bmrm.io.sources import open_source
 from bmrm.io.svmlight import join, read_text, thread_count
 from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text
 

@@ -28,10 +28,10 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from bmrm import errors
-from bmrm._cpu import Board, instruction_set
 from bmrm._version import __version__
-from bmrm.distributed.shared import SHARED, shared_memory
+from bmrm.distributed.shared_sums import SHARED, shared_memory
 from bmrm.errors import BmrmError, ParameterError
+from bmrm.matrix._cpu import Board, instruction_set
 
 Vector = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ class Group:
         That it may use without sharing them, at least 1.
     crowded : bool
         There are more ranks than cores.
-    board : bmrm._cpu.Board or None
+    board : bmrm.matrix._cpu.Board or None
         Where short sums are made; None where the ranks are on several hosts.
     area : Area or None
         Where longer vectors are left for the others, likewise.

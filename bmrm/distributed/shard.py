@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import _cpu
-from bmrm.arguments import vector
-from bmrm.dataset import Dataset
+from bmrm.base.arguments import vector
+from bmrm.base.groups import group_names, numbered
+from bmrm.base.vectors import locked
+from bmrm.base.weighting import balanced
 from bmrm.distributed.exchange import Exchange, layout
 from bmrm.distributed.group import Group
 from bmrm.distributed.narrow import narrowed
 from bmrm.distributed.options import check_alike
+from bmrm.distributed.weight_layout import MANY, settled
 from bmrm.errors import DataError, ParameterError
-from bmrm.groups import group_names, numbered
 from bmrm.io.csr import numbering
-from bmrm.labels import kept
-from bmrm.ownership import MANY, settled
-from bmrm.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
-from bmrm.vectors import locked
-from bmrm.weighing import balanced
-from bmrm.weights import ClassWeight, row_weights
+from bmrm.matrix import _cpu
+from bmrm.matrix.dataset import Dataset, kept
+from bmrm.matrix.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
+from bmrm.matrix.row_weights import ClassWeight, row_weights
 
 if TYPE_CHECKING:
-    from bmrm.distributed.device import Links
+    from bmrm.distributed.links import Links
 
 Vector = NDArray[np.float64]
 
@@ -62,7 +61,7 @@ class Shard(Dataset):
         Whether solves keep all weights on every rank, or a run of columns on each, as PETSc lays out a
         vector: then X here has only the columns that these rows touch, and nothing in a solve is as long as
         all columns. For l2 penalties without ``positive``, with X on CPUs. "auto" is "owned" on CPUs from
-        `bmrm.ownership.MANY` columns on.
+        `bmrm.distributed.weight_layout.MANY` columns on.
 
     Attributes
     ----------
@@ -224,7 +223,7 @@ class Shard(Dataset):
     def links(self) -> Links:
         """Return what the ranks' GPUs sum by; all ranks ask at the same time."""
         if self._links is None:
-            from bmrm.distributed.device import Links
+            from bmrm.distributed.links import Links
 
             assert not isinstance(self.matrix, _cpu.Matrix)
             self._links = Links(self.group, self.matrix)
@@ -303,6 +302,6 @@ def _own_gpu(device: str, stored: int, number: int) -> str:
     """Name the GPU of the rank that is the so-manieth of its machine."""
     if device not in ("auto", "cuda") or not wants_gpu(device, stored):
         return "cpu" if device == "auto" else device
-    from bmrm.device import backend
+    from bmrm.matrix.gpu.devices import backend
 
     return f"cuda:{number % max(1, backend().device_count())}"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
 
-from bmrm.io.compressed import open_source
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
+from bmrm.io.sources import open_source
 from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, thread_count
 from bmrm.io.text import Grammar, ZeroBased
 
 if TYPE_CHECKING:
-    from bmrm._svmlight import Land
+    from bmrm.io._svmlight import Land
 
 __all__ = ["Csr", "Data", "Labels", "is_text", "iter_svmlight", "load_svmlight", "read_data"]
 
@@ -58,8 +58,8 @@ def read_data(
     duplicates : {"error", "sum"}, default "error"
         What an entry that occurs twice is.
     land : callable, optional
-        A `bmrm.landing.Landing`, to which text that need not be cached may go as it is parsed, in place of
-        arrays of the host.
+        A `bmrm.Landing`, to which text that need not be cached may go as it is parsed, in place
+        of arrays of the host.
 
     Returns
     -------

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _svmlight
+from bmrm.base.atomic import atomic_write
 from bmrm.errors import shown
-from bmrm.io.atomic import atomic_write
-from bmrm.io.compressed import Source
+from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.regular import opened_own
+from bmrm.io.sources import Source
 from bmrm.io.text import Grammar, value_type
 
 SUFFIX = ".bmrmcache"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import _svmlight
 from bmrm.errors import DataError
+from bmrm.io import _svmlight
 
 INT32_MAX = np.iinfo(np.int32).max
 
@@ -18,7 +18,7 @@ class Csr(NamedTuple):
     """A sparse matrix as compressed sparse rows.
 
     Row i holds ``data[indptr[i]:indptr[i + 1]]`` in the columns ``indices[indptr[i]:indptr[i + 1]]``.
-    What a `bmrm.landing.Landing` has taken lies on a GPU, but for the row pointers.
+    What a `bmrm.Landing` has taken lies on a GPU, but for the row pointers.
 
     Attributes
     ----------

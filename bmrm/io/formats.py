@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _svmlight
+from bmrm.base.host_memory import require
 from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
-from bmrm.host_memory import require
-from bmrm.io.compressed import Source
+from bmrm.io import _svmlight
 from bmrm.io.csr import Csr, canonical, check_finite, check_layout, real_values
 from bmrm.io.data import Data
 from bmrm.io.matrix_market import read_matrix_market
 from bmrm.io.npy import Npy, read_header, read_rows
+from bmrm.io.sources import Source
 from bmrm.io.text import Grammar
 
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")

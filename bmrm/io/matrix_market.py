@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _svmlight
+from bmrm.base.host_memory import require
 from bmrm.errors import DataError
-from bmrm.host_memory import require
-from bmrm.io.compressed import Source
+from bmrm.io import _svmlight
 from bmrm.io.csr import Csr, canonical
+from bmrm.io.sources import Source
 from bmrm.io.text import Grammar, token
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")

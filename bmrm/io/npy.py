@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.host_memory import require
 from bmrm.errors import DataError
-from bmrm.host_memory import require
 from bmrm.io.regular import read_array
 
 _HEADERS = {

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _svmlight
 from bmrm.errors import DataError
+from bmrm.io import _svmlight
 
 STEADY = "a file that nobody writes to while it is read"
 

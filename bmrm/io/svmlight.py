@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm import _svmlight
-from bmrm.arguments import integer
+from bmrm.base.arguments import integer
+from bmrm.base.host_memory import require
+from bmrm.base.interrupts import interruptible
+from bmrm.base.threads import MOST_THREADS
 from bmrm.errors import DataError, ParameterError
-from bmrm.host_memory import require
-from bmrm.interrupts import interruptible
-from bmrm.io.compressed import Source, open_source
+from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
+from bmrm.io.sources import Source, open_source
 from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, chunks, file_text, windows
-from bmrm.threads import MOST_THREADS
 
 Rows = tuple[Csr, Labels, NDArray[np.int64] | None]
 

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.host_memory import require
 from bmrm.errors import DataError
-from bmrm.host_memory import require
 from bmrm.io.regular import read_array, unchanged
 
 HEADER_LIMIT = 1 << 20

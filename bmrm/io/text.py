@@ -15,11 +15,11 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _svmlight
-from bmrm.arguments import flag, integer, refuse
+from bmrm.base.arguments import flag, integer, refuse
+from bmrm.base.host_memory import require
 from bmrm.errors import DataError, Float32Error, ParameterError
-from bmrm.host_memory import require
-from bmrm.io.compressed import Source
+from bmrm.io import _svmlight
+from bmrm.io.sources import Source
 
 ZeroBased = bool | Literal["auto"]
 
@@ -104,7 +104,7 @@ class Parser:
     grammar : Grammar
     threads : int
     block_bytes : int
-        See `bmrm._svmlight.parse`.
+        See `bmrm.io._svmlight.parse`.
     """
 
     def __init__(self, name: str, grammar: Grammar, threads: int, block_bytes: int = BLOCK_BYTES):

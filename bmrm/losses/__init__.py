@@ -10,12 +10,19 @@ Quantile(tau=0.9)
 from collections.abc import Mapping
 from typing import Any
 
-from bmrm.arguments import refuse
+from bmrm.base.arguments import refuse
 from bmrm.errors import ParameterError
 from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, NamedLoss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
 from bmrm.losses.joint import JointLoss
-from bmrm.losses.multiclass import ClassLoss, Multiclass, Multilabel, MultilabelRanking, Softmax, tree_costs
+from bmrm.losses.multiclass import (
+    ClassLoss,
+    Multiclass,
+    Multilabel,
+    MultilabelRanking,
+    Softmax,
+    tree_costs,
+)
 from bmrm.losses.multivariate import BreakEven, FBeta, PrecisionAtK, RecallAtK, RocArea
 from bmrm.losses.novelty import Novelty
 from bmrm.losses.ordinal import Ordinal

@@ -20,11 +20,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import _losses, arguments
-from bmrm.device_arrays import check_shape, from_host, library, to_host
+from bmrm.base import arguments
+from bmrm.base.foreign_arrays import check_shape, from_host, library, to_host
+from bmrm.base.vectors import dot, length, read_only
 from bmrm.errors import DataError, ParameterError
-from bmrm.running_error import Extent
-from bmrm.vectors import dot, length, read_only
+from bmrm.losses import _losses
+from bmrm.losses.extent import Extent
 
 Vector = NDArray[np.float64]
 Task = Literal[
@@ -119,7 +120,7 @@ class RowRisk(Protocol):
 
 
 class ValuedRisk(ABC):
-    """A `RowRisk` that costs as much to evaluate as a product; see `bmrm.valued_search`.
+    """A `RowRisk` that costs as much to evaluate as a product; see `host.joint_line_search`.
 
     Attributes
     ----------
@@ -142,7 +143,7 @@ class ValuedRisk(ABC):
 
 
 Conjugates: TypeAlias = Vector | tuple[NDArray[np.int32], Vector | None, Vector]
-"""What a risk is in the dual, as `bmrm._cpu.Ascent` takes it."""
+"""What a risk is in the dual, as `bmrm.matrix._cpu.Ascent` takes it."""
 
 
 class DualRisk(RowRisk, Protocol):

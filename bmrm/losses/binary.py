@@ -3,7 +3,7 @@
 import numpy as np
 
 from bmrm.losses.base import ScalarLoss, by_row
-from bmrm.running_error import Extent
+from bmrm.losses.extent import Extent
 
 
 class Hinge(ScalarLoss):

@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import arguments
-from bmrm._joint import JointRisk
+from bmrm.base import arguments
+from bmrm.base.vectors import dot
 from bmrm.errors import ParameterError
+from bmrm.losses._joint import JointRisk
 from bmrm.losses.base import About, NamedLoss, ValuedRisk, Vector
-from bmrm.running_error import Extent
-from bmrm.vectors import dot
+from bmrm.losses.extent import Extent
 
 Indices = NDArray[np.int64]
 
 GATHERED = "all margins on one rank, 24 bytes a row and pass"
 BY_GROUP = "margins of groups that are on several, 24 bytes a row and pass"
-"""What several ranks exchange; `bmrm.distributed.joint` has the way."""
+"""What several ranks exchange; `bmrm.linear.backends.ranks.joint` has the way."""
 
 
 def together(

@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from bmrm import _losses, arguments
+from bmrm.base import arguments
+from bmrm.base.vectors import locked
 from bmrm.errors import DataError, ParameterError
+from bmrm.losses import _losses
 from bmrm.losses.base import SUMS, About, NamedLoss, RowRisk, Vector
-from bmrm.running_error import Extent
-from bmrm.vectors import locked
+from bmrm.losses.extent import Extent
 
 
 def by_class(formula: str, reference: str) -> About:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmrm._joint import JointRisk
+from bmrm.base.weighting import relative
 from bmrm.errors import DataError, ParameterError
+from bmrm.losses._joint import JointRisk
 from bmrm.losses.base import About, Vector
 from bmrm.losses.joint import JointLoss, Members, bind, members, together
-from bmrm.weighing import relative
 
 _JOACHIMS = "Joachims, ICML 2005, 377"
 _DIFFERENCES = "it depends on differences of margins alone"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmrm._joint import JointRisk
+from bmrm.losses._joint import JointRisk
 from bmrm.losses.base import Vector
+from bmrm.losses.extent import Extent
 from bmrm.losses.joint import JointLoss, bind, members, together
-from bmrm.running_error import Extent
 
 
 class Ordinal(JointLoss):

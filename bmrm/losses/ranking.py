@@ -12,12 +12,12 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm._joint import JointRisk
+from bmrm.base.weighting import relative
 from bmrm.errors import DataError, ParameterError
+from bmrm.losses._joint import JointRisk
 from bmrm.losses.base import About, Vector
+from bmrm.losses.extent import Extent
 from bmrm.losses.joint import BY_GROUP, Indices, JointLoss, Members, bind, levels_within, members, together
-from bmrm.running_error import Extent
-from bmrm.weighing import relative
 
 LARGEST_RELEVANCE = 50.0
 """Gains are 2^y - 1, and their sums must be good to the last."""

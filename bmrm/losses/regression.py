@@ -4,7 +4,7 @@ import numpy as np
 
 from bmrm.errors import DataError
 from bmrm.losses.base import ScalarLoss, Vector, by_row
-from bmrm.running_error import Extent
+from bmrm.losses.extent import Extent
 
 
 class Squared(ScalarLoss):

@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import dot, read_only
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Loss, RowRisk, Vector
-from bmrm.vectors import dot, read_only
 
 SparseVector = tuple[NDArray[np.integer[Any]], Vector]
 

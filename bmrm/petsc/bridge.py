@@ -20,18 +20,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
-from bmrm import _cpu
-from bmrm.errors import BmrmError
+from bmrm.matrix import _cpu
 
 if TYPE_CHECKING:
-    from bmrm.resident import Matrix
+    from bmrm.matrix.resident import Matrix
 
 DEFAULT_STREAM = 0
 """CUDA's default stream, on which PETSc works where nothing else is asked of it (PetscDeviceContext)."""
@@ -40,32 +39,10 @@ Operator = Literal["normal", "transposed"]
 _Array: TypeAlias = npt.NDArray[np.float64]
 
 
-def check_scalars() -> None:
-    """Raise `BmrmError` where PETSc was built with scalars that the bridge cannot carry.
-
-    Indices of 64 bits need no check: no index crosses the bridge but in `bmrm.petsc.rows`, which converts.
-    """
-    kind = np.dtype(PETSc.ScalarType)
-    if kind not in (np.float64, np.float32):
-        raise BmrmError(
-            f"this PETSc was built with scalars of type {kind.name}: bmrm.petsc needs real double or single "
-            "precision (configure it with --with-scalar-type=real)"
-        )
-
-
 def share_stream(matrix: Matrix) -> None:
     """Let a matrix on a GPU work on the stream of PETSc's vectors, so that neither need wait."""
     if hasattr(matrix, "use_stream"):
         matrix.use_stream(DEFAULT_STREAM)
-
-
-def together(comm: Any) -> AbstractContextManager[object]:
-    """Make a failure of the block on any rank of a communicator one of all ranks; None is one rank."""
-    if comm is None or comm.size == 1:
-        return nullcontext()
-    from bmrm.distributed import Group
-
-    return (comm if isinstance(comm, Group) else Group(comm)).together()
 
 
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
+from bmrm.distributed.petsc_rows import together
 from bmrm.errors import ParameterError
 from bmrm.io.csr import Csr
-from bmrm.petsc.bridge import check_scalars, multiply, share_stream, together, unlocking
-from bmrm.petsc.rows import rows_of
-from bmrm.resident import Matrix, checked, resident
+from bmrm.matrix.petsc_rows import check_scalars, rows_of
+from bmrm.matrix.resident import Matrix, checked, resident
+from bmrm.petsc.bridge import multiply, share_stream, unlocking
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix

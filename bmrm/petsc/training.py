@@ -8,15 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
+from bmrm.base.interrupts import HELD, enter, interruptible
+from bmrm.distributed.petsc_rows import local_rows, ranks_of, together
 from bmrm.errors import ParameterError
-from bmrm.inputs import OF_DATA, taken_form, taken_ranks
-from bmrm.interrupts import HELD, enter, interruptible
+from bmrm.linear.inputs import OF_DATA, taken_form, taken_ranks
+from bmrm.linear.result import Result
+from bmrm.linear.solve import solve as solve_arrays
 from bmrm.losses import LOSSES
-from bmrm.petsc.bridge import check_scalars, together
 from bmrm.petsc.options import options
-from bmrm.petsc.rows import rows_of
-from bmrm.result import Result
-from bmrm.training import solve as solve_arrays
 
 if TYPE_CHECKING:
     from bmrm.distributed import Shard
@@ -113,11 +112,6 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     return Solution(own_weights(result.w, shard, A) if here else weights(result.w, A), result)
 
 
-def ranks_of(A: PETSc.Mat, comm: Any) -> Any:
-    """Return the ranks of a matrix where there are several, unless others were given."""
-    return A.getComm() if comm is None and A.getComm().getSize() > 1 else comm
-
-
 def own_weights(w: npt.NDArray[np.float64], shard: Shard, A: PETSc.Mat) -> PETSc.Vec:
     """Make a vector of A's columns from the weights that each rank owns, however A lays them out."""
     vec = A.createVecRight()
@@ -159,23 +153,3 @@ def weights(w: npt.NDArray[np.float64], A: PETSc.Mat) -> PETSc.Vec:
     first, last = vec.getOwnershipRange()
     vec.setArray(w[first:last])
     return vec
-
-
-def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
-    """Take PETSc's objects apart: rows of this rank, their labels, the communicator where there are others.
-
-    Raises
-    ------
-    ParameterError
-        If the labels are spread over the ranks in another way than the rows.
-    """
-    check_scalars()
-    comm = ranks_of(X, comm)
-    with together(comm):
-        if isinstance(y, PETSc.Vec):
-            if y.getLocalSize() != X.getLocalSize()[0]:
-                raise ParameterError(
-                    f"y: found {y.getLocalSize()} labels on a rank that holds {X.getLocalSize()[0]} rows"
-                )
-            y = np.array(y.getArray(readonly=True), np.float64)
-    return rows_of(X), y, comm

@@ -100,8 +100,8 @@ def measure(device=0):
 
 
 def constants(device=0):
-    """What `measure` found, measured once for each kind of device; see `bmrm.device.constants`."""
-    from bmrm.device import constants as kept
+    """What `measure` found, measured once for each kind of device; see `bmrm.matrix.gpu.devices.constants`."""
+    from bmrm.matrix.gpu.devices import constants as kept
 
     return kept(device)
 

@@ -8,9 +8,9 @@ cdef class Joint:
     ----------
     problem : Problem
     kind : int
-        Position among the kinds of `bmrm._joint`.
+        Position among the kinds of `bmrm.losses._joint`.
     rows, starts, level, weight, value, anchor, share, k, beta
-        As `bmrm._joint.JointRisk` takes them.
+        As `bmrm.losses._joint.JointRisk` takes them.
 
     Raises
     ------

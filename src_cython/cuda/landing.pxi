@@ -4,7 +4,7 @@
 cdef class Landing:
     """Room on a device for the indices and values of a text, and a ring of pinned slots on the way there.
 
-    `bmrm._svmlight.parse` takes it as a sink.
+    `bmrm.io._svmlight.parse` takes it as a sink.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """A loss that the caller evaluates on the device: binding of ``src_cuda/own_loss.h``."""
 
-from bmrm import _dlpack
+from bmrm.base import _dlpack
 
 OWN_LOSS = BB_OWN_LOSS
 
@@ -162,7 +162,7 @@ cdef class OwnLoss:
 
 
 cdef bb_rows _rows(rows) except *:
-    """What `bmrm.device_arrays.Rows` says."""
+    """What `bmrm.base.foreign_arrays.Rows` says."""
     cdef bb_rows out
     out.data, out.stride, out.bytes = <const void*><size_t>rows.address, rows.stride, rows.itemsize
     return out

@@ -196,7 +196,7 @@ cdef class _OnDevice(_Products):
         Parameters
         ----------
         loss : int
-            Position in ``bmrm._losses.names()``.
+            Position in ``bmrm.losses._losses.names()``.
         w : object with ``__cuda_array_interface__``, shape (d,)
         labels : object with ``__cuda_array_interface__``, shape (m,)
             Of int8, float32 or float64.

@@ -65,7 +65,7 @@ cdef class Ranks:
     total, add_up : callable
         Replace an array by its sum over the ranks: of float64; of the matrix's type, asked where there is no NCCL.
     board : int, default 0
-        Address of a `bmrm._cpu.Board`, used in the place of ``total``; 0 for none.
+        Address of a `bmrm.matrix._cpu.Board`, used in the place of ``total``; 0 for none.
     nccl : Nccl or None
     """
 

@@ -171,6 +171,6 @@ cdef class _Described(_OnDevice):
         -------
         str
         """
-        from bmrm.explain import explain
+        from bmrm.matrix.gpu.explain import explain
 
         return explain(self.report())

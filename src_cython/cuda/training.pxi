@@ -46,7 +46,7 @@ cdef class Problem:
     matrix : Matrix
         With its transpose.
     loss : int
-        Position in ``bmrm._losses.names()``.
+        Position in ``bmrm.losses._losses.names()``.
     parameter : float
         The loss's parameter.
     labels : ndarray of float64, shape (m,)
@@ -56,7 +56,7 @@ cdef class Problem:
     constant : float
         Value of one more feature, the same in every row; 0 for none.
     in_rows : bool
-        Weights and cuts are in the space of rows, see `bmrm.row_space`.
+        Weights and cuts are in the space of rows, see `bmrm.linear.backends.host.row_space`.
 
     Attributes
     ----------

@@ -11,8 +11,8 @@ import pytest
 from commands import start, two_classes, write_svmlight
 from safetensors.numpy import save
 
-from bmrm.io.model import Model
-from bmrm.io.model_file import FORMAT_VERSION
+from bmrm.linear.models.model import Model
+from bmrm.linear.models.model_file import FORMAT_VERSION
 
 USAGE, BAD_DATA, FAILURE = 2, 3, 1
 
@@ -396,7 +396,7 @@ def test_unexpected_error_is_one_line(data, folder, bmrm_train, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("two\nlines")
 
-    monkeypatch.setattr("bmrm.training.solve", fail)
+    monkeypatch.setattr("bmrm.linear.solve.solve", fail)
     check(bmrm_train(data, "model"), FAILURE, "ZeroDivisionError: two lines", "--verbose")
     assert "Traceback" in bmrm_train("--verbose", data, "model").err
     assert listing(folder) == ["train.txt"]
@@ -406,7 +406,7 @@ def test_out_of_memory(data, bmrm_train, monkeypatch):
     def fail(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("bmrm.training.solve", fail)
+    monkeypatch.setattr("bmrm.linear.solve.solve", fail)
     check(bmrm_train(data, "model"), FAILURE, "out of memory")
 
 
@@ -416,7 +416,7 @@ def test_out_of_device_memory(data, bmrm_train, monkeypatch):
     def fail(*_, **__):
         raise DeviceMemoryError("the GPU has 1 GB, the problem needs 2 GB")
 
-    monkeypatch.setattr("bmrm.training.solve", fail)
+    monkeypatch.setattr("bmrm.linear.solve.solve", fail)
     check(bmrm_train(data, "model"), 5, "the GPU has 1 GB")
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from commands import run_python
 
-from bmrm import device
 from bmrm.cli import bench
 from bmrm.errors import BmrmError
+from bmrm.matrix.gpu import devices as device
 
 STATISTICS = {"rows": 60, "nnz": 300, "longest": 5, "empty_rows": 0}
 CANDIDATES = [
@@ -21,7 +21,7 @@ CANDIDATES = [
 
 
 class Cuda:
-    """Stands in for `bmrm._cuda` on a machine with one GPU."""
+    """Stands in for `bmrm.matrix._cuda` on a machine with one GPU."""
 
     def __init__(self) -> None:
         self.built: list[dict] = []

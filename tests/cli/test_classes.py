@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-import bmrm.cli.dryrun
+import bmrm.cli.dry_run
 import bmrm.io
-from bmrm.io.model import Model
+from bmrm.linear.models.model import Model
 
 LABELS = (-2, 3, 5, 10)
 
@@ -165,7 +165,7 @@ def test_rows_without_labels_in_small_chunks(sets_file, tmp_path, monkeypatch, b
     scores, size = bmrm_predict(sets_file, model, whole), bmrm_train("--dry-run", *words)
     assert (scores.code, size.code) == (0, 0)
     small = functools.partial(bmrm.io.iter_svmlight, rows_bytes=500)
-    for module in (bmrm.io, bmrm.cli.dryrun):
+    for module in (bmrm.io, bmrm.cli.dry_run):
         monkeypatch.setattr(module, "iter_svmlight", small)
     assert bmrm_predict(sets_file, model, parts) == scores
     assert bmrm_train("--dry-run", *words) == size

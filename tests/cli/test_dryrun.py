@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bmrm.cli import train
-from bmrm.cli.dryrun import Size, part_bytes
+from bmrm.cli.dry_run import Size, part_bytes
 from bmrm.cli.options import TrainOptions
 
 ROWS = 400_000

@@ -43,7 +43,12 @@ def test_a_driver_that_is_not_there_is_no_failure(monkeypatch):
 
 @pytest.mark.parametrize(
     ("modules", "last"),
-    [(["bmrm._cuda"], ""), (["bmrm._cuda", "mpi4py"], "at exit"), ([], "at exit"), (["left behind"], "")],
+    [
+        (["bmrm.matrix._cuda"], ""),
+        (["bmrm.matrix._cuda", "mpi4py"], "at exit"),
+        ([], "at exit"),
+        (["left behind"], ""),
+    ],
     ids=["gpu", "gpu and mpi", "cpu", "thread"],
 )
 def test_leave_keeps_the_code_and_what_was_printed(modules, last):

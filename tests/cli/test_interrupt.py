@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from commands import start, start_python, write_svmlight
 
-import bmrm.crossval
+import bmrm.linear.selection.cross_validation
 from bmrm.cli.signals import Interrupts
-from bmrm.io.model import Model
+from bmrm.linear.models.model import Model
 
 FOREVER = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-pass", 1]
 
@@ -82,7 +82,7 @@ def test_signal_while_predicting(folder):
 
 @pytest.mark.parametrize("inside", ["solver", "between"])
 def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypatch):
-    solve, pressed = bmrm.crossval.solve, []
+    solve, pressed = bmrm.linear.selection.cross_validation.solve, []
 
     def press(_=None):
         if not pressed:  # once: who presses again later ends the tests
@@ -95,21 +95,21 @@ def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypa
         keywords["callback"] = press
         return solve(*words, **keywords)
 
-    monkeypatch.setattr("bmrm.crossval.solve", interrupted)
+    monkeypatch.setattr("bmrm.linear.selection.cross_validation.solve", interrupted)
     assert bmrm_train("-v", "3", data) == (130, "", "bmrm-train: interrupted, nothing written\n")
 
 
 def test_many_signals_in_a_cross_validation(data, folder):
     """No thread of a fold is left waiting, which the end of the process would then wait for."""
     code = (
-        "import signal, sys, bmrm.crossval\n"
+        "import signal, sys, bmrm.linear.selection.cross_validation\n"
         "from bmrm.cli.train import main\n"
-        "solve = bmrm.crossval.solve\n"
+        "solve = bmrm.linear.selection.cross_validation.solve\n"
         "def press(*words, **keywords):\n"
         "    signal.raise_signal(signal.SIGINT)\n"
         "    keywords['callback'] = lambda _: signal.raise_signal(signal.SIGINT)\n"
         "    return solve(*words, **keywords)\n"
-        "bmrm.crossval.solve = press\n"
+        "bmrm.linear.selection.cross_validation.solve = press\n"
         "sys.exit(main())\n"
     )
     for words in (["-v", "8"], ["-C", "-v", "8"]):
@@ -195,7 +195,9 @@ def test_a_prediction_is_written_or_not(data, folder):
         assert (folder / place).exists() == (code_wanted == 0)
 
 
-@pytest.mark.parametrize("module", ["numpy", "bmrm._losses", "bmrm._qp", "bmrm.solver"])
+@pytest.mark.parametrize(
+    "module", ["numpy", "bmrm.losses._losses", "bmrm.linear.bundle._qp", "bmrm.linear.solvers.bundle_method"]
+)
 def test_signal_that_an_import_swallows(module, data, folder):
     """A compiled module may take the exception for an optional import that fails."""
     code = (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bmrm.device import gpu
+from bmrm.matrix.gpu.devices import gpu
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_runs.py"
 

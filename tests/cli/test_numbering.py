@@ -8,7 +8,7 @@ from commands import write_svmlight
 import bmrm
 from bmrm.errors import DataError
 from bmrm.io import iter_svmlight, read_data
-from bmrm.io.model import Model
+from bmrm.linear.models.model import Model
 
 RNG = np.random.default_rng(6)
 X = RNG.standard_normal((60, 4)).round(3)

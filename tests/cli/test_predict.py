@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import start, two_classes, write_svmlight
 
-from bmrm.io.model import Model
+from bmrm.linear.models.model import Model
 
 
 def model(loss="hinge", task="binary", classes=(-1.0, 1.0), intercept=0.25):

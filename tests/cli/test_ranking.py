@@ -7,8 +7,8 @@ import pytest
 from commands import two_classes, write_svmlight
 
 import bmrm
-from bmrm.io.model import Model
-from bmrm.metrics import RankingMetrics
+from bmrm.linear.models.metrics import RankingMetrics
+from bmrm.linear.models.model import Model
 
 
 def write_ranking(path, X, y, qid):

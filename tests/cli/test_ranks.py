@@ -15,11 +15,11 @@ from commands import two_classes, write_svmlight
 if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
 
-from bmrm.cli.dryrun import MARGIN
+from bmrm.cli.dry_run import MARGIN
 from bmrm.cli.launch import launched
-from bmrm.io.checkpoint import Checkpoint
-from bmrm.io.model import Model
-from bmrm.ownership import TOUCHED, VECTORS
+from bmrm.distributed.weight_layout import TOUCHED, VECTORS
+from bmrm.linear.models.checkpoint import Checkpoint
+from bmrm.linear.models.model import Model
 
 TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"
 SECONDS = 20.0
@@ -324,7 +324,7 @@ def test_help_and_version_are_printed_once():
 FAULTY = """
 import os, resource, sys
 from bmrm.cli import train
-from bmrm.cli.progress import Observer
+from bmrm.cli.observer import Observer
 
 rank = int(os.environ["PMI_RANK"])
 what, words = sys.argv[1], sys.argv[2:]
@@ -345,7 +345,7 @@ def fail(self, state):
 
 Observer.__call__ = fail
 if what == "loading" and rank == 1:
-    from bmrm import _svmlight
+    from bmrm.io import _svmlight
     def parse(*args, **keywords):
         raise MemoryError
     _svmlight.parse = parse
@@ -417,7 +417,7 @@ def test_a_signal_to_one_rank_ends_all_with_the_best_model(long_job, number):
     code = f"""
 import os, sys
 from bmrm.cli import train
-from bmrm.cli.progress import Observer
+from bmrm.cli.observer import Observer
 observe = Observer.__call__
 def press(self, state):
     if os.environ["PMI_RANK"] == "1" and state.iteration == 5:
@@ -457,7 +457,7 @@ def test_signals_that_are_ignored_stay_so(data, folder):
     code = """
 import os, signal, sys
 from bmrm.cli import train
-from bmrm.cli.progress import Observer
+from bmrm.cli.observer import Observer
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 observe = Observer.__call__
 def press(self, state):

@@ -10,9 +10,9 @@ import pytest
 from commands import two_classes, write_svmlight
 
 import bmrm
-from bmrm import crossval
-from bmrm.calibration import Isotonic, Platt
-from bmrm.io.model import Model
+from bmrm.linear.models.calibration import Isotonic, Platt
+from bmrm.linear.models.model import Model
+from bmrm.linear.selection import cross_validation as crossval
 
 GRID = "1e-3,1e-2,0.1,1"
 
@@ -250,7 +250,7 @@ def test_an_interrupt_leaves_nothing(shares, when, data, folder, bmrm_train, mon
         return solve(self, *words)
 
     monkeypatch.setattr(engine, "_solve", interrupted)
-    monkeypatch.setattr("bmrm.crossval.FoldProblem._may_share", lambda self: shares)
+    monkeypatch.setattr("bmrm.linear.selection.cross_validation.FoldProblem._may_share", lambda self: shares)
     outcome = bmrm_train("-C", "--lambdas", GRID, data, "model")
     assert len(calls) >= {"first": 1, "middle": 7, "last": 21}[when]
     assert outcome == (130, "", "bmrm-train: interrupted, nothing written\n")

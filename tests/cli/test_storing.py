@@ -16,8 +16,8 @@ from scipy.sparse import csr_array, save_npz
 import bmrm
 from bmrm.cli import storing
 from bmrm.io.cache import SUFFIX, type_of
-from bmrm.io.checkpoint import Checkpoint
-from bmrm.io.model import Model
+from bmrm.linear.models.checkpoint import Checkpoint
+from bmrm.linear.models.model import Model
 
 LAM = 1e-4
 EVERY_SIZE = "from bmrm.cli import storing; storing.SMALL = -1; "
@@ -198,8 +198,8 @@ def test_going_on_takes_the_type_of_the_checkpoint(ids, data, bmrm_train):
 def test_states_on_the_way_hold_for_the_numbers(data, bmrm_train, monkeypatch):
     """A checkpoint's objective is no smaller than J of the file, and going on from it is not refused."""
     X, y = two_classes()
-    monkeypatch.setattr("bmrm.cli.progress.CHECKPOINT_EVERY", 0.0)
-    monkeypatch.setattr("bmrm.cli.progress.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_EVERY", 0.0)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_SHARE", 1e9)
     bmrm_train(*WORDS, "--max-iter", "1", "--checkpoint", "state", data, "model")
     model = Checkpoint.load("state").model
     assert logistic(X, y, model) <= model.certificate.objective

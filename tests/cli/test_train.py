@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 
 import bmrm
 from bmrm.cli.options import parse
-from bmrm.io import checkpoint
-from bmrm.io.model import Model
+from bmrm.linear.models import checkpoint
+from bmrm.linear.models.model import Model
 
 REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
@@ -224,8 +224,8 @@ def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
         save(path, *parts)
         seen.append(Model.load(path))
 
-    monkeypatch.setattr("bmrm.cli.progress.CHECKPOINT_EVERY", 0.0)
-    monkeypatch.setattr("bmrm.cli.progress.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_EVERY", 0.0)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_SHARE", 1e9)
     monkeypatch.setattr(checkpoint, "save", spy)
     bmrm_train("-q", "--checkpoint", "best", "--lambda", "0.01", data, "model")
     running = [m for m in seen if m.certificate.status == "running"]
@@ -350,7 +350,8 @@ def test_progress_line_only_on_a_terminal(data, folder):
     """On a terminal the line comes after a second and is gone at the end."""
     words = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3", data, "model"]
     code = (
-        "import sys; from bmrm.cli import progress, train; progress.SHOW_AFTER = progress.SHOW_EVERY = 0.0; "
+        "import sys; from bmrm.base import progress; from bmrm.cli import train; "
+        "progress.SHOW_AFTER = progress.SHOW_EVERY = 0.0; "
         "train.main(sys.argv[1:])"
     )
     controller, terminal = pty.openpty()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bmrm._svmlight import MAX_INDEX, PADDING
 from bmrm.errors import DataError
+from bmrm.io._svmlight import MAX_INDEX, PADDING
 from bmrm.io.svmlight import join
 from bmrm.io.text import Grammar, Parser
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmrm import _svmlight
 from bmrm.errors import DataError
-from bmrm.io import cache, read_data
+from bmrm.io import _svmlight, cache, read_data
 
 TEXT = b"1 qid:1 1:0.5 3:1.5\n-1 qid:2 2:2\n1 qid:2\n"
 

@@ -141,7 +141,7 @@ def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
     path = tmp_path / "long"
     path.write_bytes(text)
     if stream:
-        monkeypatch.setattr("bmrm.io.compressed.Source.is_plain", False)
+        monkeypatch.setattr("bmrm.io.sources.Source.is_plain", False)
     data = read_data(path)
     assert data.X.shape == (1, count)
     assert (data.X.data == 0.5).all()

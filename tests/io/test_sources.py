@@ -15,7 +15,7 @@ import zstandard
 
 from bmrm.errors import DataError
 from bmrm.io import iter_svmlight, load_svmlight, read_data, text
-from bmrm.io.compressed import open_source
+from bmrm.io.sources import open_source
 
 COMPRESS = {
     "gz": gzip.compress,

@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
+from bmrm.base.atomic import atomic_write, check_writable
 from bmrm.errors import DataError
 from bmrm.io import iter_svmlight, read_data
-from bmrm.io.atomic import atomic_write, check_writable
 from bmrm.io.cache import SUFFIX
-from bmrm.io.compressed import open_source
 from bmrm.io.formats import read_other, row_parts
+from bmrm.io.sources import open_source
 from bmrm.io.svmlight import read_text
 from bmrm.io.tensors import opened
 from bmrm.io.text import Grammar

@@ -9,11 +9,12 @@ from safetensors.numpy import save
 
 import bmrm
 from bmrm.errors import DataError, HostMemoryError
-from bmrm.io import content, regular, tensors
-from bmrm.io.checkpoint import Checkpoint, Problem
-from bmrm.io.checkpoint import save as save_checkpoint
-from bmrm.io.model import Model
+from bmrm.io import regular, tensors
 from bmrm.io.tensors import opened
+from bmrm.linear.models import content
+from bmrm.linear.models.checkpoint import Checkpoint, Problem
+from bmrm.linear.models.checkpoint import save as save_checkpoint
+from bmrm.linear.models.model import Model
 
 GOOD = {"a": {"dtype": "F64", "shape": [2, 3], "data_offsets": [0, 48]}}
 

@@ -1,0 +1,99 @@
+"""What people see of work that takes a while: a line on the terminal, and notices on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from bmrm.base.units import time_text
+
+SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
+
+SHOW_EVERY = 0.1
+
+
+class ProgressLine:
+    """One line on a terminal, rewritten in place; or, when asked for, a line per step."""
+
+    def __init__(self, stream: TextIO, *, every_step: bool, quiet: bool) -> None:
+        self._stream = stream
+        self._every_step = every_step
+        self._rewrite = not quiet and not every_step and stream.isatty()
+        self._started = time.monotonic()
+        self._shown_at = 0.0
+        self._width = 0
+
+    def update(self, text: Callable[[], str]) -> None:
+        """Show a step, if it is time to."""
+        elapsed = time.monotonic() - self._started
+        if self._every_step:
+            print(text(), file=self._stream)
+        elif self._rewrite and elapsed > SHOW_AFTER and elapsed - self._shown_at > SHOW_EVERY:
+            self._shown_at = elapsed
+            line = text()
+            self._stream.write("\r" + line.ljust(self._width))
+            self._stream.flush()
+            self._width = len(line)
+
+    @contextlib.contextmanager
+    def during(self, what: Callable[[], str]) -> Iterator[None]:
+        """Show what runs, and for how long already, while it does."""
+        if not self._rewrite:
+            yield
+            return
+        began, done = time.monotonic(), threading.Event()
+
+        def show() -> None:
+            with contextlib.suppress(OSError):
+                while not done.wait(SHOW_EVERY):
+                    self.update(lambda: f"{what()}  {time_text(time.monotonic() - began)}")
+
+        beside = threading.Thread(target=show, daemon=True)
+        beside.start()
+        try:
+            yield
+        finally:
+            done.set()
+            beside.join()
+            with contextlib.suppress(OSError):
+                self.clear()
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0
+
+
+@contextlib.contextmanager
+def logged(verbose: bool) -> Iterator[None]:
+    """Print what the library has to say of the devices that it uses."""
+    log = logging.getLogger("bmrm")
+    handler = _Notices(logging.INFO)
+    level = log.level
+    if verbose:
+        log.setLevel(logging.INFO)
+        log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+class _Notices(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        notice(record.getMessage())
+
+
+def notice(text: str, *, quiet: bool = False) -> None:
+    """Print a line for people on stderr; one that cannot be printed is not worth a failure."""
+    if not quiet:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr)

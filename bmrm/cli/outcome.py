@@ -1,0 +1,72 @@
+"""What a training command reports at its end: the model's path, the report, the exit code."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bmrm.cli.exits import Exit, check_apart
+from bmrm.errors import ParameterError, shown
+
+if TYPE_CHECKING:
+    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.storing import Trained
+    from bmrm.distributed import Group
+
+
+def model_path(options: TrainOptions, group: Group | None = None) -> str:
+    """Settle where the model goes; find out now, not after an hour, that it cannot be written."""
+    from bmrm.base.atomic import check_writable
+    from bmrm.cli.ranks import is_first, together
+
+    path = options.model
+    if path == "-":
+        raise ParameterError("MODEL: found -, expected a file (/dev/stdout is standard output)")
+    if path is None:
+        if options.data == "-":
+            raise ParameterError("DATA is stdin: name the MODEL")
+        if group is not None and not os.path.exists(options.data) and glob.has_magic(options.data):
+            raise ParameterError("DATA is a pattern: name the MODEL")
+        path = os.path.basename(options.data) + ".model"
+    inputs = {"DATA": options.data, "--config": options.config, "--sample-weight": options.sample_weight}
+    inputs |= {"--feature-lambda": options.feature_lambda, "--costs": options.costs}
+    outputs = {"MODEL": path, "--checkpoint": options.checkpoint}
+    # A checkpoint is a model, and models that are read may be written anew, but by nothing else.
+    models = {"--warm-start": options.warm_start, "--resume": options.resume, "--prior": options.prior}
+    logs = {"--log-jsonl": options.log_jsonl, "--plot": options.plot}
+    with together(group):
+        for output in filter(None, (*outputs.values(), *logs.values())):
+            if is_first(group):
+                check_writable(output)
+            check_apart(output, inputs)
+        check_apart(path, {"--checkpoint": options.checkpoint})
+        for log in filter(None, logs.values()):
+            check_apart(log, outputs | models)
+    return path
+
+
+def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
+    """Print the certificate; ``more`` are further keys of the JSON object."""
+    from bmrm.base.progress import notice
+    from bmrm.base.units import time_text
+    from bmrm.cli.report import certificate_text, result_json
+
+    text = f"{certificate_text(found.result, seconds['train'], found.rounding)}\nmodel        {shown(path)}"
+    if options.json:
+        print(result_json(found.result, seconds, options, path, **found.note, **more))
+        notice(text, quiet=options.quiet)
+    elif not options.quiet:
+        print(text)
+    if options.verbose:
+        for part, value in seconds.items():
+            notice(f"{part:<20} {time_text(value)}")
+
+
+def exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:
+    """Return the code that the statuses of all solves come to."""
+    if "interrupted" in statuses:
+        return Exit.INTERRUPTED
+    converged = all(status == "converged" for status in statuses)
+    return Exit.OK if converged or options.allow_unconverged else Exit.LIMIT

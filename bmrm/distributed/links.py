@@ -1,0 +1,81 @@
+"""How the GPUs of several ranks add up: by NCCL from GPU to GPU, or by MPI through main memory."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.distributed.group import Group
+from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.libraries import has_nccl
+
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+Vector = NDArray[np.float64]
+log = logging.getLogger("bmrm")
+
+
+class Links:
+    """What the GPUs of a group's ranks sum by; every rank makes its own at the same time.
+
+    Parameters
+    ----------
+    group : Group
+    matrix : bmrm.matrix._cuda.Matrix
+
+    Attributes
+    ----------
+    alike : bool
+        The GPUs are of one kind, so that equal work gives equal bits.
+    nccl : bmrm.matrix._cuda.Nccl or None
+        None where gradients go through main memory.
+    """
+
+    def __init__(self, group: Group, matrix: _cuda.Matrix) -> None:
+        self.group, self.matrix = group, matrix
+        cuda = backend()
+        found = cuda.device_info(matrix.device)
+        everyones = group.everyones((found["name"], found["multiprocessors"]))
+        self.alike = len(set(everyones)) == 1
+        places = group.everyones(cuda.device_uuid(matrix.device))
+        apart = len(set(places)) == group.size and group.board is not None
+        self.nccl = self._joined(self.alike and apart)
+        if group.rank == 0 and group.size > 1:
+            way = "gradients go from GPU to GPU by NCCL"
+            if not self.alike:
+                way = "the GPUs differ and make the products alone"
+            elif self.nccl is None:
+                way = "gradients go through main memory by MPI"
+            log.info("%d ranks: %s", group.size, way)
+
+    def _joined(self, apart: bool) -> _cuda.Nccl | None:
+        """Make a communicator, where every rank has a GPU of its own and finds the library."""
+        group, cuda = self.group, backend()
+        if not (apart and all(group.everyones(has_nccl()))):
+            return None
+        name = group.comm.bcast(cuda.nccl_id() if group.rank == 0 else None)
+        with group.guarded():
+            joined: _cuda.Nccl = cuda.Nccl(self.matrix.device, name, group.rank, group.size)
+        return joined
+
+    def ranks(self) -> _cuda.Ranks:
+        """Tell a `Problem` how to add up."""
+        group = self.group
+
+        def total(numbers: Vector) -> None:
+            numbers[:] = group.total(numbers)
+
+        made: _cuda.Ranks = backend().Ranks(
+            group.rank,
+            group.size,
+            self.matrix.vector_dtype,
+            total,
+            group.add_up,
+            0 if group.board is None else group.board.address,
+            self.nccl,
+        )
+        return made

@@ -1,0 +1,1 @@
+"""Weights, margins and cuts on one GPU."""

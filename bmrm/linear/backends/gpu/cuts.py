@@ -1,0 +1,173 @@
+"""Cuts whose gradients stay on a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.linear.backends.host.cuts import HostCuts
+from bmrm.linear.backends.host.row_space import RowCuts
+from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.objective.objective import Design, Planes
+from bmrm.linear.regularizers import Regularizer
+from bmrm.losses import Loss, ScalarLoss
+from bmrm.matrix import _cpu
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.memory import room_for_cuts
+
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+Vector = NDArray[np.float64]
+
+
+Resident: TypeAlias = "_cuda.Vector"
+
+
+class DeviceCuts:
+    """Gradients of cuts on a GPU, where `DeviceSteps.planes` leaves new ones.
+
+    Parameters
+    ----------
+    problem : bmrm.matrix._cuda.Problem
+    """
+
+    def __init__(self, problem: _cuda.Problem) -> None:
+        self.problem, self.width, self.size = problem, problem.width, 0
+        self._capacity = 0
+
+    @property
+    def _cut_bytes(self) -> int:
+        return int(self.problem.length * self.problem.matrix.vector_dtype.itemsize)
+
+    @property
+    def most(self) -> int:
+        """Cuts that the memory set aside for them holds."""
+        matrix = self.problem.matrix
+        item = matrix.vector_dtype.itemsize
+        return room_for_cuts(matrix.bytes_left, matrix.shape, item) // self._cut_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._capacity * self._cut_bytes
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many cuts."""
+        self.problem.reserve(capacity)
+        self._capacity = capacity
+
+    def append(self, planes: Planes) -> Vector:
+        """Keep the cuts that were left behind those in use; return their products with all."""
+        assert planes.products is not None
+        self.size += len(planes.products)
+        return planes.products
+
+    def append_level(self, count: int) -> None:
+        """Put nothing: a plane here is one that a pass has left."""
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Resident) -> tuple[Resident, float]:
+        """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+        w = self.problem.combine(alpha, -1.0 / reg.lam, near)
+        return w, -0.5 * reg.lam * w.square
+
+    def products(self, w: Resident) -> None:
+        """Return nothing: cuts stay on the device."""
+
+    def combined_length(self, w: Resident) -> float:
+        """Return 0: weights are kept themselves."""
+        return 0.0
+
+    def move(self, to: int, source: int) -> None:
+        """Copy a cut over another."""
+        self.problem.move_cut(to, source)
+
+    def merge(self, i: int, j: int, share: float) -> None:
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        self.problem.merge_cuts(i, j, share)
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, on the host, shape (size, width)."""
+        return self.problem.get_cuts(self.size)
+
+    def only(self, kept: NDArray[np.intp]) -> HostCuts | RowCuts:
+        """Return a store on the host with copies of some of the cuts."""
+        return HostCuts.of(self.taken(kept), threads=1)
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts to the host."""
+        return self.get()[numbers]
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
+        self.size = len(gradients)
+        self.problem.set_cuts(gradients)
+        products = np.empty((self.size, self.size))
+        # Of the cuts as they are kept, in the type of the matrix.
+        kept = self.get()
+        _cpu.gram(kept, kept, products)
+        return products
+
+
+class DeviceRowCuts(DeviceCuts):
+    """Cuts as combinations of rows, see `bmrm.linear.backends.host.row_space`.
+
+    Parameters
+    ----------
+    problem : bmrm.matrix._cuda.Problem
+        In the space of rows.
+    design : Design
+        The problem's matrix, with a constant feature where there is one.
+    """
+
+    def __init__(self, problem: _cuda.Problem, design: Design) -> None:
+        super().__init__(problem)
+        self._design = design
+
+    def combined_length(self, w: Resident) -> float:
+        """Return infinity: nobody looks at the coefficients, which stay on the device."""
+        return np.inf
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, from a product each."""
+        return self.taken(np.arange(self.size))
+
+    def only(self, kept: NDArray[np.intp]) -> RowCuts:
+        """Return a store on the host with copies of some of the cuts."""
+        rows = self._design.shape[0]
+        halves = self.problem.get_cuts(self.size)[kept].reshape(len(kept), 2, -1)[:, :, : rows + 1]
+        return RowCuts.of(self._design, np.ascontiguousarray(halves.swapaxes(0, 1)), threads=1)
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Make the gradients of some cuts on the host."""
+        return self.only(numbers).get()
+
+
+def device_cuts(
+    data: Dataset,
+    design: Design,
+    loss: Loss,
+    labels: Vector,
+    scale: float,
+    constant: float | None,
+    known: Bundle | None,
+    in_rows: bool,
+) -> DeviceCuts:
+    """Put labels and weights beside their matrix, or take up where a bundle's solve left them.
+
+    The problem has the loss's formula where the loss is compiled row by row; others evaluate themselves.
+    """
+    if known is not None:
+        store = known.store
+        assert isinstance(store, DeviceCuts)
+        return store
+    matrix = data.matrix
+    assert not isinstance(matrix, _cpu.Matrix)
+    number, parameter = (
+        (loss.number, loss.parameter_value) if isinstance(loss, ScalarLoss) else (backend().OWN_LOSS, 0.0)
+    )
+    problem = matrix.problem(number, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
+    return DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem)

@@ -1,0 +1,74 @@
+"""The steps of a solve whose loss takes margins together, with all of it on a GPU.
+
+The vectors and the cuts are those of `DeviceSteps`; the risk and its derivatives come from a sort of the
+margins on the device (``src_cuda/joint.cu``).  A search along a line asks for one slope at a time, as on the
+host: eight at once would be eight sorts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.errors import DataError
+from bmrm.linear.backends.gpu.cuts import DeviceCuts, Resident
+from bmrm.linear.backends.gpu.steps import SlopeSteps
+from bmrm.linear.objective.objective import Planes
+from bmrm.losses import JointLoss
+from bmrm.matrix.gpu.devices import backend
+
+Vector = NDArray[np.float64]
+Starts = NDArray[np.int64]
+
+MOST_UNLIKE = 1e15
+"""Largest weight of a row over the least. Sums over pairs are differences of sums over all rows here, which
+have twice the digits of float64."""
+
+
+class JointSteps(SlopeSteps):
+    """`bmrm.linear.objective.objective.Steps` of a joint risk on a GPU.
+
+    Parameters
+    ----------
+    cuts : DeviceCuts
+        Of the problem to solve.
+    loss : JointLoss
+    labels : ndarray of shape (m,)
+    weights : ndarray of shape (m,), or None
+    """
+
+    def __init__(self, cuts: DeviceCuts, loss: JointLoss, labels: Vector, weights: Vector | None) -> None:
+        super().__init__(cuts)
+        parts = loss.joint_risk(labels, weights, 1).parts
+        least, most = parts["weight"].min(), parts["weight"].max()
+        if not most <= MOST_UNLIKE * least:
+            raise DataError(
+                f"sample weights: found one {most / least:g} times the least, expected at most "
+                f"{MOST_UNLIKE:g} for loss {loss.name} on a GPU; use device='cpu'"
+            )
+        self.joint = backend().Joint(cuts.problem, **parts)
+
+    def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
+        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
+        _, along, across, _ = self.joint.evaluate(z, dz, t, b)
+        return along, across
+
+    def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
+        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        risk, _, _, moved = self.joint.evaluate(z, dz, t, b, move=dz is not None)
+        return risk, z if moved is None else moved
+
+    def derivatives(
+        self, z: Resident, dz: Resident | None, t: float, b: float, which: int
+    ) -> tuple[float, float]:
+        """Keep the derivatives of all rows; return risk and their sum."""
+        risk, _, total, _ = self.joint.evaluate(z, dz, t, b, keep=which)
+        return risk, total
+
+    def planes(
+        self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
+    ) -> Planes:
+        """Return the cutting plane at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        risk, total = self.derivatives(z, dz, t, 0.0, 0)
+        plane = self.mixed_planes(starts, w, end, t)
+        return plane._replace(risk=np.array([risk]), slope=np.array([total]))

@@ -1,0 +1,90 @@
+"""The steps of a solve on a GPU with a loss in Python that takes arrays there.
+
+Margins are made on the device, lent to the function, and its values and derivatives summed where they are:
+what the host sees is a few numbers a call. A search asks for slopes one point at a time, as on the host. All
+else is as for compiled losses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.foreign_arrays import Rows, importer, rows_of
+from bmrm.linear.backends.gpu.cuts import DeviceCuts, Resident
+from bmrm.linear.backends.gpu.steps import SlopeSteps
+from bmrm.linear.backends.host.steps import Starts
+from bmrm.linear.objective.objective import Planes
+from bmrm.losses import CallableLoss
+
+Vector = NDArray[np.float64]
+
+
+class DeviceCallSteps(SlopeSteps):
+    """`bmrm.linear.objective.objective.Steps` on a GPU, with a user's function for the loss.
+
+    Parameters
+    ----------
+    cuts : DeviceCuts
+        Of the problem to solve.
+    loss : CallableLoss
+        Its function takes arrays on a device.
+    """
+
+    def __init__(self, cuts: DeviceCuts, loss: CallableLoss) -> None:
+        super().__init__(cuts)
+        from bmrm.matrix import _cuda
+
+        self.loss, self.own = loss, _cuda.OwnLoss(self.problem)
+        self._import = importer(loss.arrays)
+        self._labels: Any = self._import(self.own.labels())
+        self._everything = np.array([0, self.problem.matrix.shape[0]], np.int64)
+
+    def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
+        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
+        _, derivatives, _ = self._call(z, dz, t, b, keep=False)
+        return self.own.slope(derivatives, dz)
+
+    def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
+        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        values, _, moved = self._call(z, dz, t, b, keep=dz is not None)
+        found = self._sums(values, None, 0, self._everything)
+        return float(found[0, 0]), z if moved is None else moved
+
+    def derivatives(
+        self, z: Resident, dz: Resident | None, t: float, b: float, which: int
+    ) -> tuple[float, float]:
+        """Keep the derivatives of all rows; return risk and their sum."""
+        values, derivatives, _ = self._call(z, dz, t, b, keep=False)
+        risk, total, _ = self._sums(values, derivatives, which, self._everything)[0]
+        return float(risk), float(total)
+
+    def planes(
+        self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
+    ) -> Planes:
+        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        values, derivatives, _ = self._call(z, dz, t, 0.0, keep=False)
+        self._sums(values, derivatives, 0, starts)
+        return self.mixed_planes(starts, w, end, t)
+
+    def _call(
+        self, z: Resident, dz: Resident | None, t: float, b: float, *, keep: bool
+    ) -> tuple[Rows, Rows, Resident | None]:
+        """Evaluate at ``z + t dz + b``; return values, derivatives, and where wanted ``z + t dz``."""
+        lent, moved = self.own.margins(z, dz, t, b, keep)
+        values, derivatives = self.loss.function(self._import(lent), self._labels)
+        return self._taken(values, "values"), self._taken(derivatives, "derivatives"), moved
+
+    def _taken(self, array: Any, what: str) -> Rows:
+        matrix = self.problem.matrix
+        name = f"loss {self.loss.name}: {what}"
+        return rows_of(array, name, matrix.shape[0], matrix.device, self.own.stream, self.own.borrow)
+
+    def _sums(self, values: Rows, derivatives: Rows | None, which: int, starts: Starts) -> Vector:
+        """Risk, sum of derivatives, and values below the loss's minimum, of each block of rows."""
+        found = self.own.risk(values, derivatives, which, starts, self.loss.minimum)
+        if found[:, 2].any():
+            self.loss.check_minimum(self.own.get(values))
+        return found

@@ -1,0 +1,1 @@
+"""Weights, margins and cuts in NumPy arrays, with compiled loops."""

@@ -1,0 +1,125 @@
+"""Cuts whose gradients are in main memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import dot, dot_rows
+from bmrm.linear.bundle.store import CUT_BYTES
+from bmrm.linear.objective.objective import Planes
+from bmrm.linear.regularizers import Regularizer
+from bmrm.matrix import _cpu
+
+Vector = NDArray[np.float64]
+
+
+AHEAD = 8
+"""Times the cuts asked for that get an address: those there are would be copied each time it ends."""
+
+
+class HostCuts:
+    """Gradients of cuts in one array.
+
+    Parameters
+    ----------
+    width : int
+        Length of a gradient.
+    threads : int
+    metric : ndarray of shape (width,), optional
+        Weights of the features in products of gradients; None for 1.
+    """
+
+    whole = True
+
+    def __init__(self, width: int, threads: int, metric: Vector | None = None) -> None:
+        self.width, self.threads, self.metric, self.size = width, threads, metric, 0
+        self._rows = np.empty((0, width))
+
+    @property
+    def most(self) -> int:
+        """Cuts that `CUT_BYTES` hold."""
+        return CUT_BYTES // (8 * self.width)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cuts in use."""
+        return 8 * self.width * self.size
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many cuts, and for more in advance: what nobody writes to takes no memory."""
+        if capacity <= len(self._rows):
+            return
+        rows = np.empty((max(capacity, min(AHEAD * capacity, self.most)), self.width))
+        rows[: self.size] = self._rows[: self.size]
+        self._rows = rows
+
+    def append(self, planes: Planes) -> Vector:
+        """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
+        gradients = planes.gradients
+        assert isinstance(gradients, np.ndarray)
+        first, self.size = self.size, self.size + len(gradients)
+        self._rows[first : self.size] = gradients
+        return self._products(self._rows[first : self.size], self.metric).T
+
+    def append_level(self, count: int) -> Vector | None:
+        """Put planes without a slope behind those in use; return their products with all."""
+        return self.put(np.zeros((count, self.width)))
+
+    def _products(self, gradients: Vector, metric: Vector | None) -> Vector:
+        """Products of all cuts with some of them."""
+        weighed = gradients if metric is None else metric * gradients
+        return _cpu.gram(self._rows[: self.size], weighed, threads=self.threads)
+
+    def weigh(self, metric: Vector) -> Vector:
+        """Take products in another metric from now on; return those of all with all."""
+        products = self._products(self._rows[: self.size], metric)
+        self.metric = metric
+        return products
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
+        """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+        a = np.empty(self.width)
+        _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
+        w = reg.minimiser(a)
+        return w, reg.value(w) + dot(w, a)
+
+    def products(self, w: Vector) -> tuple[Vector, Vector, None]:
+        """Return the point, the products of cuts with it, and None."""
+        return w, dot_rows(self._rows[: self.size], w), None
+
+    def combined_length(self, w: Vector) -> float:
+        """Return 0: weights are kept themselves."""
+        return 0.0
+
+    def move(self, to: int, source: int) -> None:
+        """Copy a cut over another."""
+        self._rows[to] = self._rows[source]
+
+    def merge(self, i: int, j: int, share: float) -> None:
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        self._rows[i] = share * self._rows[i] + (1.0 - share) * self._rows[j]
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, shape (size, width); a view."""
+        return self._rows[: self.size]
+
+    def only(self, kept: NDArray[np.intp]) -> HostCuts:
+        """Return a store of its own with copies of some of the cuts."""
+        return HostCuts.of(self.taken(kept), self.threads, self.metric)
+
+    @classmethod
+    def of(cls, gradients: Vector, threads: int, metric: Vector | None = None) -> HostCuts:
+        """Make a store of an array of gradients, which it keeps."""
+        cuts = cls(gradients.shape[1], threads, metric)
+        cuts._rows, cuts.size = gradients, len(gradients)
+        return cuts
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Copy the gradients of some cuts."""
+        return self._rows[numbers]
+
+    def put(self, gradients: Vector) -> Vector:
+        """Fill an empty store; return the products of all with all."""
+        unknown = np.full(len(gradients), np.nan)
+        return self.append(Planes(gradients, None, unknown, unknown, unknown))

@@ -1,0 +1,253 @@
+"""The steps and the cuts of a solve in the space of rows, for X with fewer rows than columns.
+
+With the L2 penalty every point of a solve is ``w = X' rho + c w_0``, a combination of rows and of the point
+where it started, and a cut's gradient is ``a = X' r`` (the representer theorem; Kimeldorf, Wahba, Ann. Math.
+Stat. 41 (1970) 495).  So a point is kept as its coefficients ``(rho, c)`` beside its products
+``(X w, <w_0, w>)``, a cut as ``(r, 0)`` and ``(X a, <w_0, a>)``; the inner product of two is that of one's
+coefficients with the other's products.  A pass makes two products with X as ever, ``X' r`` and then ``X a``
+in the place of ``X w``; all else is as long as X has rows, where the cuts of a text with a million words
+would be as long as it has words.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import dot, dot_rows, length
+from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.bundle.store import CUT_BYTES
+from bmrm.linear.objective.objective import Design, Planes
+from bmrm.linear.regularizers import Regularizer
+from bmrm.linear.regularizers.separable import StraightLine
+from bmrm.losses.base import RowRisk
+from bmrm.matrix import _cpu
+
+Vector = NDArray[np.float64]
+Starts = NDArray[np.int64]
+
+COEFFICIENTS, PRODUCTS = 0, 1
+
+UNEVEN = 1e9
+"""Mean square of a column, as a multiple of the median one, from which on it drowns others: in a million rows
+of text that of a common word is 1e6 times that of one that occurs once."""
+
+
+def pays(rows: int, columns: int) -> bool:
+    """Whether the vectors of rows that a cut is kept as are shorter than its gradient."""
+    return 2 * rows < columns
+
+
+def is_even(mean_squares: Vector) -> bool:
+    """Whether no column is so much larger than most that products of rows hold nothing but it.
+
+    Squares of weights come from such products here: what is left of others, where a large one cancels, is
+    rounding.
+    """
+    present = mean_squares[mean_squares > 0.0]
+    return not len(present) or float(present.max()) <= UNEVEN * float(np.median(present))
+
+
+def inner(x: Vector, y: Vector) -> float:
+    """Inner product of two points, or gradients, each of shape (2, rows + 1)."""
+    return dot(x[COEFFICIENTS], y[PRODUCTS])
+
+
+def _combined(design: Design, rho: Vector) -> Vector:
+    """Return ``X' rho``."""
+    combined = np.empty((1, design.shape[1]))
+    design.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, design.shape[0]], np.int64), combined)
+    return np.asarray(combined[0])
+
+
+class RowSteps(HostSteps):
+    """`bmrm.linear.objective.objective.Steps` with points as combinations of rows.
+
+    Parameters
+    ----------
+    design : Design
+    risk : RowRisk
+        The loss bound to labels and weights.
+    cuts : RowCuts
+        Of the same design.
+    """
+
+    whole = False
+
+    def __init__(self, design: Design, risk: RowRisk, cuts: RowCuts) -> None:
+        super().__init__(design, risk, threads=cuts.threads)
+        self.cuts = cuts
+        self._start = np.zeros(design.shape[1])
+        self._last: tuple[Vector, float] = (self._start, 0.0)
+
+    def weights(self, w: Vector) -> Vector:
+        """Take the point in where a solve starts; 0 is a combination of no rows, and rests on no start."""
+        rows, _ = self.design.shape
+        point = np.zeros((2, rows + 1))
+        if w.any():
+            self._start = w
+            point[COEFFICIENTS, rows] = 1.0
+            point[PRODUCTS, :rows], point[PRODUCTS, rows] = super().margins(w), dot(w, w)
+            self.cuts.start_at(point[PRODUCTS, :rows])
+        return point
+
+    def column_lengths(self, squares: Vector) -> float:
+        """Return the length of all columns of X together."""
+        return float(np.sqrt(squares.sum()))
+
+    def size(self, w: Vector, lengths: Vector | float) -> float:
+        """Return the size of a point."""
+        return float(lengths) * math.sqrt(max(0.0, inner(w, w)))
+
+    def array(self, w: Vector) -> Vector:
+        """Give weights out."""
+        rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
+        return np.asarray(_combined(self.design, rho) + c * self._start)
+
+    def margins(self, w: Vector) -> Vector:
+        """``X w``, as the products of the cuts make it."""
+        return w[PRODUCTS, :-1].copy()
+
+    def fresh(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return the same point and its margins from a new product."""
+        array = self.array(w)
+        z = super().margins(array)
+        point = np.stack([w[COEFFICIENTS], np.append(z, dot(self._start, array))])
+        self._last = point, dot(array, array)
+        return point, z
+
+    def penalty(self, reg: Regularizer, w: Vector) -> float:
+        """``lam/2 |w|^2``; of a point from a new product that of its weights, where nothing cancels."""
+        point, square = self._last
+        return 0.5 * reg.lam * (square if w is point else inner(w, w))
+
+    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> StraightLine:
+        """Return the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
+        dw = end - w
+        return StraightLine(reg.lam * inner(w, dw), reg.lam * inner(dw, dw))
+
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+        """Cutting planes as `RowCuts` keeps them, one row each; only ever one."""
+        self._keep(r)
+        cut = np.zeros((2, w.shape[1]))
+        cut[COEFFICIENTS, :-1] = r
+        with self._timed():
+            gradient = _combined(self.design, r)
+        cut[PRODUCTS, :-1] = super().margins(gradient)
+        cut[PRODUCTS, -1] = self.cuts.along_start(r)
+        unknown = np.full(1, np.nan)
+        return Planes(cut.reshape(1, -1), None, np.array([inner(cut, w)]), unknown, unknown)
+
+
+class RowCuts:
+    """Cuts as combinations of rows, with the margins of their gradients.
+
+    Parameters
+    ----------
+    design : Design
+    threads : int
+    """
+
+    def __init__(self, design: Design, threads: int) -> None:
+        self.design, self.threads, self.size = design, threads, 0
+        self.width = design.shape[1]
+        self._kept = np.empty((2, 0, design.shape[0] + 1))
+        self._start_margins = np.zeros(design.shape[0])
+
+    @property
+    def most(self) -> int:
+        """Cuts that `CUT_BYTES` hold."""
+        return CUT_BYTES // (16 * self._kept.shape[2])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self._kept.nbytes)
+
+    def start_at(self, margins: Vector) -> None:
+        """Take the margins of the point where a solve starts."""
+        self._start_margins = margins
+        for k in range(self.size):
+            self._kept[PRODUCTS, k, -1] = self.along_start(self._kept[COEFFICIENTS, k, :-1])
+
+    def along_start(self, r: Vector) -> float:
+        """``<w_0, X' r>``."""
+        return dot(r, self._start_margins)
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many cuts."""
+        kept = np.empty((2, capacity, self._kept.shape[2]))
+        kept[:, : self._kept.shape[1]] = self._kept
+        self._kept = kept
+
+    def append(self, planes: Planes) -> Vector:
+        """Put a new cut behind those in use; return its products with all, shape (1, cuts)."""
+        assert isinstance(planes.gradients, np.ndarray)
+        new = self.size
+        self._kept[:, new] = planes.gradients.reshape(2, -1)
+        self.size += 1
+        products = np.empty((self.size, 1))
+        _cpu.gram(
+            self._kept[COEFFICIENTS, : self.size],
+            self._kept[PRODUCTS, new : self.size],
+            products,
+            threads=self.threads,
+        )
+        return products.T
+
+    def append_level(self, count: int) -> Vector:
+        """Put a plane without a slope behind those in use; return its products with all."""
+        zero = np.zeros(count)
+        return self.append(Planes(np.zeros((count, 2 * self._kept.shape[2])), None, zero, zero, zero))
+
+    def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
+        """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
+        n = len(alpha)
+        a = np.stack([_cpu.combine(half[:n], alpha, threads=self.threads) for half in self._kept])
+        w = reg.minimiser(a)
+        return w, 0.5 * reg.lam * inner(w, w) + inner(a, w)
+
+    def products(self, w: Vector) -> tuple[Vector, Vector, float]:
+        """Return a minimiser with products of its own, its products with the cuts, and its square."""
+        rows, _ = self.design.shape
+        rho = w[COEFFICIENTS, :-1]
+        array, z = _combined(self.design, rho), np.zeros(rows)
+        self.design.matvec(array, z)
+        made = np.stack([w[COEFFICIENTS], np.append(z, self.along_start(rho))])
+        return made, dot_rows(self._kept[COEFFICIENTS, : self.size, :-1], z), dot(array, array)
+
+    def combined_length(self, w: Vector) -> float:
+        """Return the length of the coefficients of rows."""
+        return length(w[COEFFICIENTS, :-1])
+
+    def move(self, to: int, source: int) -> None:
+        """Copy a cut over another."""
+        self._kept[:, to] = self._kept[:, source]
+
+    def merge(self, i: int, j: int, share: float) -> None:
+        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        self._kept[:, i] = share * self._kept[:, i] + (1.0 - share) * self._kept[:, j]
+
+    def get(self) -> Vector:
+        """Gradients of the cuts in use, shape (size, width), from a product each."""
+        return self.taken(np.arange(self.size))
+
+    def only(self, kept: NDArray[np.intp]) -> RowCuts:
+        """Return a store of its own with copies of some of the cuts."""
+        return RowCuts.of(self.design, self._kept[:, kept], self.threads)
+
+    @classmethod
+    def of(cls, design: Design, kept: Vector, threads: int) -> RowCuts:
+        """Make a store of an array of shape (2, cuts, rows + 1), which it keeps."""
+        cuts = cls(design, threads)
+        cuts._kept, cuts.size = kept, kept.shape[1]
+        return cuts
+
+    def taken(self, numbers: NDArray[np.intp]) -> Vector:
+        """Make the gradients of some cuts, a product each."""
+        gradients = np.empty((len(numbers), self.width))
+        for k, number in enumerate(numbers):
+            gradients[k] = _combined(self.design, self._kept[COEFFICIENTS, number, :-1])
+        return gradients

@@ -1,0 +1,1 @@
+"""Weights, margins and cuts on several processes, on CPUs or GPUs."""

@@ -1,0 +1,291 @@
+"""The pieces of a solve on several ranks, each a thin layer over the one that a single process uses.
+
+Rows of X are spread over the ranks, and so are the columns of the bundle's cuts: a rank adds up what all
+ranks found for its columns of a new cut, and multiplies its columns for the Gram matrix. Weights are on every
+rank. So nothing that grows with rows times ranks or with cuts times columns is ever held, or computed, twice.
+
+The risk is cut into blocks by the number of a row in the whole, not by rank: with any number of ranks the
+blocks, and hence the cuts, are the same but for rounding.
+
+Where weights are owned in parts (``owned.py``), those are spread like the columns of the cuts.
+
+Where Newton or interior-point steps may be taken, X is narrow or full, and the gradients are hundreds or
+thousands of numbers: every rank then holds all columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import interrupts
+from bmrm.base.weighting import without_idle
+from bmrm.distributed.exchange import Exchange
+from bmrm.distributed.group import Group
+from bmrm.distributed.shard import Shard
+from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.linear.backends.gpu.cuts import device_cuts
+from bmrm.linear.backends.gpu.steps import DeviceSteps
+from bmrm.linear.backends.host.cuts import HostCuts
+from bmrm.linear.backends.ranks.cuts import SplitCuts
+from bmrm.linear.backends.ranks.joint import homed_risk
+from bmrm.linear.backends.ranks.owned import OwnedCuts, OwnedDesign, OwnedObjective, OwnedSteps
+from bmrm.linear.backends.ranks.penalty import OwnedPenalty
+from bmrm.linear.backends.ranks.steps import ShardedDesign, ShardedObjective, ShardedSteps, SummedRisk
+from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.bundle.store import Store
+from bmrm.linear.models.checkpoint import Checkpoint
+from bmrm.linear.objective.blocks import block_starts, group_borders, runs
+from bmrm.linear.objective.objective import Design, Iterate, Objective, Steps
+from bmrm.linear.regularizers import Regularizer
+from bmrm.linear.solvers.bundle_method import BundleMethod
+from bmrm.linear.solvers.interior_rule import may_step
+from bmrm.linear.solvers.newton import newton_pays
+from bmrm.losses import Loss, ScalarLoss
+from bmrm.losses.base import RowRisk
+from bmrm.losses.joint import JointLoss
+from bmrm.losses.labels import distinct, encode, extended, taken
+from bmrm.losses.multiclass import ClassLoss
+from bmrm.matrix.adapted import Columns, WithConstant
+
+if TYPE_CHECKING:
+    from bmrm.linear.backends.base import Placement
+
+Vector = NDArray[np.float64]
+
+
+class ShardedParts:
+    """What a solve on a shard is put together from; see `bmrm.linear.backends.base.Parts`."""
+
+    def __init__(self, data: Shard) -> None:
+        self.data, self.group = data, data.group
+        self._whole = True
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this rank is the one that prints."""
+        return bool(self.group.rank == 0)
+
+    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Code the labels of this rank's rows as all ranks' labels ask for."""
+        if not (loss.by_rows or isinstance(loss, JointLoss)):
+            raise ParameterError(
+                f"loss {loss.name}: is no sum over rows, so its rows cannot be on several ranks; train on one"
+            )
+        group, y, m, weights = self.group, self.data.y, self.data.matrix.shape[0], self.data.weights
+        if loss.task in ("regression", "novelty"):
+            with group.together():
+                return encode(y, m, loss, weights)
+        counts = weights is None or weights.any()
+        with group.together():
+            if counts:
+                y = taken(without_idle(y, m, weights), loss)
+            found = distinct(y, m, loss, weights)
+            if loss.task == "count":  # of which some rank must have one above 0
+                found = found[-1:]
+        own = None if not counts else y.shape[1:] if isinstance(y, np.ndarray) else ()
+        widths = {width for width in group.everyones(own) if width is not None}
+        if len(widths) > 1:
+            raise DataError(
+                f"labels: found rows of {min(widths)} on one rank and of {max(widths)} on another"
+            )
+        everyones = sorted(set().union(*group.everyones(found)))
+        with group.together():
+            # A row for each class of all ranks, so that this rank knows classes that it has no row of.
+            more = len(everyones)
+            if not counts:
+                y = np.zeros((m, *widths.pop()))
+            weights = None if weights is None else np.append(weights, np.ones(more))
+            coded, classes = encode(extended(y, everyones), m + more, loss, weights)
+        return coded[:m], classes
+
+    def spread(self, design: Design) -> Design:
+        """Make the design of all rows from that of the rows here."""
+        if not self.data.owned:
+            return ShardedDesign(self.group, design)
+        return OwnedDesign(self.group, design, self._exchange(design))
+
+    def _exchange(self, design: Design) -> Exchange:
+        if isinstance(design, Columns):
+            return self.data.exchange(design.columns, constant=design.value is not None)
+        return self.data.exchange(constant=isinstance(design, WithConstant))
+
+    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+        """Return this rank's part of the penalty where weights are owned in parts."""
+        if not self.data.owned:
+            return reg
+        return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
+
+    def ascent_pays(
+        self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
+    ) -> bool:
+        """Never: a row would wait for those of other ranks."""
+        return False
+
+    def newton_pays(self, design: ShardedDesign, rows: int, loss: Loss, reg: Regularizer) -> bool:
+        """Whether to take Newton steps; ranks have whole gradients for these and for interior points."""
+        if self.data.owned:
+            return False
+        newton = newton_pays(design, rows, loss, reg)
+        self._whole = newton or not reg.plain or may_step(design, loss, reg)
+        return newton
+
+    def floor(self, loss: Loss, labels: Vector) -> float:
+        """Return the mean of what the ranks' risks are not below."""
+        group, data = self.group, self.data
+        own = float(len(labels)) if data.weights is None else float(data.weights.sum())
+        least = loss.floor(labels, data.weights) if own > 0.0 else 0.0
+        found = group.parts(np.array([own, least]))
+        some = found[found[:, 0] > 0.0]
+        return float((some[:, 0] * some[:, 1]).sum() / some[:, 0].sum())
+
+    def thresholds(self, loss: Loss, margins: Any, labels: Vector) -> Vector | None:
+        """Return the thresholds between ordered classes that suit all ranks' margins."""
+        if loss.task != "ordinal":
+            return None
+        group, weights = self.group, self.data.weights
+        whole = group.everyones((margins, labels, np.ones(len(labels)) if weights is None else weights))
+        return loss.thresholds(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
+
+    def borders(self, loss: Loss) -> NDArray[np.int64] | None:
+        """Return the rows of all ranks that a block with a cut of its own may begin with; None for any."""
+        if loss.by_rows:
+            return None
+        data, total = self.data, sum(self.data.rows)
+        if not loss.needs_groups or data.groups is None:
+            return np.array([0, total])
+        groups, firsts = runs(data.groups)
+        everyones = self.group.everyones((groups, firsts + sum(data.rows[: self.group.rank])))
+        groups, firsts = (np.concatenate(arrays) for arrays in zip(*everyones, strict=True))
+        return group_borders(groups, firsts, total)
+
+    def place(self, at: Placement) -> tuple[Steps, Store]:
+        """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
+
+        With Newton or interior-point steps every rank has all columns: there are few. So it has where the
+        inner solver of a penalty works on whole cuts; each rank then solves the same inner problem.
+        """
+        data, group, design = self.data, self.group, at.design
+        d = design.shape[1]
+        starts, design.reach = _spread_blocks(block_starts(sum(data.rows), at.blocks, at.borders), data.rows)
+        self.starts = at.columns * starts[group.rank]
+        if isinstance(design, OwnedDesign):
+            return self._owned(at, design)
+        if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
+            return self._on_devices(at, at.loss)
+        whole = self._whole or d < group.size
+        design.bounds = None if whole else group.split(d)
+        steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
+        if at.known is not None:
+            return steps, at.known.store
+        if design.bounds is None:
+            return steps, HostCuts(d, data.threads, at.reg.metric)
+        return steps, SplitCuts(group, design.bounds, data.threads)
+
+    def _owned(self, at: Placement, design: OwnedDesign) -> tuple[Steps, Store]:
+        """Keep of weights and cuts the columns of this rank."""
+        steps = OwnedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=self.data.threads)
+        if at.known is not None:
+            return steps, at.known.store
+        assert isinstance(at.reg, OwnedPenalty)
+        bounds = design.exchange.bounds
+        return steps, OwnedCuts(self.group, bounds, self.data.threads, at.reg.metric)
+
+    def _risk(self, loss: Loss, labels: Vector, columns: int) -> RowRisk:
+        """Bind a loss to the labels and weights of all ranks' rows."""
+        data, group = self.data, self.group
+        if isinstance(loss, JointLoss):
+            return homed_risk(group, loss, labels, data.weights, data.groups, data.threads)
+        of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
+        # A rank may have no row of the last classes.
+        risk = loss.bind(*of_rows, columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
+        return SummedRisk(group, risk)
+
+    def _on_devices(self, at: Placement, loss: ScalarLoss) -> tuple[DeviceSteps, Store]:
+        """Keep margins where the rows are, on the ranks' GPUs, and weights and cuts on each."""
+        from bmrm.linear.backends.ranks.gpu import shared_steps
+
+        data, scale = self.data, 1.0 / self.data.total_weight
+        cuts = device_cuts(data, at.design, loss, at.labels, scale, at.scaling, at.known, in_rows=False)
+        steps = DeviceSteps(cuts, ahead=at.blocks == 1)
+        if at.known is None and self.group.size > 1:
+            steps = shared_steps(data.links(), steps)
+        return steps, steps.cuts
+
+    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
+        """Make the objective."""
+        made: ShardedObjective
+        if self.data.owned:
+            made = OwnedObjective(*arguments, **keywords)
+            made.data = self.data
+        else:
+            made = ShardedObjective(*arguments, **keywords)
+        made.starts = self.starts
+        return made
+
+    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
+        """Return sums over the rows of all ranks, and the largest numbers."""
+        largest = [max(of) for of in zip(*self.group.everyones(most), strict=True)]
+        return self.group.total(np.array(numbers)).tolist(), largest
+
+    def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
+        """Fill an empty bundle with the columns of this rank."""
+        store = bundle.store
+        first, last = store.columns if isinstance(store, SplitCuts) else (0, store.width)
+        with self.group.together():
+            cuts = checkpoint.cuts(first, last)
+        bundle.restore(cuts)
+
+    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
+        """Make the run."""
+        return ShardedMethod(self.group, *arguments, **keywords)
+
+
+def _spread_blocks(
+    cuts: NDArray[np.int64], rows: list[int]
+) -> tuple[list[NDArray[np.int64]], list[tuple[int, int]]]:
+    """Return where the blocks of all rows begin in those of each rank, and which it has some of."""
+    firsts = np.cumsum([0, *rows[:-1]])
+    starts = [np.clip(cuts - first, 0, m) for first, m in zip(firsts, rows, strict=True)]
+    reach = [
+        (int(np.searchsorted(own, 0, "right")) - 1, int(np.searchsorted(own, m)))
+        for own, m in zip(starts, rows, strict=True)
+    ]
+    return starts, reach
+
+
+class ShardedMethod(BundleMethod):
+    """The outer loop on all ranks: what ends it on one ends it on all, after the same iteration."""
+
+    def __init__(self, group: Group, *arguments: Any, **keywords: Any) -> None:
+        self.group = group
+        with group.guarded():
+            super().__init__(*arguments, **keywords)
+
+    def minimise(self) -> None:
+        """Run until converged or stopped; Ctrl-C on any rank ends the iteration on all.
+
+        It strikes nowhere else: an exception here would leave the other ranks waiting.
+        """
+        interrupts.enter(interrupts.HELD)
+        with self.group.guarded():
+            self._loop_quietly()
+            _, self.interrupted, _ = self._agreed(False, interrupts.requested(), False)
+
+    def certified(self) -> Iterate:
+        """Return the best iterate, with J from a new product."""
+        with self.group.guarded():
+            return super().certified()
+
+    def _agreed(self, stop: bool, interrupted: bool, late: bool) -> tuple[bool, bool, bool]:
+        found = self.group.parts(
+            np.array([stop, interrupted, late, self.best.objective, self.bound], np.float64)
+        )
+        if (found[:, 3:] != found[0, 3:]).any():
+            raise BmrmError(
+                "the ranks do not agree on the objective: their processors round differently, or a loss in "
+                "Python is another one on some rank"
+            )
+        return bool(found[:, 0].any()), bool(found[:, 1].any()), bool(found[:, 2].any())

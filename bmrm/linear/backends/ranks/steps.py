@@ -1,0 +1,176 @@
+"""The passes over the rows of a rank, with sums over those of all ranks.
+
+Each class is a thin layer over the one that a single process uses.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import dot_rows
+from bmrm.distributed.group import Group
+from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.objective.objective import Design, Iterate, Objective, Planes
+from bmrm.losses.base import KinkedRisk, RowRisk
+from bmrm.losses.extent import Extent
+from bmrm.matrix.adapted import Columns, WithConstant
+
+Vector = NDArray[np.float64]
+
+
+class ShardedDesign:
+    """The rows of this rank; a gradient is that of all rows, in the columns of this rank.
+
+    Attributes
+    ----------
+    bounds : ndarray of shape (ranks + 1,), or None
+        Columns of each rank; None where every rank has all.
+    reach : list of (int, int)
+        Blocks of rows that each rank has rows of.
+    """
+
+    def __init__(self, group: Group, inner: Design) -> None:
+        self.group, self.inner = group, inner
+        self.shape = inner.shape
+        work = group.everyones((inner.nnz, inner.weighted_gram_work))
+        self.nnz = sum(nnz for nnz, _ in work)
+        self.weighted_gram_work = math.fsum(steps for _, steps in work)
+        self.bounds: NDArray[np.int64] | None = None
+        self.reach: list[tuple[int, int]] = []
+
+    @property
+    def width(self) -> int:
+        """Columns of a gradient here."""
+        if self.bounds is None:
+            return self.shape[1]
+        return int(self.bounds[self.group.rank + 1] - self.bounds[self.group.rank])
+
+    @cached_property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column, over the rows of all ranks."""
+        rows = self.inner.shape[0]
+        total = self.group.total(np.append(rows * self.inner.mean_squares, rows))
+        return np.asarray(total[:-1] / total[-1])
+
+    def matvec(self, w: Vector, out: Vector) -> None:
+        """Margins of this rank's rows."""
+        self.inner.matvec(w, out)
+
+    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+        """Gradients of all ranks' rows, a block of them each, in the columns of this rank."""
+        group = self.group
+        reach = [(0, 1)] * group.size if len(starts) == 2 else self.reach
+        first, last = reach[group.rank]
+        own = np.empty((last - first, self.shape[1]))
+        self.inner.rmatvec_blocks(r, starts[first : last + 1], own)
+        if self.bounds is None:
+            out[:] = 0.0
+            out[first:last] = own
+            out[:] = group.total(out)
+        else:
+            group.total_by_columns(own, reach, self.bounds, out)
+
+    def weighted_gram(self, s: Vector, out: Vector) -> None:
+        """``out = X' diag(s) X`` over all rows."""
+        self.inner.weighted_gram(s, out)
+        out[:] = self.group.total(out)
+
+
+class SummedRisk:
+    """The risk of all rows from that of each rank's."""
+
+    def __init__(self, group: Group, own: RowRisk) -> None:
+        self.group, self.own = group, own
+
+    def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
+        """Slopes of the risk of all rows."""
+        in_t, in_b = self.group.total(np.array(self.own.slope(z, dz, t, b)))
+        return float(in_t), float(in_b)
+
+    def cut(
+        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+    ) -> tuple[Vector, Vector]:
+        """Risk and slope of all rows, by block; ``r`` is of this rank's rows."""
+        values, slopes = self.group.total(np.stack(self.own.cut(z, dz, t, b, starts, r)))
+        return values, slopes
+
+    def curvature(self, z: Vector, b: float, r: Vector) -> float:
+        """Sum of the second derivatives of all rows."""
+        return float(self.group.total(np.array([self.own.curvature(z, b, r)]))[0])
+
+    def pieces(self) -> tuple[Vector, Vector, Vector]:
+        """Return those of this rank's rows."""
+        return cast("KinkedRisk", self.own).pieces()
+
+    def rounded(self, width: float) -> SummedRisk:
+        """Return the risk with kinks rounded."""
+        return SummedRisk(self.group, cast("KinkedRisk", self.own).rounded(width))
+
+
+class ShardedSteps(HostSteps):
+    """The steps on this rank's rows, with sums over all rows."""
+
+    design: ShardedDesign
+
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        """Whether every rank has all columns of a gradient."""
+        return self.design.bounds is None
+
+    def total(self, sums: Vector) -> Vector:
+        """Return sums over the rows of all ranks."""
+        return self.design.group.total(sums)
+
+    def least(self, number: float) -> float:
+        """Return the least of the numbers of all ranks."""
+        return float(self.design.group.parts(np.array([number])).min())
+
+    def _sums(self, parts: list[Vector], extra: float) -> Vector:
+        """Add up derivatives: each rank's in two numbers, since they cancel between ranks as well."""
+        wide = [part.sum(dtype=np.longdouble) for part in parts]
+        high = np.array([float(one) for one in wide])
+        low = np.array([float(one - np.longdouble(more)) for one, more in zip(wide, high, strict=True)])
+        everyones = self.design.group.parts(np.concatenate([high, low])).astype(np.longdouble)
+        sums = everyones.sum(axis=0) + np.longdouble(0.0)
+        n = len(parts)
+        return np.asarray((sums[:n] + sums[n:] + extra).astype(np.float64))
+
+    def _own(self, w: Vector) -> Vector:
+        """Weights of this rank's columns."""
+        bounds, rank = self.design.bounds, self.design.group.rank
+        return w if bounds is None else w[bounds[rank] : bounds[rank + 1]]
+
+    def _planes(self, starts: NDArray[np.int64], w: Vector, risk: Vector, slope: Vector) -> Planes:
+        design, bounds, group = self.design, self.design.bounds, self.design.group
+        gradients = np.empty((len(starts) - 1, design.width))
+        with self._timed():
+            design.rmatvec_blocks(self._derivatives[0], starts, gradients)
+        if bounds is None:
+            at_point = dot_rows(gradients, w)
+        else:
+            at_point = group.total(dot_rows(gradients, self._own(w)))
+        if not np.isfinite(at_point).all():  # what is no number on one rank is none on all
+            gradients[:] = np.nan
+        return Planes(gradients, None, at_point, risk, slope)
+
+
+class ShardedObjective(Objective):
+    """The objective of all rows, seen from the rank that has some."""
+
+    design: ShardedDesign
+
+    def block_rows(self, extent: Extent) -> NDArray[np.int64]:
+        """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
+        return np.full(self.blocks, extent.margins)
+
+    def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
+        """Weights and intercept as the user sees them."""
+        w, inner = self.steps.array(point.w), self.design.inner
+        if isinstance(inner, (WithConstant, Columns)):
+            return inner.split(w)
+        return w, point.intercept

@@ -1,0 +1,1 @@
+"""The cutting planes, and the inner problems that minimise over them."""

@@ -1,0 +1,151 @@
+"""What `solve` is given to train on, as a `Dataset` of this process or of several ranks, or as `Examples`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import DTypeLike
+
+from bmrm.base.arguments import flag, refuse
+from bmrm.distributed.weight_layout import refusal, settled
+from bmrm.errors import ParameterError
+from bmrm.linear.regularizers import NAMES
+from bmrm.losses import Loss, Structured
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.examples import Examples
+from bmrm.matrix.row_weights import ClassWeight
+
+OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
+"""Options of `solve` that a `Dataset` takes beside X and y."""
+
+
+def taken_ranks(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
+    """Return the ranks that were given, as a `Group`; raise where they were not given the same options."""
+    group = X.group if isinstance(X, Dataset) else comm
+    if group is None:
+        return comm
+    from bmrm.distributed.group import Group
+    from bmrm.distributed.options import check_alike
+
+    group = group if isinstance(group, Group) else Group(group)
+    check_alike(group, options)
+    return comm if isinstance(X, Dataset) else group
+
+
+def taken_form(
+    weights: str,
+    X: Any,
+    reg: str,
+    *,
+    positive: bool,
+    feature_lambda: Any,
+    prior: Any,
+    comm: Any,
+    device: str,
+) -> str:
+    """Return the form in which weights are kept, "auto" where that is left open; raise where it cannot be."""
+    positive = flag("positive", positive)
+    if not isinstance(reg, str):
+        refuse("reg", reg, f"one of {', '.join(NAMES)}")
+    why_not = refusal(reg, positive=positive, feature_lambda=feature_lambda)
+    if isinstance(X, Dataset):
+        if weights != "auto":
+            raise ParameterError("weights: give it to the Shard, not to solve")
+        return settled(
+            "owned" if X.owned else "replicated", why_not, whole_cuts=False, columns=1, device=device
+        )
+    if comm is None:
+        if weights != "auto":
+            raise ParameterError("weights: goes with comm, found one process")
+        return "replicated"
+    whole_cuts = feature_lambda is not None or prior is not None
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    columns = shape[1] if len(shape) > 1 else 1
+    return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
+
+
+def taken_in(
+    loss: Loss,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: ClassWeight | None,
+    groups: Any,
+    device: str,
+    dtype: DTypeLike | None,
+    threads: int | None,
+    gpu_mem: int | str | None,
+    tol: float,
+    comm: Any,
+    weights: str,
+) -> Dataset | Examples:
+    """Return what `solve` trains on; raise for what goes with another kind of data, or is given twice."""
+    if isinstance(loss, Structured):
+        if comm is not None:
+            raise ParameterError(f"loss {loss.name}: trains in one process; leave comm out")
+        return _examples(loss, X, y, sample_weight, class_weight, groups, device, dtype)
+    if isinstance(X, Examples):
+        raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
+    if not isinstance(X, Dataset):
+        where: dict[str, Any] = {}
+        kind: type[Dataset] = Dataset
+        if comm is not None:
+            from bmrm.distributed import Shard
+
+            kind, where = Shard, {"comm": comm, "weights": weights}
+        return kind(
+            X,
+            y,
+            **where,
+            groups=groups,
+            sample_weight=sample_weight,
+            class_weight=class_weight,
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            gpu_mem=gpu_mem,
+            tol=tol,
+        )
+    given = {
+        "y": y,
+        "device": None if device == "auto" else device,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+        "groups": groups,
+        "dtype": dtype,
+        "threads": threads,
+        "gpu_mem": gpu_mem,
+        "comm": comm,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"{name}: give it to the Dataset, not to solve")
+    return X
+
+
+def _examples(
+    loss: Structured,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    groups: Any,
+    device: str,
+    dtype: Any,
+) -> Examples:
+    if class_weight is not None or groups is not None or device not in ("auto", "cpu") or dtype is not None:
+        raise ParameterError(
+            "loss structured: takes no class_weight, no groups, no device but the CPU, and no dtype"
+        )
+    if isinstance(X, Dataset):
+        raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")
+    if not isinstance(X, Examples):
+        return Examples(X, y, loss.n_features, sample_weight=sample_weight)
+    if y is not None or sample_weight is not None:
+        raise ParameterError("y, sample_weight: give them to the Examples, not to solve")
+    if X.shape[1] != loss.n_features:
+        raise ParameterError(
+            f"oracle: found n_features {loss.n_features}, expected the examples' {X.shape[1]}"
+        )
+    return X

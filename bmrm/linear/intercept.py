@@ -1,0 +1,61 @@
+"""The matrix that a solve multiplies by: X, with what an intercept and several classes make of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bmrm.base.arguments import flag, number
+from bmrm.errors import ParameterError
+from bmrm.linear.objective.objective import Design
+from bmrm.losses import Loss, Structured
+from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.resident import Matrix
+
+
+class Intercept(NamedTuple):
+    """How margins get an intercept, if they do.
+
+    Attributes
+    ----------
+    free : bool
+        It is not penalised, and is minimised out.
+    scaling : float or None
+        Value of the constant feature whose weight is a penalised one.
+    """
+
+    free: bool
+    scaling: float | None
+
+
+def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> Intercept:
+    """Return the intercept that is asked for or that the loss needs; raise where it takes no such."""
+    fit, penalize = flag("fit_intercept", fit), flag("penalize_intercept", penalize)
+    scaling = number("intercept_scaling", scaling)
+    if penalize and not fit:
+        raise ParameterError("penalize_intercept: goes with fit_intercept")
+    if not (scaling > 0.0 and scaling * scaling < np.inf):
+        raise ParameterError(
+            f"intercept_scaling: found {scaling:g}, expected a positive number with a finite square"
+        )
+    fit = fit or loss.needs_intercept
+    if loss.needs_intercept and penalize:
+        raise ParameterError(f"loss {loss.name}: its intercept cannot be penalised")
+    if fit and loss.no_intercept:
+        raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
+    free = fit and not penalize
+    if loss.several and free:
+        raise ParameterError(
+            f"loss {loss.name}: an intercept for each class is penalised (penalize_intercept) or left out"
+        )
+    if isinstance(loss, Structured) and fit:
+        raise ParameterError("fit_intercept: a structured loss has what intercepts its oracle gives it")
+    return Intercept(free, scaling if penalize else None)
+
+
+def design_of(matrix: Matrix, loss: Loss, columns: int, intercept: Intercept) -> Design:
+    """Return X for one column of weights or several, with the constant feature where there is one."""
+    if loss.several:
+        return Columns(matrix, columns, intercept.scaling)
+    return matrix if intercept.scaling is None else WithConstant(matrix, intercept.scaling)

@@ -1,0 +1,1 @@
+"""Trained models: prediction, files, checkpoints, calibration and metrics."""

@@ -1,0 +1,200 @@
+"""From decision values to probabilities, fitted on values of rows that the model has not seen.
+
+Platt's sigmoid is the maximum a posteriori fit of
+
+    P(y = +1 | value) = 1 / (1 + exp(a value + b))
+
+to smoothed targets, by the Newton method of Lin, Lin, Weng.  Isotonic regression is the monotone step
+function of least squares (pool adjacent violators), with straight lines between its steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bmrm.base.arguments import check_finite, numbers, predicted
+from bmrm.base.interrupts import interruptible
+from bmrm.base.weighting import effective_number, relative
+from bmrm.errors import DataError, ParameterError
+
+Vector = NDArray[np.float64]
+
+METHODS = ("platt", "isotonic")
+
+STEPS, SMALLEST_STEP, RIDGE = 100, 1e-10, 1e-12
+"""Most Newton steps; the shortest tried on a line; what is added to the Hessian's diagonal."""
+
+SMALLEST_SIZE = 1e-200
+"""Size below which values are as good as zero, and slopes on their scale would overflow."""
+
+FLAT = 1e-10
+"""Slope, of a mean over the rows, at which Newton's method ends."""
+
+
+@dataclass(frozen=True)
+class Platt:
+    """A sigmoid of the decision value.
+
+    Attributes
+    ----------
+    a, b : float
+        P(larger label) = 1 / (1 + exp(a value + b)); ``a`` is negative for a model that is of any use.
+    """
+
+    a: float
+    b: float
+    method: ClassVar[str] = "platt"
+
+    def probability(self, values: ArrayLike) -> Vector:
+        """Probability of the larger label at each decision value."""
+        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * predicted(values) + self.b)))
+
+
+@dataclass(frozen=True, eq=False)
+class Isotonic:
+    """A function of the decision value that never falls, linear between its knots and constant outside.
+
+    Attributes
+    ----------
+    x, p : ndarray of shape (knots,)
+        Decision values, increasing, and the probabilities there.
+    """
+
+    x: Vector
+    p: Vector
+    method: ClassVar[str] = "isotonic"
+
+    def probability(self, values: ArrayLike) -> Vector:
+        """Probability of the larger label at each decision value."""
+        return np.asarray(np.interp(predicted(values), self.x, self.p))
+
+
+Calibration: TypeAlias = "Platt | Isotonic"
+
+
+@interruptible
+def calibrate(
+    values: ArrayLike, y: ArrayLike, method: str = "platt", *, sample_weight: ArrayLike | None = None
+) -> Calibration:
+    """Fit a map from decision values to the probability of the larger label.
+
+    Parameters
+    ----------
+    values : array_like of shape (n_samples,)
+        Decision values of models that have not seen the rows, such as `bmrm.Selection.values`.
+    y : array_like of shape (n_samples,)
+        Labels, two distinct values.
+    method : {"platt", "isotonic"}, default "platt"
+        A sigmoid of two parameters, or any function that does not fall; the latter wants some thousand rows.
+    sample_weight : array_like of shape (n_samples,), optional
+        Nonnegative. A row of weight 0 takes no part, and a factor that all weights have in common means
+        nothing. Isotonic regression takes a weight for so many equal rows; Platt's sigmoid is fitted with
+        these weights to targets smoothed by the effective number of each class's rows, (sum s)^2 / sum s^2,
+        which is their number where weights are equal.
+
+    Returns
+    -------
+    Platt or Isotonic
+        Its ``probability(values)`` maps new decision values.
+
+    Raises
+    ------
+    ParameterError
+        The method is unknown.
+    DataError
+        Values, labels or weights that do not fit together, or labels not of two classes.
+    Interrupted
+        For Ctrl-C.
+
+    References
+    ----------
+    Platt, in Advances in Large Margin Classifiers, MIT Press (1999). Lin, Lin, Weng, A note on Platt's
+    probabilistic outputs for support vector machines, Machine Learning 68 (2007) 267. Kish, Survey Sampling
+    (1965), section 8.2: effective numbers. Zadrozny, Elkan, KDD 2002, 694. Barlow, Bartholomew, Bremner,
+    Brunk, Statistical Inference under Order Restrictions (1972).
+
+    Examples
+    --------
+    >>> import bmrm
+    >>> found = bmrm.calibrate([-2.0, -1.0, 1.0, 2.0, -0.5, 0.5], [0, 0, 1, 1, 1, 0])
+    >>> found.probability([-3.0, 0.0, 3.0]).round(2)
+    array([0.13, 0.5 , 0.87])
+    """
+    if method not in METHODS:
+        raise ParameterError(f"calibration: found {method!r}, expected one of {', '.join(METHODS)}")
+    u = numbers("calibration: values", values)
+    labels = numbers("calibration: labels", y, exact=True)
+    weights = np.ones(u.shape) if sample_weight is None else numbers("calibration: weights", sample_weight)
+    if u.ndim != 1 or labels.shape != u.shape or weights.shape != u.shape:
+        raise DataError(
+            f"calibration: found {u.shape} values, {labels.shape} labels and {weights.shape} weights, "
+            "expected as many of each"
+        )
+    if not np.isfinite(u).all():
+        raise DataError("calibration: found decision values that are not finite")
+    check_finite("calibration: labels", labels)
+    if not ((weights >= 0.0) & (weights < np.inf)).all():
+        raise DataError("calibration: found weights that are negative or not finite")
+    weights = relative(weights)
+    counted = weights > 0.0
+    u, labels, weights = u[counted], labels[counted], weights[counted]
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        raise DataError(f"calibration: found {len(classes)} classes, expected two")
+    return (_platt if method == "platt" else _isotonic)(u, labels == classes[1], weights)
+
+
+def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Platt:
+    """Algorithm 1 of Lin, Lin, Weng: Newton's method with backtracking, safe from overflow."""
+    # Targets as if each class had been seen once more, and wrong: Platt's guard against certainty.  How often
+    # it has been seen is no sum of weights, whose scale means nothing.
+    up, down = effective_number(weights[positive]), effective_number(weights[~positive])
+    target = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
+    weights = weights / weights.sum()
+    # On values of size 1, so that the tolerance means the same whatever they are.
+    size = max(float(np.abs(values).max()), SMALLEST_SIZE)
+    x = values / size
+
+    def negative_log_likelihood(a: float, b: float) -> float:
+        u = a * x + b
+        return float(np.einsum("i,i->", weights, target * u + np.logaddexp(0.0, -u)))
+
+    a, b = 0.0, float(np.log((down + 1.0) / (up + 1.0)))
+    value = negative_log_likelihood(a, b)
+    for _ in range(STEPS):
+        p = np.exp(-np.logaddexp(0.0, a * x + b))
+        slope, bend = weights * (target - p), weights * p * (1.0 - p)
+        ga, gb = float(np.einsum("i,i->", slope, x)), float(slope.sum())
+        if abs(ga) < FLAT and abs(gb) < FLAT:
+            break
+        haa, hab = float(np.einsum("i,i,i->", bend, x, x)) + RIDGE, float(np.einsum("i,i->", bend, x))
+        hbb = float(bend.sum()) + RIDGE
+        det = haa * hbb - hab * hab
+        da, db = -(hbb * ga - hab * gb) / det, -(haa * gb - hab * ga) / det
+        descent, step = ga * da + gb * db, 1.0
+        while step >= SMALLEST_STEP:
+            tried = negative_log_likelihood(a + step * da, b + step * db)
+            if tried < value + 1e-4 * step * descent:
+                a, b, value = a + step * da, b + step * db, tried
+                break
+            step *= 0.5
+        else:
+            break  # rounding hides what is left
+    return Platt(a / size, b)
+
+
+def _isotonic(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Isotonic:
+    from scipy.optimize import isotonic_regression
+
+    x, place = np.unique(values, return_inverse=True)
+    total = np.bincount(place, weights)
+    mean = np.bincount(place, weights * positive) / total
+    p = np.clip(isotonic_regression(mean, weights=total).x, 0.0, 1.0)
+    # Within a step only its two ends matter.
+    end = np.ones(len(p), bool)
+    end[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
+    return Isotonic(x[end], p[end])

@@ -1,0 +1,313 @@
+"""The checkpoint: a model file that also holds the cuts, so that training can go on from it.
+
+Beside the tensors of a model (``model_file.py``) there are those of the cuts that hold mass:
+``cuts.gradients`` of shape (cuts, columns), ``cuts.offsets`` and ``cuts.alpha`` (float64), ``cuts.blocks``
+(int32), and those of `bmrm.linear.objective.running_error.Blur`. They carry the whole lower bound; cuts
+without mass add nothing to it and are left out. A second key of the metadata, ``bmrm_checkpoint``, says what
+the cuts were taken of, down to checksums of the data (`bmrm.matrix.checksums`).
+
+Bound and cuts are believed only of that very problem, and only where the file is what was written: its
+checksum (``content.py``) is held against it before either is used. A file without checksums, of an earlier
+version, gives its weights alone.
+
+Blocks are blocks of rows of the whole data, so a checkpoint serves any number of ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.tensors import Tensors, opened
+from bmrm.linear.models import content, model_file
+from bmrm.linear.models.model import Model, load_checked
+
+if TYPE_CHECKING:
+    from bmrm.linear.bundle.store import Cuts
+
+CHECKPOINT_VERSION = 1
+_KEY = "bmrm_checkpoint"
+SAME = 1e-9
+"""Relative difference below which two lam are the same: it may come of a sum of weights in another order."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the cuts of a checkpoint bound, beside the loss and the penalty of its model.
+
+    Attributes
+    ----------
+    n_samples, nnz : int
+        Size of the data.
+    blocks : int
+        Blocks of rows with cuts of their own.
+    free_intercept : bool
+        An intercept was minimised out.
+    intercept_scaling : float or None
+        Value of the constant column of a penalised intercept.
+    checksums : mapping of str to str, or None
+        Of the data, see `bmrm.linear.warm_start.of_data`, and of the penalty's vectors; None where they are
+        not known, and then nobody believes the cuts.
+    stored : {"float32", "float64"}
+        How values of X were stored.
+    resolution : float
+        See `bmrm.matrix.resident.Resident`.
+    radius : float or None
+        How far from the prior mean the bound covers features without a penalty; None for all.
+    merges : int
+        Times that cuts were merged, each a rounding more.
+    objective, lower_bound : float or None
+        The certificate of this very problem: that of the model may be of values before they were rounded to
+        float32. None for what is not known.
+    """
+
+    n_samples: int
+    nnz: int
+    blocks: int
+    free_intercept: bool
+    intercept_scaling: float | None
+    checksums: Mapping[str, str] | None = None
+    stored: str = "float64"
+    resolution: float = 0.0
+    radius: float | None = None
+    merges: int = 0
+    objective: float | None = None
+    lower_bound: float | None = None
+
+
+class _ChangedError(Exception):
+    """A file is another than before."""
+
+
+class Checkpoint:
+    """A state of training on the disk.
+
+    `bmrm.solve` takes it as ``warm_start`` and goes on from it: with its weights, its bound, its cuts and its
+    count of iterations, on as many ranks as there are now. The cuts stay in the file until they are asked
+    for.
+
+    Attributes
+    ----------
+    path : str
+    model : Model
+        The best iterate, with its certificate.
+    problem : Problem
+    checksum : str or None
+        Of the file's content; None in files of earlier versions.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, bmrm
+    >>> from bmrm.linear.models.checkpoint import Checkpoint, save
+    >>> from bmrm.linear.warm_start import problem_of
+    >>> X, y = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]), [1, 1, -1]
+    >>> first = bmrm.solve(X, y, lam=0.1, max_iter=2)
+    >>> path = os.path.join(tempfile.mkdtemp(), "state")
+    >>> save(path, bmrm.Model.from_result(first), problem_of(first), first.bundle.working())
+    >>> bmrm.solve(X, y, lam=0.1, warm_start=Checkpoint.load(path)).status
+    'converged'
+    """
+
+    def __init__(self, path: str, model: Model, problem: Problem, checksum: str | None) -> None:
+        self.path, self.model, self.problem, self.checksum = path, model, problem, checksum
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
+        """Read all but the cuts.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        Checkpoint
+
+        Raises
+        ------
+        DataError
+            The file is no checkpoint, is truncated, is not what was written, or is of a newer format.
+        OSError
+            The file cannot be read.
+        """
+        name = os.fspath(path)
+        model, checksum, metadata = load_checked(name)
+        text = metadata.get(_KEY)
+        if text is None:
+            raise DataError(f"{name}: a model without cuts, expected a checkpoint (--warm-start takes it)")
+        try:
+            found = json.loads(text)
+            version = found.pop("version")
+            problem = Problem(**found)
+            if not _is_sound(problem):
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+            raise DataError(f"{name}: damaged description of the checkpoint") from None
+        if version != CHECKPOINT_VERSION:
+            raise DataError(f"{name}: found checkpoint version {version!r}, expected {CHECKPOINT_VERSION}")
+        return cls(name, model, problem, checksum)
+
+    def cuts(self, first: int, last: int) -> Cuts:
+        """Read the cuts, in a range of their columns.
+
+        Raises
+        ------
+        DataError
+            Their arrays contradict each other or hold what cannot be, or the file has changed meanwhile.
+        """
+        from bmrm.linear.bundle.store import Cuts
+        from bmrm.linear.objective.running_error import Blur
+
+        try:
+            with opened(self.path) as file:
+                if not self._is_in(file):
+                    raise _ChangedError
+                n, width = file.shape("cuts.gradients", "F64", 2)
+                if not 0 <= first <= last <= width:
+                    raise DataError("too few columns")
+                gradients = file.read_columns("cuts.gradients", first, last)
+                offsets, alpha = (file.read(f"cuts.{name}", "F64", 1) for name in ("offsets", "alpha"))
+                blocks = file.read("cuts.blocks", "I32", 1)
+                blur = Blur(*(file.read(f"cuts.{name}", "F64", 1) for name in Blur._fields))
+        except _ChangedError:
+            raise DataError(f"{self.path}: has changed since it was loaded") from None
+        except DataError as error:
+            raise DataError(f"{self.path}: damaged cuts ({error})") from None
+        features = self.model.n_features + (self.problem.intercept_scaling is not None)
+        columns = features * math.prod(self.model.w.shape[1:])
+        sound = (
+            width == columns
+            and all(array.shape == (n,) for array in (offsets, alpha, blocks, *blur))
+            and all(np.isfinite(array).all() for array in (gradients, offsets, alpha))
+            and all((array >= 0.0).all() for array in blur)
+            and self.problem.blocks <= n  # each has a cut, and no memory is taken for more
+            and ((blocks >= 0) & (blocks < self.problem.blocks)).all()
+            and (alpha >= 0.0).all()
+            # The masses of each block add up to 1, or the bound would be none.
+            and np.allclose(np.bincount(blocks, alpha, self.problem.blocks), 1.0, rtol=0.0, atol=1e-9)
+        )
+        if not sound:
+            raise DataError(f"{self.path}: damaged cuts")
+        return Cuts(gradients, offsets, blocks, alpha, blur)
+
+    def _is_in(self, file: Tensors) -> bool:
+        """Whether a file is still the one that was loaded."""
+        try:
+            return content.check(file) == self.checksum
+        except DataError:
+            return False
+
+    def check(self, problem: Problem, n_features: int, loss: Any, reg: Any) -> None:
+        """Raise for the first thing in which a problem is not that of the checkpoint.
+
+        Raises
+        ------
+        ParameterError
+            It is another by its options or its size.
+        DataError
+            It is of other data, or of other vectors of the penalty.
+        """
+        model = self.model
+        now = {
+            "loss": (model.loss, loss.name),
+            "parameters of the loss": (dict(model.loss_params), loss.params),
+            "reg": (model.reg, reg.name),
+            "parameters of reg": (dict(model.reg_params), reg.params),
+            "features": (model.n_features, n_features),
+        }
+        for name in ("n_samples", "blocks", "free_intercept", "intercept_scaling"):
+            now[name.replace("_", " ")] = getattr(self.problem, name), getattr(problem, name)
+        if abs(model.lam - reg.lam) > SAME * reg.lam:
+            now["lam"] = (model.lam, reg.lam)
+        for what, (then, here) in now.items():
+            if then != here:
+                raise ParameterError(f"{self.path}: is of a problem with {what} {then}, found {here}")
+        if self.problem.checksums is not None and problem.checksums is not None:
+            self._check_data(self.problem.checksums, problem)
+
+    def _check_data(self, then: Mapping[str, str], problem: Problem) -> None:
+        now = problem.checksums or {}
+        others = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+        if not others:
+            return
+        types = ""
+        if "X" in others and self.problem.stored != problem.stored:
+            types = f" (X stored as {self.problem.stored} there, as {problem.stored} here)"
+        raise DataError(
+            f"{self.path}: is of other data: found another checksum of {', '.join(others)}{types}; "
+            "a warm start from its weights takes any data of as many features"
+        )
+
+    def doubt(self, *, own_loss: bool) -> str:
+        """Say why bound and cuts are not to be believed, even of the same problem; "" where they are.
+
+        Parameters
+        ----------
+        own_loss : bool
+            The loss is a user's function.
+        """
+        if self.checksum is None or self.problem.checksums is None:
+            return "it has no checksums, as files of earlier versions"
+        return "a loss in Python has no checksum" if own_loss else ""
+
+
+def _is_sound(problem: Problem) -> bool:
+    """Whether a file's description is one of a problem: of the right types, and within their ranges."""
+    counts = problem.n_samples, problem.nnz, problem.blocks, problem.merges
+    scaling = problem.intercept_scaling
+    sums, resolution, radius = problem.checksums, problem.resolution, problem.radius
+    return (
+        (sums is None or (isinstance(sums, dict) and all(map(_is_checksum, sums.values()))))
+        and problem.stored in ("float32", "float64")
+        and (_is_finite(resolution) and resolution >= 0)
+        and (radius is None or (_is_finite(radius) and radius > 0))
+        and all(known is None or _is_finite(known) for known in (problem.objective, problem.lower_bound))
+        and all(type(count) is int and count >= 0 for count in counts)
+        and 1 <= problem.blocks <= problem.n_samples
+        and type(problem.free_intercept) is bool
+        and (scaling is None or (_is_finite(scaling) and scaling > 0))
+    )
+
+
+def _is_finite(number: object) -> bool:
+    """Whether it is a number of float64; raise OverflowError for a whole number that is too large for one."""
+    return type(number) in (int, float) and math.isfinite(cast("float", number))
+
+
+def _is_checksum(digits: object) -> bool:
+    return isinstance(digits, str) and re.fullmatch("[0-9a-f]{16}", digits) is not None
+
+
+def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Cuts) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+    model : Model
+    problem : Problem
+    cuts : Cuts
+        Of `Bundle.working`, all columns.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written or the disk is full.
+    """
+    tensors: dict[str, npt.NDArray[Any]] = {
+        f"cuts.{name}": np.ascontiguousarray(array)
+        for name, array in {**cuts._asdict(), **cuts.blur._asdict()}.items()
+        if name != "blur"
+    }
+    note = json.dumps({"version": CHECKPOINT_VERSION, **asdict(problem)})
+    description, own = model.file_parts()
+    model_file.write(path, description, {**tensors, **own}, {_KEY: note})

@@ -1,0 +1,251 @@
+"""How good predictions of classes and of sets of labels are, gathered chunk by chunk.
+
+Each accumulator keeps sums alone, so files larger than memory can be scored.  Means and shares are weighted;
+counts are of rows, those of weight 0 left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
+
+from bmrm.base import arguments
+from bmrm.base.weighting import taken, that_count, without_idle
+from bmrm.errors import DataError
+
+Vector = npt.NDArray[np.float64]
+Report = dict[str, float | int | None]
+
+
+def known_classes(given: Any, number: int | None = None) -> Vector:
+    """Take in the labels that there are, none twice: a number of them, or any."""
+    found = arguments.numbers("classes", given, each="class")
+    if found.ndim != 1 or (number is not None and len(found) != number):
+        wanted = "a list of labels" if number is None else f"{number} labels"
+        raise DataError(f"classes: found shape {found.shape}, expected {wanted}")
+    arguments.check_finite("classes", found, each="class")
+    if len(np.unique(found)) < len(found):
+        raise DataError("classes: found a label twice, expected each once")
+    return found
+
+
+class _Counts:
+    """Of each class, the weight of rows that have it, that are predicted to have it, and that do both."""
+
+    def __init__(self, classes: Sequence[float]) -> None:
+        self.classes = known_classes(classes)
+        if not (np.diff(self.classes) > 0.0).all():
+            raise DataError("classes: found labels in another order, expected them ascending")
+        self.actual, self.predicted, self.both = np.zeros((3, len(self.classes)))
+
+    def codes(self, labels: Vector) -> npt.NDArray[np.intp]:
+        """Place of each label among the classes; K for one that is none of them."""
+        places = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        return np.where(self.classes[places] == labels, places, len(self.classes))
+
+    @property
+    def macro_f1(self) -> float | None:
+        """Mean F1 of the classes that some row has or is predicted to have."""
+        seen = self.actual + self.predicted
+        found = seen > 0
+        return float((2 * self.both[found] / seen[found]).mean()) if found.any() else None
+
+    @property
+    def micro_f1(self) -> float | None:
+        """F1 of all decisions together."""
+        seen = float(self.actual.sum() + self.predicted.sum())
+        return 2 * float(self.both.sum()) / seen if seen else None
+
+
+class MulticlassMetrics:
+    """Accuracy, F1 and, where values are logarithms of probabilities, the log loss.
+
+    Parameters
+    ----------
+    classes : sequence of float
+        Labels of the columns of the decision values, ascending. A row with another label is counted as wrong,
+        and has no part in F1 and log loss.
+    probabilities : bool, default False
+        Whether the values are those of the softmax loss.
+
+    Examples
+    --------
+    >>> scores = MulticlassMetrics((1.0, 2.0, 5.0))
+    >>> scores.update(np.array([[3.0, 1.0, 0.0], [0.0, 1.0, 2.0]]), np.array([1.0, 2.0]))
+    >>> scores.report()
+    {'rows': 2, 'correct': 1, 'accuracy': 0.5, 'macro_f1': 0.333..., 'log_loss': None}
+    """
+
+    def __init__(self, classes: Sequence[float], *, probabilities: bool = False) -> None:
+        self._counts, self._probabilities = _Counts(classes), probabilities
+        self._rows = self._correct = 0
+        self._weight = self._right = self._known = self._log_loss = 0.0
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values of shape (m, K), labels of shape (m,), and weights, if not all are 1."""
+        counts, K = self._counts, len(self._counts.classes)
+        values, y, s = that_count(values, y, weights, K)
+        actual, predicted = counts.codes(y), values.argmax(axis=1)
+        right = actual == predicted
+        counts.actual += np.bincount(actual, s, K + 1)[:K]
+        counts.predicted += np.bincount(predicted, s, K)
+        counts.both += np.bincount(actual[right], s[right], K)
+        self._rows += len(y)
+        self._correct += int(right.sum())
+        self._weight += float(s.sum())
+        self._right += float(s[right].sum())
+        if self._probabilities:
+            known = np.flatnonzero(actual < K)
+            top = values.max(axis=1, keepdims=True)
+            sums = np.log(np.exp(values - top).sum(axis=1)) + top[:, 0]
+            self._log_loss += float((s[known] * (sums[known] - values[known, actual[known]])).sum())
+            self._known += float(s[known].sum())
+
+    def report(self) -> Report:
+        """Return ``rows``, ``correct``, ``accuracy``, ``macro_f1`` and ``log_loss`` (a mean)."""
+        return {
+            "rows": self._rows,
+            "correct": self._correct,
+            "accuracy": self._right / self._weight if self._rows else None,
+            "macro_f1": self._counts.macro_f1,
+            "log_loss": self._log_loss / self._known if self._known else None,
+        }
+
+
+class MultilabelMetrics:
+    """Hamming loss, F1 and the share of rows whose labels are all right.
+
+    Parameters
+    ----------
+    classes : sequence of float
+        Labels of the columns of the decision values, ascending. Others that a row has make it wrong, and have
+        no part in Hamming loss and F1.
+
+    Examples
+    --------
+    >>> scores = MultilabelMetrics((1.0, 2.0))
+    >>> scores.update(np.array([[1.0, -1.0], [1.0, 1.0]]), [(1.0,), (2.0,)])
+    >>> scores.report()
+    {'rows': 2, 'correct': 1, 'accuracy': 0.5, 'hamming_loss': 0.25, 'micro_f1': 0.8, 'macro_f1': 0.833...}
+    """
+
+    def __init__(self, classes: Sequence[float]) -> None:
+        self._counts = _Counts(classes)
+        self._rows = self._correct = 0
+        self._weight = self._right = self._wrong = 0.0
+
+    def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values of shape (m, K), labels as `Dataset` takes them, and weights."""
+        values, actual, complete, s = _that_count(self._counts, values, y, weights)
+        predicted = values > 0
+        wrong = (actual != predicted).sum(axis=1)
+        right = (wrong == 0) & complete
+        self._counts.actual += _sums(s, actual)
+        self._counts.predicted += _sums(s, predicted)
+        self._counts.both += _sums(s, actual & predicted)
+        self._rows += len(values)
+        self._correct += int(right.sum())
+        self._weight += float(s.sum())
+        self._right += float(s[right].sum())
+        self._wrong += float((s * wrong).sum())
+
+    def report(self) -> Report:
+        """Return ``rows``, ``correct``, ``accuracy``, ``hamming_loss``, ``micro_f1`` and ``macro_f1``."""
+        decisions = self._weight * len(self._counts.classes)
+        return {
+            "rows": self._rows,
+            "correct": self._correct,
+            "accuracy": self._right / self._weight if self._rows else None,
+            "hamming_loss": self._wrong / decisions if decisions else None,
+            "micro_f1": self._counts.micro_f1,
+            "macro_f1": self._counts.macro_f1,
+        }
+
+
+class LabelRankingMetrics:
+    """How well decision values order labels: rows with all labels, or with none of them, take no part.
+
+    Parameters
+    ----------
+    classes : sequence of float
+        Labels of the columns of the decision values, ascending; others that a row has are left out.
+
+    References
+    ----------
+    Schapire, Singer, Machine Learning 39 (2000) 135: one-error, average precision, ranking loss.
+
+    Examples
+    --------
+    >>> scores = LabelRankingMetrics((1.0, 2.0, 3.0))
+    >>> scores.update(np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), [(1.0,), (2.0,)])
+    >>> scores.report()
+    {'rows': 2, 'ranking_loss': 0.25, 'one_error': 0.5, 'average_precision': 0.75}
+    """
+
+    def __init__(self, classes: Sequence[float]) -> None:
+        self._counts = _Counts(classes)
+        self._rows, self._used = 0, 0.0
+        self._sums = np.zeros(3)
+
+    def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values of shape (m, K), labels as `Dataset` takes them, and weights."""
+        values, actual, _, s = _that_count(self._counts, values, y, weights)
+        self._rows += len(values)
+        mixed = actual.any(axis=1) & ~actual.all(axis=1)
+        order = np.argsort(-values[mixed], axis=1, kind="stable")
+        ranked = np.take_along_axis(actual[mixed], order, axis=1)
+        K = ranked.shape[1]
+        found = ranked.cumsum(axis=1)
+        relevant = found[:, -1]
+        misplaced = (ranked * (np.arange(1, K + 1) - found)).sum(axis=1)
+        precision = (ranked * found / np.arange(1, K + 1)).sum(axis=1) / relevant
+        share = s[mixed]
+        self._used += float(share.sum())
+        self._sums += [
+            float((share * misplaced / (relevant * (K - relevant))).sum()),
+            float(share[~ranked[:, 0]].sum()),
+            float((share * precision).sum()),
+        ]
+
+    def report(self) -> Report:
+        """Return ``rows``, and means ``ranking_loss``, ``one_error`` and ``average_precision``."""
+        names = ("ranking_loss", "one_error", "average_precision")
+        means = [float(total) / self._used if self._used else None for total in self._sums]
+        return {"rows": self._rows, **dict(zip(names, means, strict=True))}
+
+
+def _sums(weights: Vector, chosen: npt.NDArray[np.bool_]) -> Vector:
+    """Add up, column by column, the weights of the rows chosen."""
+    return np.asarray(np.einsum("i,ij->j", weights, chosen))
+
+
+def _that_count(
+    counts: _Counts, values: Vector, y: Any, weights: ArrayLike | None
+) -> tuple[Vector, npt.NDArray[np.bool_], npt.NDArray[np.bool_], Vector]:
+    """Take in values, indicators of several labels a row, and weights; leave out those of 0."""
+    values = arguments.predicted(values, len(counts.classes))
+    s = taken(weights, len(values))
+    actual, complete = _indicators(counts, without_idle(y, len(values), s), len(values))
+    rows = s > 0.0
+    return values[rows], actual[rows], complete[rows], s[rows]
+
+
+def _indicators(counts: _Counts, y: Any, m: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Whether each row has each label, and whether all labels that it has are known."""
+    sets = arguments.label_sets(y)
+    if isinstance(sets, np.ndarray):
+        sets = [tuple(np.flatnonzero(row)) for row in sets]
+    if len(sets) != m:
+        raise DataError(f"labels: found {len(sets)} rows of them, expected {m}, one a row of values")
+    rows = np.repeat(np.arange(len(sets)), [len(row) for row in sets])
+    each = arguments.numbers("labels", [label for row in sets for label in row], each="label")
+    arguments.check_finite("labels", each, each="label")
+    codes = counts.codes(each)
+    K = len(counts.classes)
+    found = np.zeros((len(sets), K + 1), bool)
+    found[rows, codes] = True
+    return found[:, :K], ~found[:, K]

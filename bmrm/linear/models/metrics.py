@@ -1,0 +1,685 @@
+"""How good predictions are, gathered chunk by chunk.
+
+Each accumulator takes decision values and labels a chunk at a time, so files larger than memory can be
+scored; only what depends on the order of all rows, as the area under the ROC curve does, needs every score,
+at 8 bytes a row, and as many for its weight.
+
+Means and shares are weighted: a row of weight 2 scores as two equal rows do, and a factor that all weights
+have in common means nothing.  What a report counts (``rows``, ``correct``, ``novel``, ``groups``) is counted
+without weights.  A row of weight 0 takes no part in either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
+
+from bmrm.base.arguments import array, check_finite, integer, number, predicted, refuse, vector
+from bmrm.base.groups import group_names, numbered
+from bmrm.base.weighting import relative, taken, that_count
+from bmrm.errors import DataError, ParameterError
+from bmrm.linear.models.class_metrics import (
+    LabelRankingMetrics,
+    MulticlassMetrics,
+    MultilabelMetrics,
+    known_classes,
+)
+
+Vector = npt.NDArray[np.float64]
+_BLOCK = 1 << 18  # rows ranked at a time
+
+
+class Metrics(Protocol):
+    """What every accumulator offers."""
+
+    def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
+        """Add rows: predicted values, the labels they should have, and weights, if not all are 1."""
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return the metrics of all rows so far; None where a metric is undefined."""
+
+
+def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None = None) -> float | None:
+    """Area under the ROC curve: P(score of a positive > score of a negative), a tie counting half.
+
+    Parameters
+    ----------
+    positive, negative : ndarray of float64
+        Scores of the two classes, in any order.
+    weights : pair of ndarrays of float64, optional
+        Positive weights of either; a pair counts as much as their product.
+
+    Returns
+    -------
+    float or None
+        None when a class is empty. Without weights exact up to one rounding.
+
+    References
+    ----------
+    Hanley, McNeil, Radiology 143 (1982) 29.
+
+    Examples
+    --------
+    >>> roc_auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    positive, negative = predicted(positive), predicted(negative)
+    pairs = len(positive) * len(negative)
+    if not pairs:
+        return None
+    if weights is not None:
+        up, down = (
+            _positive("weights", given, len(of))
+            for given, of in zip(weights, (positive, negative), strict=True)
+        )
+        return _weighted_auc(positive, negative, up, down)
+    ordered = np.sort(negative)
+    twice = 0
+    for start in range(0, len(positive), _BLOCK):
+        block = np.sort(positive[start : start + _BLOCK])  # in order, the searches stay in cache
+        twice += int(np.searchsorted(ordered, block, "left").sum())
+        twice += int(np.searchsorted(ordered, block, "right").sum())
+    return twice / (2 * pairs)
+
+
+def _weighted_auc(positive: Vector, negative: Vector, up: Vector, down: Vector) -> float:
+    order = np.argsort(negative)
+    ordered, up, down = negative[order], relative(up), relative(down)[order]
+    sums = np.append(0.0, np.cumsum(down))
+    below = sum(sums[np.searchsorted(ordered, positive, side)] for side in ("left", "right"))
+    return float((up * below).sum() / (2.0 * up.sum() * sums[-1]))
+
+
+def precision_recall_at(
+    values: Vector, relevant: npt.NDArray[np.bool_], k: float, weights: Vector | None = None
+) -> tuple[float, float]:
+    """Precision and recall of the k rows with the highest values.
+
+    Rows that tie for the last places share them: the mean over all ways to break the tie.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m,)
+    relevant : ndarray of bool, shape (m,)
+        Some row is.
+    k : float
+        From 1 to m; with weights a sum of them, above 0 and up to that of all.
+    weights : ndarray of float64, shape (m,), optional
+        Positive; the places that each row takes.
+
+    Examples
+    --------
+    >>> precision_recall_at(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, True]), 2)
+    (0.75, 0.5)
+    """
+    values = predicted(values)
+    found = vector("relevant", relevant, len(values), each="row of values")
+    check_finite("relevant", found)
+    relevant = found != 0.0
+    k, rows = number("k", k), len(values)
+    if weights is None:
+        if not (1 <= k <= rows and k == int(k)):
+            raise ParameterError(f"k: found {k:g}, expected 1 to the number of rows, {rows}")
+        last = float(np.partition(values, -int(k))[-int(k)])
+    else:
+        weights = _positive("weights", weights, rows)
+        order = np.argsort(-values)
+        sums = np.cumsum(weights[order])
+        if not 0.0 < k <= (1.0 + 1e-9) * float(sums.max(initial=0.0)):
+            raise ParameterError(f"k: found {k:g}, expected a number up to the sum of the weights")
+        place = int(np.searchsorted(sums, k))
+        last = float(values[order[min(place, rows - 1)]])  # rounding may hide the last place
+    above, tied = values > last, values == last
+    places = k - _mass(above, weights)
+    share = places / _mass(tied, weights)
+    hits = _mass(relevant & above, weights) + share * _mass(relevant & tied, weights)
+    return hits / k, hits / _mass(relevant, weights)
+
+
+def _positive(what: str, given: Any, length: int) -> Vector:
+    """Take in positive weights."""
+    weights = vector(what, given, length, each="value")
+    if not ((weights > 0.0) & (weights < np.inf)).all():
+        raise DataError(f"{what}: found some that are not positive or not finite")
+    return weights
+
+
+def _mass(chosen: npt.NDArray[np.bool_], weights: Vector | None) -> float:
+    """Return the sum of the weights of the rows chosen; without weights their number."""
+    return float(np.count_nonzero(chosen) if weights is None else weights[chosen].sum())
+
+
+class BinaryMetrics:
+    """Accuracy, precision, recall and F of the labels predicted, and what the order of the values is worth.
+
+    Parameters
+    ----------
+    classes : tuple of float
+        The labels (negative, positive). A row with another label is counted as wrong, as LIBLINEAR
+        does, and has no part in the other metrics.
+    beta : float, optional
+        Report F_beta as well.
+    k : float, optional
+        Report precision and recall at the top k: a number of rows, or below 1 a fraction of them.
+
+    Examples
+    --------
+    >>> metrics = BinaryMetrics((-1.0, 1.0))
+    >>> metrics.update(np.array([0.5, -1.0, 2.0]), np.array([1.0, -1.0, -1.0]))
+    >>> report = metrics.report()
+    >>> report["rows"], report["correct"], report["accuracy"], report["auc"], report["precision"]
+    (3, 2, 0.6666666666666666, 0.5, 0.5)
+    """
+
+    def __init__(
+        self, classes: tuple[float, ...], *, beta: float | None = None, k: float | None = None
+    ) -> None:
+        self._classes = known_classes(classes, 2).tolist()
+        self._beta = None if beta is None else number("beta", beta)
+        self._k = None if k is None else number("k", k)
+        self._rows = self._correct = 0
+        self._weight = self._right = 0.0
+        self._positive, self._negative = _Scores(), _Scores()
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values, labels and weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
+        negative, positive = (y == label for label in self._classes)
+        right = np.where(values > 0, positive, negative)
+        self._rows += len(y)
+        self._correct += int(np.count_nonzero(right))
+        self._weight += float(s.sum())
+        self._right += float(s[right].sum())
+        for side, rows in ((self._positive, positive), (self._negative, negative)):
+            side.add(values[rows], None if weights is None else s[rows])
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return the metrics.
+
+        Returns
+        -------
+        dict
+            ``rows``, ``correct``, ``accuracy`` (a fraction), ``auc``, ``precision``, ``recall`` and ``f1`` of
+            the labels by sign, ``break_even`` (precision of as many rows at the top as are positive), and
+            where asked for ``f_beta``, ``precision_at_k`` and ``recall_at_k``.
+
+        Raises
+        ------
+        ParameterError
+            For k and weights that differ: k is a number of rows.
+        """
+        (positive, up), (negative, down) = self._positive.joined(), self._negative.joined()
+        alike = _are_equal(up, down)
+        if self._k is not None and not alike:
+            raise ParameterError(
+                "metrics at k: found different weights, expected equal ones, or 0: k is a number of rows"
+            )
+        weights = None if alike else (up, down)
+        s, t = (None, None) if weights is None else weights
+        all_positive = _mass(np.ones(len(positive), bool), s)
+        found, false = _mass(positive > 0, s), _mass(negative > 0, t)
+        recall = found / all_positive if len(positive) else None
+        report: dict[str, float | int | None] = {
+            "rows": self._rows,
+            "correct": self._correct,
+            "accuracy": self._right / self._weight if self._rows else None,
+            "auc": roc_auc(positive, negative, weights),
+            "precision": found / (found + false) if found + false else None,
+            "recall": recall,
+            "f1": self._f(found, false, all_positive, 1.0),
+            "break_even": self._at(positive, negative, all_positive, weights)[0],
+        }
+        if self._beta is not None:
+            report["f_beta"] = self._f(found, false, all_positive, self._beta)
+        if self._k is not None:
+            rows = len(positive) + len(negative)
+            k = int(self._k) if self._k >= 1 else max(1, round(self._k * rows))
+            at_k = self._at(positive, negative, k) if k <= rows else (None, None)
+            report["precision_at_k"], report["recall_at_k"] = at_k
+        return report
+
+    @staticmethod
+    def _f(found: float, false: float, positives: float, beta: float) -> float | None:
+        """F_beta of so many true and false positives; None without a positive row."""
+        square = beta * beta
+        return (1 + square) * found / (found + false + square * positives) if positives else None
+
+    @staticmethod
+    def _at(
+        positive: Vector, negative: Vector, k: float, weights: tuple[Vector, Vector] | None = None
+    ) -> tuple[float | None, float | None]:
+        """Precision and recall at k; None where there is no positive row."""
+        if not len(positive):
+            return None, None
+        relevant = np.arange(len(positive) + len(negative)) < len(positive)
+        s = None if weights is None else np.concatenate(weights)
+        return precision_recall_at(np.concatenate([positive, negative]), relevant, k, s)
+
+
+class _Scores:
+    """Values kept until all are there, with their weights if some are given."""
+
+    def __init__(self) -> None:
+        self._values: list[Vector] = []
+        self._weights: list[Vector] = []
+        self._size = 0
+
+    def add(self, values: Vector, weights: Vector | None) -> None:
+        """Keep some; without weights all are 1."""
+        if weights is not None and not self._weights:
+            self._weights.append(np.ones(self._size))
+        self._size += len(values)
+        self._values.append(values)
+        if self._weights:
+            self._weights.append(np.ones(len(values)) if weights is None else weights)
+
+    def joined(self) -> tuple[Vector, Vector]:
+        """Return all of them, and their weights, which are a single 1 where none was given."""
+        self._values = [np.concatenate([np.zeros(0), *self._values])]
+        self._weights = [np.concatenate(self._weights)] if self._weights else []
+        return self._values[0], self._weights[0] if self._weights else np.ones(1)
+
+
+def _are_equal(*weights: Vector) -> bool:
+    """Whether all weights are the same."""
+    together = np.concatenate(weights)
+    return not len(together) or bool(together.min() == together.max())
+
+
+class RegressionMetrics:
+    """Errors of predicted values, and the squared correlation that LIBLINEAR prints.
+
+    References
+    ----------
+    Chan, Golub, LeVeque, The American Statistician 37 (1983) 242: merging moments of two samples.
+
+    Examples
+    --------
+    >>> metrics = RegressionMetrics()
+    >>> metrics.update(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    >>> metrics.report()
+    {'rows': 2, 'mse': 2.0, 'rmse': 1.4142135623730951, 'mae': 1.0, 'r2': 1.0}
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._weight = self._squares = self._absolutes = 0.0
+        self._means = np.zeros(2)
+        self._scatter = np.zeros((2, 2))
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: predictions, targets and weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
+        if not len(y):
+            return
+        errors, here = values - y, float(s.sum())
+        self._squares += float((s * errors) @ errors)
+        self._absolutes += float((s * np.abs(errors)).sum())
+        pairs = np.stack([values, y])
+        means = (s * pairs).sum(axis=1) / here
+        centred = pairs - means[:, None]
+        shift = means - self._means
+        weight = self._weight + here
+        self._scatter += (s * centred) @ centred.T + np.outer(shift, shift) * (self._weight * here / weight)
+        self._means += shift * (here / weight)
+        self._rows, self._weight = self._rows + len(y), weight
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``rows``, ``mse``, ``rmse``, ``mae`` and ``r2`` (squared correlation)."""
+        if not self._rows:
+            return {"rows": 0, "mse": None, "rmse": None, "mae": None, "r2": None}
+        mse = self._squares / self._weight
+        (vv, vy), (_, yy) = self._scatter.tolist()
+        return {
+            "rows": self._rows,
+            "mse": mse,
+            "rmse": math.sqrt(mse),
+            "mae": self._absolutes / self._weight,
+            "r2": (vy / vv) * (vy / yy) if vv > 0 and yy > 0 else None,
+        }
+
+
+class CountMetrics:
+    """Mean Poisson deviance and errors of expected counts.
+
+    References
+    ----------
+    McCullagh, Nelder, Generalized Linear Models (1989), section 2.3.
+
+    Examples
+    --------
+    >>> metrics = CountMetrics()
+    >>> metrics.update(np.array([0.0, 0.0]), np.array([1.0, 0.0]))
+    >>> metrics.report()
+    {'rows': 2, 'deviance': 1.0, 'rmse': 0.7071067811865476, 'mae': 0.5}
+    """
+
+    def __init__(self) -> None:
+        self._weight = self._deviance = 0.0
+        self._errors = RegressionMetrics()
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values (logarithms of expected counts), counts, weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
+        with np.errstate(over="ignore"):
+            expected = np.exp(values)
+        logarithms = np.log(y, out=np.zeros_like(values), where=y > 0) - np.where(y > 0, values, 0.0)
+        self._deviance += 2.0 * float((s * (y * logarithms - (y - expected))).sum())
+        self._weight += float(s.sum())
+        self._errors.update(expected, y, s)
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``rows``, ``deviance`` (a mean), ``rmse`` and ``mae``."""
+        errors = self._errors.report()
+        return {
+            "rows": errors["rows"],
+            "deviance": self._deviance / self._weight if self._weight else None,
+            "rmse": errors["rmse"],
+            "mae": errors["mae"],
+        }
+
+
+class NoveltyMetrics:
+    """Share of rows found novel.
+
+    Examples
+    --------
+    >>> metrics = NoveltyMetrics()
+    >>> metrics.update(np.array([0.5, -1.0]), np.zeros(2))
+    >>> metrics.report()
+    {'rows': 2, 'novel': 1, 'novel_fraction': 0.5}
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._novel = 0
+        self._weight = self._outside = 0.0
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: decision values and weights, each of shape (m,); labels play no part."""
+        values = predicted(values)
+        s = taken(weights, len(values))
+        values, s = values[s > 0.0], s[s > 0.0]
+        self._rows += len(values)
+        self._novel += int(np.count_nonzero(values < 0))
+        self._weight += float(s.sum())
+        self._outside += float(s[values < 0].sum())
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``rows``, ``novel`` and ``novel_fraction``."""
+        fraction = self._outside / self._weight if self._rows else None
+        return {"rows": self._rows, "novel": self._novel, "novel_fraction": fraction}
+
+
+class ProbabilityMetrics:
+    """Log loss and Brier score of probabilities of the larger label.
+
+    Parameters
+    ----------
+    classes : tuple of float
+        The labels (negative, positive). A row with another label has no part.
+
+    References
+    ----------
+    Brier, Monthly Weather Review 78 (1950) 1. Good, J. R. Statist. Soc. B 14 (1952) 107.
+
+    Examples
+    --------
+    >>> metrics = ProbabilityMetrics((-1.0, 1.0))
+    >>> metrics.update(np.array([0.5, 0.5]), np.array([1.0, -1.0]))
+    >>> metrics.report()
+    {'log_loss': 0.6931471805599453, 'brier': 0.25}
+    """
+
+    def __init__(self, classes: tuple[float, float]) -> None:
+        self._classes = known_classes(classes, 2).tolist()
+        self._weight = self._logarithms = self._squares = 0.0
+
+    def update(self, probability: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: probabilities, labels and weights, each of shape (m,)."""
+        probability, y, s = that_count(probability, y, weights)
+        if not ((probability >= 0.0) & (probability <= 1.0)).all():
+            raise DataError("values: found one outside 0 to 1, expected probabilities")
+        known = np.isin(y, self._classes)
+        p, positive, s = probability[known], y[known] == self._classes[1], s[known]
+        right = np.where(positive, p, 1.0 - p)
+        self._weight += float(s.sum())
+        # Certainty that is wrong would cost infinity: no probability counts as less than the rounding of 1.
+        self._logarithms -= float((s * np.log(np.maximum(right, np.finfo(float).eps))).sum())
+        self._squares += float((s * (1.0 - right) ** 2).sum())
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``log_loss`` and ``brier``, means over the rows."""
+        if not self._weight:
+            return {"log_loss": None, "brier": None}
+        return {"log_loss": self._logarithms / self._weight, "brier": self._squares / self._weight}
+
+
+class OrdinalMetrics:
+    """Accuracy of predicted classes, and how far off they are.
+
+    Examples
+    --------
+    >>> metrics = OrdinalMetrics()
+    >>> metrics.update(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 5.0]))
+    >>> metrics.report()
+    {'rows': 3, 'correct': 2, 'accuracy': 0.6666666666666666, 'mae': 0.3333333333333333}
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._correct = 0
+        self._weight = self._right = self._absolutes = 0.0
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: predicted labels, not decision values, labels and weights, each of shape (m,)."""
+        values, y, s = that_count(values, y, weights)
+        self._rows += len(y)
+        self._correct += int(np.count_nonzero(values == y))
+        self._weight += float(s.sum())
+        self._right += float(s[values == y].sum())
+        self._absolutes += float((s * np.abs(values - y)).sum())
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``rows``, ``correct``, ``accuracy`` (a fraction) and ``mae`` (in units of the labels)."""
+        weight = self._weight
+        return {
+            "rows": self._rows,
+            "correct": self._correct,
+            "accuracy": self._right / weight if weight else None,
+            "mae": self._absolutes / weight if weight else None,
+        }
+
+
+class RankingMetrics:
+    """How well values rank the rows of each group.
+
+    Each metric is the mean over the groups that it is defined for, a group weighed by the mean weight of its
+    rows, as in the losses: with weights a group of weight 2 counts as two such groups.  Within a group NDCG
+    and reciprocal rank count rows, each once; of the pairs in the wrong order each counts the product of its
+    weights.
+    Rows with equal values are taken in the worst order, the least relevant first; of a pair of them half
+    counts as wrong. So a model that cannot tell rows apart gains nothing by it.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (m,)
+        The group of each row that `update` will bring, in their order.
+    k : int, default 10
+        NDCG counts so many places.
+
+    References
+    ----------
+    Jaervelin, Kekaelaeinen, ACM TOIS 20 (2002) 422, with gains 2^y - 1 (Burges et al., ICML 2005); Voorhees,
+    TREC-8 (1999) 77: reciprocal rank; Kendall, Biometrika 30 (1938) 81: tau is 1 - 2 pairwise errors.
+
+    Examples
+    --------
+    >>> metrics = RankingMetrics(np.array([0, 0, 0]))
+    >>> metrics.update(np.array([1.0, 3.0, 2.0]), np.array([1.0, 0.0, 2.0]))
+    >>> report = metrics.report()
+    >>> report["mrr"], report["pairwise_error"], round(report["ndcg"], 4)
+    (0.5, 0.6666666666666666, 0.659)
+    """
+
+    def __init__(self, groups: npt.NDArray[np.int64], k: int = 10) -> None:
+        names = group_names(groups, array("groups", groups).size)
+        self._groups, self._k = numbered(names)[1], integer("k", k)
+        self._rows = 0
+        self._values: list[Vector] = []
+        self._labels: list[Vector] = []
+        self._weights: list[Vector] = []
+        self._kept: list[npt.NDArray[np.int64]] = []
+
+    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+        """Add rows: scores, relevances and weights, each of shape (m,)."""
+        given = taken(weights, len(predicted(values)))
+        values, y, s = that_count(values, y, given)
+        first, self._rows = self._rows, self._rows + len(given)
+        if self._rows > len(self._groups):
+            raise DataError(f"groups: found {len(self._groups)}, expected one for each of {self._rows} rows")
+        self._kept.append(self._groups[first : self._rows][given > 0.0])
+        self._values.append(values)
+        self._labels.append(y)
+        self._weights.append(s)
+
+    def report(self) -> dict[str, float | int | None]:
+        """Return ``rows``, ``groups``, ``ndcg``, ``mrr`` and ``pairwise_error``.
+
+        ``ndcg`` wants relevances from 0 on and one above it, ``mrr`` (relevant is above 0) a relevant row,
+        ``pairwise_error`` two different relevances.
+        """
+        values, labels, weights = (
+            np.concatenate([np.zeros(0), *part]) for part in (self._values, self._labels, self._weights)
+        )
+        groups = np.concatenate([np.zeros(0, np.int64), *self._kept])
+        order = np.lexsort((labels, -values, groups))
+        sorted_groups = groups[order]
+        first = np.ones(len(order), bool)
+        first[1:] = sorted_groups[1:] != sorted_groups[:-1]
+        starts = np.flatnonzero(first)
+        gains, ranks, errors = _Mean(), _Mean(), _Mean()
+        for rows in np.split(order, starts[1:]) if len(order) else []:
+            relevance, share = labels[rows], float(weights[rows].mean())
+            if relevance.min() >= 0 and relevance.max() > 0:
+                gains.add(self._dcg(relevance) / self._dcg(-np.sort(-relevance)), share)
+            if relevance.max() > 0:
+                ranks.add(1.0 / (1 + int(np.argmax(relevance > 0))), share)
+            if relevance.min() < relevance.max():
+                errors.add(_wrong_pairs(values[rows], relevance, weights[rows]), share)
+        found = {"ndcg": gains.value, "mrr": ranks.value, "pairwise_error": errors.value}
+        return {"rows": len(values), "groups": len(starts), **found}
+
+    def _dcg(self, relevance: Vector) -> float:
+        top = relevance[: self._k]
+        return float(((np.exp2(top) - 1) / np.log2(np.arange(len(top)) + 2.0)).sum())
+
+
+class _Mean:
+    """A weighted mean, exact but for one rounding of each term."""
+
+    def __init__(self) -> None:
+        self._terms: list[float] = []
+        self._shares: list[float] = []
+
+    def add(self, value: float, share: float) -> None:
+        """Add a value of this weight."""
+        self._terms.append(share * value)
+        self._shares.append(share)
+
+    @property
+    def value(self) -> float | None:
+        """The mean; None without a value."""
+        return math.fsum(self._terms) / math.fsum(self._shares) if self._terms else None
+
+
+def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
+    """Share of the pairs with different labels whose values are in the other order; a tie counts half."""
+    weights = relative(weights)
+    wrong = pairs = 0.0
+    for level in np.unique(labels)[1:]:
+        # Every pair of this class with all that are below it.
+        own, lower = labels == level, labels < level
+        area = _weighted_auc(values[own], values[lower], weights[own], weights[lower])
+        here = float(weights[own].sum()) * float(weights[lower].sum())
+        wrong += (1.0 - area) * here
+        pairs += here
+    return wrong / pairs
+
+
+class Scorer(Protocol):
+    """What `scored` asks of a model."""
+
+    @property
+    def task(self) -> str:
+        """What is predicted."""
+
+    def predictions(self, values: Vector) -> Any:
+        """Predictions at decision values."""
+
+
+def scored(model: Scorer, values: Vector) -> Vector:
+    """Return what a model's metrics are taken of: decision values, but for ordinal regression the labels.
+
+    Parameters
+    ----------
+    model : Model
+    values : ndarray of float64, shape (m,), or (m, K) for K classes
+        Decision values.
+    """
+    return np.asarray(model.predictions(values)) if model.task == "ordinal" else values
+
+
+def for_task(
+    task: str,
+    classes: Sequence[float] | None,
+    params: Mapping[str, float] | None = None,
+    groups: npt.NDArray[np.int64] | None = None,
+    *,
+    probabilities: bool = False,
+) -> Metrics:
+    """Return the accumulator for a task.
+
+    Parameters
+    ----------
+    task : str
+        That of a `bmrm.losses.Loss`.
+    classes : sequence of float, or None
+        The labels (negative, positive) of a binary task, or those of several classes.
+    params : mapping of str to float, optional
+        The loss's parameters, of which ``beta`` and ``k`` are also those of metrics.
+    groups : ndarray of int64, shape (m,), optional
+        The group of each row of a ranking.
+    probabilities : bool, default False
+        Whether the values of several classes are those of the softmax loss.
+
+    Examples
+    --------
+    >>> for_task("regression", None).report()["rows"]
+    0
+    """
+    known = params or {}
+    if task == "ranking":
+        if groups is None:
+            raise ParameterError("groups: found None, expected the group of each row of a ranking")
+        return RankingMetrics(groups, int(min(known.get("k", 10.0), 2.0**53)))
+    if classes is not None and task != "ordinal":
+        if task == "multiclass":
+            return MulticlassMetrics(classes, probabilities=probabilities)
+        if task == "multilabel":
+            return MultilabelMetrics(classes)
+        if task == "label_ranking":
+            return LabelRankingMetrics(classes)
+        return BinaryMetrics((classes[0], classes[1]), beta=known.get("beta"), k=known.get("k"))
+    accumulators: dict[str, Callable[[], Metrics]] = {
+        "regression": RegressionMetrics,
+        "count": CountMetrics,
+        "novelty": NoveltyMetrics,
+        "ordinal": OrdinalMetrics,
+    }
+    if task not in accumulators:
+        refuse("task", task, "that of a loss, and classes where it has some")
+    return accumulators[task]()

@@ -1,0 +1,633 @@
+"""A trained linear model: weights, what they predict, and the certificate they were trained with."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm._version import __version__
+from bmrm.base import arguments
+from bmrm.base.units import finite_or_none
+from bmrm.base.vectors import lock
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import Csr, check_finite, check_numbering, numbering
+from bmrm.linear.models.calibration import Calibration, Isotonic, Platt
+from bmrm.linear.models.model_file import FORMAT_VERSION, KNOTS, SEVERAL
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray, spmatrix
+
+
+TASKS = (
+    "binary",
+    "regression",
+    "count",
+    "novelty",
+    "multiclass",
+    "multilabel",
+    "label_ranking",
+    "ranking",
+    "ordinal",
+)
+
+Vector = npt.NDArray[np.float64]
+Predictions: TypeAlias = "Vector | list[tuple[float, ...]]"
+MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a model's distance to the optimum.
+
+    Attributes
+    ----------
+    objective : float
+        J(w) = lam Omega(w) + R(w) of the model, in float64.
+    lower_bound : float
+        No w has a smaller J; ``-inf`` when nothing is known.
+    status : str
+        ``converged``, ``max_iter``, ``max_time``, ``interrupted``, ``precision``, or ``running`` in a
+        checkpoint.
+    n_iter : int
+        Iterations done.
+    tol, tol_kind : float, str
+        The tolerance asked for, relative (``rel``) or absolute (``abs``).
+    dtype : {"float32", "float64"}, or None
+        What values were stored as; None where nobody has said.
+    rounding : float, default 0
+        What objective and bound have been moved apart by, so that they hold for the values before they were
+        rounded to ``dtype``.
+
+    Examples
+    --------
+    >>> Certificate(0.5, 0.4, "max_iter", 7, 1e-3, "rel").gap
+    0.09999999999999998
+    """
+
+    objective: float
+    lower_bound: float
+    status: str
+    n_iter: int
+    tol: float
+    tol_kind: str
+    dtype: str | None = None
+    rounding: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Objective minus lower bound: the objective is above the optimum by at most this."""
+        return self.objective - self.lower_bound
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained linear model with its certificate, whose arrays are read-only.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (n_features,), or (n_features, K) for K classes
+    intercept : float, or ndarray of float64, shape (K,)
+    loss : str
+        Name of the loss it was trained with.
+    task : str
+        What `predict` returns: a label ("binary", "multiclass"), x.w + b ("regression"), exp(x.w + b)
+        ("count"), +1 (usual) and -1 (novel) ("novelty"), all labels of a row ("multilabel"), all labels that
+        there are in order ("label_ranking"), the score x.w ("ranking"), or the label between whose thresholds
+        x.w lies ("ordinal").
+    classes : tuple of float, or None
+        The labels (negative, positive) of a binary model, those of the columns of ``w``, or those of an
+        ordinal model, ascending.
+    lam : float
+    reg : str, default "l2"
+    reg_params : mapping of str to float or bool
+        See `Result.reg_params`.
+    loss_params : mapping of str to float
+    certificate : Certificate, or None
+    calibration : Platt, Isotonic or None
+        From decision values of a binary model to probabilities; see `bmrm.calibrate`.
+    zero_based : bool, or None
+        Whether feature numbers of the text it was trained on start at 0; None when it was no text, or that
+        is not known.
+    thresholds : tuple of float, or None
+        Of an ordinal model: one fewer than labels, not descending.
+    library_version : str
+        Version of the package that wrote it.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.model")
+    >>> Model(np.array([1.0, -2.0]), 0.5, "hinge", "binary", (-1.0, 1.0), lam=1e-3).save(path)
+    >>> model = Model.load(path)
+    >>> model.w, model.intercept, model.loss
+    (array([ 1., -2.]), 0.5, 'hinge')
+    >>> model.predict(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([ 1., -1.])
+    """
+
+    w: Vector
+    intercept: float | Vector
+    loss: str
+    task: str
+    classes: tuple[float, ...] | None
+    lam: float
+    reg: str = "l2"
+    reg_params: Mapping[str, float | bool] = field(default_factory=dict)
+    loss_params: Mapping[str, float] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    calibration: Calibration | None = None
+    zero_based: bool | None = None
+    thresholds: tuple[float, ...] | None = None
+    library_version: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.w, np.ndarray) or arguments.has_masked(self.w):
+            object.__setattr__(self, "w", arguments.numbers("model: weights", self.w, each="feature"))
+        for name in ("classes", "thresholds"):
+            given = getattr(self, name)
+            if given is not None:
+                found = arguments.numbers(f"model: {name}", given, exact=True, each="entry")
+                if found.ndim != 1:
+                    raise DataError(f"model: {name}: found shape {found.shape}, expected a list of numbers")
+                object.__setattr__(self, name, tuple(found.tolist()))
+        arguments.number("model: lam", self.lam, DataError)
+        arguments.numbers("model: intercept", self.intercept, each="class")
+        lock(self, "w", "intercept")
+        problem = self._problem()
+        if problem:
+            raise DataError(f"model: {problem}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        lock(self, "w", "intercept")
+
+    def _problem(self) -> str | None:
+        if not (math.isfinite(self.lam) and self.lam > 0):
+            return f"lam is {self.lam}, expected a positive number"
+        if self.task not in TASKS:
+            return f"unknown task {self.task!r}"
+        several = self.task in SEVERAL
+        if self.w.ndim != 1 + several or self.w.dtype != np.float64:
+            wanted = "float64 matrix" if several else "float64 vector"
+            return f"weights have shape {self.w.shape} and type {self.w.dtype}, expected one {wanted}"
+        if several and not self.w.shape[1]:
+            return f"weights have shape {self.w.shape}, expected a column for each label"
+        if np.shape(self.intercept) != self.w.shape[1:]:
+            return f"an intercept of shape {np.shape(self.intercept)} beside weights of {self.w.shape}"
+        if not (np.isfinite(self.w).all() and np.isfinite(self.intercept).all()):
+            return "weights that are not finite"
+        if self.calibration is not None and self.task != "binary":
+            return f"a {self.task} model with a calibration"
+        if (several or self.task in ("binary", "ordinal")) != (self.classes is not None):
+            return f"a {self.task} model with labels {self.classes}"
+        if (self.task == "ordinal") != (self.thresholds is not None):
+            return f"a {self.task} model with thresholds {self.thresholds}"
+        return None if self.classes is None else self._label_problem(self.classes)
+
+    def _label_problem(self, classes: tuple[float, ...]) -> str | None:
+        if self.task == "ordinal":
+            if len(classes) < 2:
+                return f"{len(classes)} labels, expected 2 or more"
+        else:
+            wanted = self.w.shape[1] if self.task in SEVERAL else 2
+            if len(classes) != wanted:
+                return f"{len(classes)} labels, expected {wanted}"
+        if not (np.isfinite(classes).all() and (np.diff(classes) > 0).all()):
+            return f"labels {classes}, expected finite ones, ascending"
+        if self.thresholds is not None and not (
+            len(self.thresholds) == len(classes) - 1
+            and np.isfinite(self.thresholds).all()
+            and (np.diff(self.thresholds) >= 0).all()
+        ):
+            return f"thresholds {self.thresholds}, expected finite ones between the labels, in order"
+        return None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, the length of ``w``."""
+        return len(self.w)
+
+    @classmethod
+    def from_result(
+        cls, result: Any, *, calibration: Calibration | None = None, zero_based: bool | None = None
+    ) -> Model:
+        """Take what prediction needs out of a training result.
+
+        Parameters
+        ----------
+        result : Result
+        calibration : Platt, Isotonic or None
+        zero_based : bool, optional
+            See `Model`; default: as the result knows from its data.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ParameterError
+            For a structured loss, whose model is no more than w and an oracle; or where the result has the
+            weights of one rank alone.
+
+        Examples
+        --------
+        >>> import numpy as np, bmrm
+        >>> X, y = np.array([[1.0], [-1.0]]), np.array([1.0, -1.0])
+        >>> Model.from_result(bmrm.solve(X, y, lam=0.1)).predict(X)
+        array([ 1., -1.])
+        """
+        if result.loss.task == "structured":
+            raise ParameterError("loss structured: has no model but w and its oracle; keep the result's w")
+        if len(result.w) != result.n_features:
+            raise ParameterError(
+                f"model: found {len(result.w)} weights of {result.n_features}, for they are owned in parts"
+            )
+        return cls(
+            w=np.asarray(result.w, np.float64),
+            intercept=result.intercept if result.w.ndim == 2 else float(result.intercept),
+            loss=result.loss.name,
+            task=result.loss.task,
+            classes=None if result.classes is None else tuple(map(float, result.classes)),
+            lam=float(result.lam),
+            reg=result.reg,
+            reg_params=dict(result.reg_params),
+            loss_params=dict(result.loss.params),
+            certificate=Certificate(
+                result.objective,
+                result.lower_bound,
+                result.status,
+                result.n_iter,
+                result.tol,
+                result.tol_kind,
+            ),
+            calibration=calibration,
+            zero_based=result.zero_based if zero_based is None else zero_based,
+            thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
+        )
+
+    def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
+        """Compute x.w + b for each row, for each class where there are several.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+        threads : int, default all
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or (m, K)
+
+        Raises
+        ------
+        DataError
+            ``X`` is no matrix of finite real numbers, has another number of columns than ``n_features``, or
+            comes from text (`bmrm.load_svmlight`) whose features are numbered otherwise than the model's.
+        """
+        check_numbering("model", self.zero_based, numbering(X))
+        if not isinstance(X, Csr):
+            X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(arguments.matrix("X", X))
+        if X.shape[1] != self.n_features:
+            raise DataError(f"data: found {X.shape[1]} features, expected the model's {self.n_features}")
+        from bmrm.matrix._cpu import Matrix
+
+        if isinstance(X, np.ndarray):
+            matrix = Matrix.from_dense(X, threads=threads)
+        else:
+            matrix = Matrix(
+                X.indptr, X.indices, X.data, X.shape, threads=threads, transpose=False, by_popularity=False
+            )
+        values = matrix.matvec(self.w) if self.w.ndim == 1 else matrix.matmat(self.w)
+        values += self.intercept
+        if isinstance(X, np.ndarray) and not np.isfinite(values).all():
+            try:
+                check_finite(X)  # a NaN or an infinity in X is in the values too
+            except DataError as error:
+                raise DataError(f"X: {error}") from None
+        return values
+
+    def predict(self, X: MatrixLike) -> Predictions:
+        """Predict each row: `predictions` of the `decision_function`.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or list of tuple of float
+            See `predictions`.
+
+        Raises
+        ------
+        DataError
+            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
+        """
+        return self.predictions(self.decision_function(X))
+
+    def predictions(self, values: Vector) -> Predictions:
+        """Turn decision values x.w + b into what the task predicts.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,), or (m, K) for K classes
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or list of tuple of float
+            Labels, values, expected counts, scores, or +1 and -1. A tie goes to the negative or smaller
+            label, or to the first of several classes. For ``multilabel`` a tuple a row of the labels whose
+            value is above 0, ascending; for ``label_ranking`` of all labels, that of the largest value first.
+
+        Raises
+        ------
+        DataError
+            The values are no numbers, or of another shape.
+        """
+        values = arguments.predicted(values, self.w.shape[1] if self.w.ndim > 1 else None)
+        if self.task in SEVERAL:
+            assert self.classes is not None
+            labels = np.array(self.classes)
+            if self.task == "multiclass":
+                return np.asarray(labels[values.argmax(axis=1)])
+            if self.task == "multilabel":
+                return [tuple(labels[row > 0].tolist()) for row in values]
+            return [tuple(labels[np.argsort(-row, kind="stable")].tolist()) for row in values]
+        if self.task == "binary":
+            assert self.classes is not None
+            return np.where(values > 0, self.classes[1], self.classes[0])
+        if self.task == "ordinal":
+            return np.asarray(self.classes)[np.searchsorted(np.asarray(self.thresholds), values)]
+        if self.task == "count":
+            with np.errstate(over="ignore"):
+                return np.exp(values)
+        if self.task == "novelty":
+            return np.where(values >= 0, 1.0, -1.0)
+        return values
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether it tells probabilities: by its calibration, or as logistic and softmax models do."""
+        return self.calibration is not None or self.loss in ("logistic", "softmax")
+
+    def predict_probability(self, X: MatrixLike) -> Vector:
+        """Probabilities of each row: `probabilities` of the `decision_function`.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or (m, K) for K classes
+
+        Raises
+        ------
+        ParameterError
+            The model has neither a calibration nor the loss logistic or softmax.
+        DataError
+            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
+        """
+        return self.probabilities(self.decision_function(X))
+
+    def probabilities(self, values: Vector) -> Vector:
+        """Turn decision values into probabilities.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,), or (m, K) for K classes
+
+        Returns
+        -------
+        ndarray of float64, of the shape of ``values``
+            Of the larger label, by the calibration where there is one; or of each class.
+
+        Raises
+        ------
+        ParameterError
+            The model has neither a calibration nor the loss logistic or softmax.
+        DataError
+            The values are no numbers, or of another shape.
+        """
+        values = arguments.predicted(values, self.w.shape[1] if self.w.ndim > 1 else None)
+        if self.calibration is not None:
+            return self.calibration.probability(values)
+        if self.loss == "softmax":
+            top = values.max(axis=1, keepdims=True)
+            with np.errstate(invalid="ignore"):  # of infinities, as where products overflow
+                e = np.exp(np.where(values == top, 0.0, values - top))
+            return np.asarray(e / e.sum(axis=1, keepdims=True))
+        if not self.has_probabilities:
+            raise ParameterError(
+                f"probabilities: found a model of the loss {self.loss} without calibration, expected one "
+                "that is calibrated, or of the loss logistic or softmax"
+            )
+        return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        OSError
+            The folder cannot be written or the disk is full.
+        """
+        from bmrm.linear.models.model_file import write
+
+        write(path, *self.file_parts())
+
+    def file_parts(self) -> tuple[dict[str, Any], dict[str, Vector]]:
+        """Return the description and the tensors that a file holds of the model."""
+        tensors = {"w": np.ascontiguousarray(self.w), "intercept": np.atleast_1d(self.intercept)}
+        if isinstance(self.calibration, Isotonic):
+            knots = zip(KNOTS, (self.calibration.x, self.calibration.p), strict=True)
+            tensors |= {name: np.ascontiguousarray(values) for name, values in knots}
+        return _document(self), tensors
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """Read a model file.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        DataError
+            The file is no model file, is truncated or damaged, or is of a newer format.
+        OSError
+            The file cannot be read.
+        """
+        return load_checked(path)[0]
+
+    def export_liblinear(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as the text file that LIBLINEAR's ``predict`` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        ParameterError
+            LIBLINEAR has no such model: the task is novelty, counts or several labels a row, a label is
+            not an integer, or features are numbered from 0.
+        OSError
+            The folder cannot be written or the disk is full.
+
+        References
+        ----------
+        Fan, Chang, Hsieh, Wang, Lin, LIBLINEAR, JMLR 9 (2008) 1871; its README, "Library Usage".
+        """
+        from bmrm.linear.models.liblinear import export
+
+        export(path, self.w, self.intercept, loss=self.loss, classes=self.classes, zero_based=self.zero_based)
+
+
+def load_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mapping[str, str]]:
+    """Read a model, the checksum of its file, None if that has none, and all metadata."""
+    from bmrm.linear.models.model_file import read
+
+    return read(path, _model)
+
+
+def _document(model: Model) -> dict[str, Any]:
+    certificate = model.certificate
+    return {
+        "format_version": FORMAT_VERSION,
+        "library_version": __version__,
+        "task": model.task,
+        "loss": {"name": model.loss, "params": dict(model.loss_params)},
+        "classes": None if model.classes is None else list(model.classes),
+        "reg": model.reg,
+        "reg_params": dict(model.reg_params),
+        "lam": model.lam,
+        "n_features": model.n_features,
+        "zero_based": model.zero_based,
+        "thresholds": None if model.thresholds is None else list(model.thresholds),
+        "calibration": _calibration_document(model.calibration),
+        "certificate": certificate
+        and {
+            "objective": finite_or_none(certificate.objective),
+            "lower_bound": finite_or_none(certificate.lower_bound),
+            "gap": finite_or_none(certificate.gap),
+            "status": certificate.status,
+            "n_iter": certificate.n_iter,
+            "tol": certificate.tol,
+            "tol_kind": certificate.tol_kind,
+            "dtype": certificate.dtype,
+            "rounding": certificate.rounding,
+        },
+    }
+
+
+def _calibration_document(calibration: Calibration | None) -> dict[str, Any] | None:
+    if calibration is None:
+        return None
+    numbers = {"a": calibration.a, "b": calibration.b} if isinstance(calibration, Platt) else {}
+    return {"method": calibration.method, **numbers}
+
+
+def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
+    w, intercept = tensors["w"], tensors["intercept"]
+    try:
+        if document["n_features"] != len(w) or intercept.shape != (w.shape[1:] or (1,)):
+            raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
+        classes, certificate = document["classes"], document["certificate"]
+        thresholds = document.get("thresholds")  # older files have none
+        if document["zero_based"] not in (None, True, False):
+            raise ValueError
+        return Model(
+            w=w,
+            intercept=float(intercept[0]) if w.ndim == 1 else intercept,
+            loss=str(document["loss"]["name"]),
+            task=str(document["task"]),
+            classes=None if classes is None else tuple(map(float, classes)),
+            lam=float(document["lam"]),
+            reg=str(document["reg"]),
+            reg_params=_reg_params(document.get("reg_params", {})),
+            loss_params=_loss_params(document["loss"], document["task"]),
+            certificate=None if certificate is None else _certificate(certificate),
+            calibration=_calibration(document.get("calibration"), tensors),
+            zero_based=document["zero_based"],
+            thresholds=None if thresholds is None else tuple(map(float, thresholds)),
+            library_version=str(document["library_version"]),
+        )
+    except DataError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
+        raise DataError("damaged model description") from None
+
+
+def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
+    """Return the parameters of a loss that is one of its task, by its own check of them."""
+    from bmrm.losses import LOSSES
+
+    name = str(document["name"])
+    params = {str(key): float(value) for key, value in document["params"].items()}
+    if not all(map(math.isfinite, params.values())):
+        raise ValueError
+    if name in LOSSES:  # else it is a user's own
+        if LOSSES[name].task != task:
+            raise DataError(f"found the loss {name} of the task {task!r}, expected {LOSSES[name].task!r}")
+        try:
+            LOSSES[name](**params)
+        except ParameterError as error:
+            raise DataError(str(error)) from None
+    return params
+
+
+def _reg_params(document: dict[str, Any]) -> dict[str, float | bool]:
+    for value in document.values():
+        if not (isinstance(value, bool | int | float) and math.isfinite(value)):
+            raise ValueError
+    return {str(key): value for key, value in document.items()}
+
+
+def _calibration(document: dict[str, Any] | None, tensors: dict[str, Vector]) -> Calibration | None:
+    if document is None:
+        return None
+    if document["method"] == "platt":
+        platt = Platt(float(document["a"]), float(document["b"]))
+        if not (math.isfinite(platt.a) and math.isfinite(platt.b)):
+            raise ValueError
+        return platt
+    x, p = (tensors[name] for name in KNOTS)
+    sound = len(x) == len(p) > 0 and np.isfinite(x).all() and (np.diff(x) > 0).all()
+    if document["method"] != "isotonic" or not (
+        sound and ((p >= 0) & (p <= 1)).all() and (np.diff(p) >= 0).all()
+    ):
+        raise ValueError
+    return Isotonic(x, p)
+
+
+def _certificate(document: dict[str, Any]) -> Certificate:
+    objective, bound, tol = document["objective"], document["lower_bound"], float(document["tol"])
+    dtype, rounding = document.get("dtype"), float(document.get("rounding", 0.0))  # older files have none
+    if not math.isfinite(tol) or dtype not in (None, "float32", "float64") or not 0.0 <= rounding < math.inf:
+        raise ValueError
+    return Certificate(
+        objective=math.inf if objective is None else float(objective),
+        lower_bound=-math.inf if bound is None else float(bound),
+        status=str(document["status"]),
+        n_iter=int(document["n_iter"]),
+        tol=tol,
+        tol_kind=str(document["tol_kind"]),
+        dtype=dtype,
+        rounding=rounding,
+    )

@@ -1,0 +1,126 @@
+"""The model file: what training ends with and prediction starts from.
+
+A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``intercept`` of shape (1,); or
+(n_features, K) and (K,) for K classes; with an isotonic calibration two more, its knots ``calibration_x``
+and ``calibration_p``.
+Its metadata holds one key, ``bmrm``: a JSON document with the format's version, the loss, the labels, the
+regularisation, the certificate (docs/formats.md lists the fields) and a checksum of the file
+(``content.py``). Nothing in the file depends on the clock, so the same training gives the same bytes.
+
+A model file is untrusted input: sizes are checked against the file before anything is allocated, and
+nothing in it is executed.
+
+References
+----------
+The safetensors format, https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm.base.atomic import atomic_write
+from bmrm.errors import DataError, HostMemoryError
+from bmrm.io.tensors import Tensors, opened
+from bmrm.linear.models import content
+
+FORMAT_VERSION = 1
+_KEY = "bmrm"
+KNOTS = ("calibration_x", "calibration_p")
+SEVERAL = ("multiclass", "multilabel", "label_ranking")
+"""Tasks whose models have a column of weights for each class or label."""
+
+Vector = npt.NDArray[np.float64]
+T = TypeVar("T")
+
+
+def write(
+    path: str | os.PathLike[str],
+    description: Mapping[str, Any],
+    tensors: Mapping[str, npt.NDArray[Any]],
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Write a model file, whole or not at all, with a checksum in its description.
+
+    Parameters
+    ----------
+    path : str or path-like
+    description : mapping
+        What `Model` says of itself, for JSON.
+    tensors : mapping of str to ndarray
+        Contiguous, in the order of the file.
+    notes : mapping of str to str, optional
+        More keys of the metadata.
+    """
+    from safetensors.numpy import save
+
+    document = {**description, content.KEY: content.UNKNOWN}
+    metadata = {_KEY: json.dumps(document, allow_nan=False)}
+    whole = save(dict(tensors), metadata={**(notes or {}), **metadata})
+    with atomic_write(path) as file:
+        for part in content.sealed(whole):
+            file.write(part)
+
+
+def read(
+    path: str | os.PathLike[str], build: Callable[[dict[str, Any], dict[str, Vector]], T]
+) -> tuple[T, str | None, Mapping[str, str]]:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : str or path-like
+    build : callable
+        Makes a model from a description and tensors; raises `DataError` if they contradict each other.
+
+    Returns
+    -------
+    model : object
+    checksum : str or None
+        None if the file has none, as files of earlier versions.
+    metadata : mapping of str to str
+
+    Raises
+    ------
+    DataError
+        The file is not a model file, or it is damaged.
+    """
+    name = os.fspath(path)
+    try:
+        with opened(name) as file:
+            model = build(*_read_parts(file))
+            return model, content.check(file), file.metadata
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    except HostMemoryError as error:
+        raise HostMemoryError(f"{name}: {error}") from None
+
+
+def _read_parts(file: Tensors) -> tuple[dict[str, Any], dict[str, Vector]]:
+    """Return the description and the tensors."""
+    document = _parse_document(file.metadata.get(_KEY))
+    sides = 1 + (document.get("task") in SEVERAL)
+    tensors = {"w": file.read("w", "F64", sides), "intercept": file.read("intercept", "F64", 1)}
+    return document, tensors | {key: file.read(key, "F64", 1) for key in KNOTS if key in file}
+
+
+def _parse_document(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise DataError(f"not a bmrm model: a safetensors file without {_KEY!r} metadata")
+    try:
+        document = json.loads(text)
+        version = document["format_version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError("damaged model description") from None
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"found model format version {version!r} (written by bmrm {document.get('library_version')!r}), "
+            f"expected version {FORMAT_VERSION}: upgrade bmrm or train again"
+        )
+    return dict(document)

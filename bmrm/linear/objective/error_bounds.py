@@ -1,0 +1,122 @@
+"""The running error bound of a solve, from its data, loss and penalty; see `objective.running_error`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import dot
+from bmrm.linear.objective.objective import Design, Objective
+from bmrm.linear.objective.running_error import ErrorBound
+from bmrm.losses import Loss
+from bmrm.losses.extent import Extent
+from bmrm.matrix.adapted import Columns, WithConstant
+
+if TYPE_CHECKING:
+    from bmrm.linear.backends.base import Parts
+
+Vector = NDArray[np.float64]
+
+
+def extent_of(
+    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, parts: Parts
+) -> Extent:
+    """Return how much there is of a problem besides X.
+
+    Parameters
+    ----------
+    loss : Loss
+    labels : ndarray of shape (rows,), or (rows, K)
+        Coded, of the rows here.
+    weights : ndarray of shape (rows,), or None
+    columns, classes : int
+        Margins of a row; classes, 0 where there are none.
+    parts : Parts
+        Adds up over processes.
+    """
+    rows = len(labels)
+    if weights is not None and isinstance(labels, np.ndarray):  # a row of weight 0 takes no part
+        labels, weights = labels[weights > 0.0], weights[weights > 0.0]
+    compared = loss.compared_with(labels) if len(labels) else 0.0
+    # Over the largest ones, so that no square is beyond float64.
+    heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
+    _, (heaviest, farthest) = parts.sums([], [heaviest, compared])
+    s = np.ones(rows) if weights is None else weights / heaviest
+    sums = [float(rows), float(s.sum()), dot(s, s), (compared / (farthest or 1.0)) ** 2, 0.0, 0.0]
+    if loss.task == "count":
+        doubled = 2.0 * labels
+        sums[4:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
+    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = parts.sums(sums, [])
+    return Extent(
+        margins=int(rows_of_all) * columns,
+        parts=max(1, classes - 1) if loss.task == "ordinal" else columns,
+        weight=math.sqrt(squares) / total,
+        most=1.0 / total,
+        labels=farthest * math.sqrt(apart),
+        mean_label=labels_of_all / total,
+        mean_log=logs / total,
+    )
+
+
+def squares_of(design: Design, matrix: Vector | None, rows: int) -> Vector:
+    """Return the sum of the squares of each column of a design.
+
+    Parameters
+    ----------
+    design : Design
+    matrix : ndarray of shape (d,), or None
+        Those of its matrix, if they are not of all rows.
+    rows : int
+        In all processes.
+    """
+    if matrix is None:
+        return np.asarray(rows * design.mean_squares)
+    if isinstance(design, WithConstant):
+        return np.append(matrix, rows * design.value**2)
+    if isinstance(design, Columns):
+        each = matrix if design.value is None else np.append(matrix, rows * design.value**2)
+        return np.repeat(each, design.columns)
+    return matrix
+
+
+def watch(
+    objective: Objective, extent: Extent, rows: int, floor: float, longest: int, squares: Vector | None = None
+) -> None:
+    """Let an objective keep its running error bound.
+
+    Parameters
+    ----------
+    objective : Objective
+    extent : Extent
+    rows : int
+        Of X, in all processes.
+    floor : float
+        A number that the risk is nowhere below.
+    longest : int
+        Stored values of the fullest row.
+    squares : ndarray of shape (d,), optional
+        Sum of the squares of each column of X, if not all rows count.
+    """
+    loss, steps, design = objective.loss, objective.steps, objective.design
+    if loss.limited_at_zero:
+        extent = extent._replace(at_zero=objective.risk_at_zero())
+    lengths = steps.column_lengths(squares_of(design, squares, rows))
+    errors = ErrorBound(
+        extent,
+        lengths,
+        lambda w: steps.size(w, lengths),
+        design.shape[1],
+        longest,
+        floor,
+        lambda risk: loss.steepness(extent, risk),
+        loss.bend_limit,
+        objective.block_rows(extent),
+        level=loss.level,
+        together=not loss.by_rows,
+    )
+    errors.profile = objective.profile
+    objective.reg.limit(errors)
+    objective.errors = errors

@@ -1,0 +1,154 @@
+"""A path of regularisation strengths on one resident data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from bmrm.base.arguments import numbers
+from bmrm.base.interrupts import HELD, check, enter, interruptible
+from bmrm.base.tables import table
+from bmrm.errors import Interrupted, ParameterError
+from bmrm.linear.inputs import OF_DATA, taken_ranks
+from bmrm.linear.result import Result
+from bmrm.linear.solve import solve
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.examples import Examples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class LamDone(NamedTuple):
+    """One solve of a path, as a progress function sees it."""
+
+    done: int
+    total: int
+    result: Result
+
+
+class Path(Sequence[Result]):
+    """The results of a path, in the order in which its lam were given.
+
+    ``str(path)`` is a table with a line a lam, strongest first.
+
+    Attributes
+    ----------
+    results : tuple of Result
+        Each has a bundle of its own: copies of the cuts that held mass at its end, and of no later ones. So a
+        warm start from it is what it was when that lam was solved, whatever came after.
+    lams : tuple of float
+    """
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self.results = tuple(results)
+        self.lams = tuple(result.lam for result in self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> Path: ...
+    def __getitem__(self, index: int | slice) -> Result | Path:
+        return Path(self.results[index]) if isinstance(index, slice) else self.results[index]
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __repr__(self) -> str:
+        return f"Path(lams={list(self.lams)})"
+
+    def __str__(self) -> str:
+        rows = []
+        for r in sorted(self.results, key=lambda result: -result.lam):
+            numbers = (f"{r.lam:.4g}", f"{r.objective:.8g}", f"{r.lower_bound:.8g}", f"{r.gap:.1e}")
+            rows.append([*numbers, str(r.n_iter), f"{r.timings['total']:.3f}", r.status])
+        return table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw objective and norm of the weights over lam; see `bmrm.linear.plots.plot_path`."""
+        from bmrm.linear.plots import plot_path
+
+        return plot_path(self, ax)
+
+
+@interruptible
+def path(
+    X: Any,
+    y: Any = None,
+    lams: Sequence[float] = (),
+    *,
+    progress: Callable[[LamDone], object] | None = None,
+    **options: Any,
+) -> Path:
+    """Solve for several lam, strongest first, each from the last one's answer and cuts.
+
+    Cuts bound the risk from below whatever lam is, so what one lam learned holds for the next.
+
+    Parameters
+    ----------
+    X, y
+        As for `bmrm.solve`.
+    lams : sequence of float
+        Strengths, in any order.
+    progress : callable, optional
+        Called with a `LamDone` after each solve.
+    **options
+        Any other argument of `bmrm.solve` but ``lam``, ``C`` and ``warm_start``.
+
+    Returns
+    -------
+    Path
+        The results, in the order of ``lams``. Where the callback ends a solve, those so far: the last one has
+        status "interrupted".
+
+    Raises
+    ------
+    ParameterError
+        Without a lam, or for an option that the path sets itself.
+    Interrupted
+        For Ctrl-C: its ``result`` is the path so far, with the model that was at work last; None where
+        there is none.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    >>> [r.status for r in bmrm.path(X, [1, 1, -1], lams=[1.0, 0.1])]
+    ['converged', 'converged']
+    """
+    grid = numbers("lams", lams, ParameterError, each="lam").ravel().tolist()
+    if not grid:
+        raise ParameterError("lams: found none, expected at least one")
+    for name in ("lam", "C", "warm_start"):
+        if name in options:
+            raise ParameterError(f"{name}: a path sets it itself")
+    if not isinstance(X, (Dataset, Examples)):
+        tol = {"tol": options["tol"]} if "tol" in options else {}
+        X = Dataset(X, y, **tol, **{name: options.pop(name) for name in OF_DATA if name in options})
+    elif y is not None:
+        raise ParameterError("y: give it to the Dataset, not to path")
+    taken_ranks(X, None, {"lams": grid})
+    enter(HELD)
+    found: dict[float, Result] = {}
+    last = None
+    ordered = sorted(set(grid), reverse=True)
+    try:
+        for done, lam in enumerate(ordered, 1):
+            check()
+            last = solve(X, lam=lam, warm_start=last, **options)
+            found[lam] = replace(last, bundle=last.bundle.active())
+            last.bundle.passed_on = True
+            if progress is not None:
+                progress(LamDone(done, len(ordered), found[lam]))
+            if last.status == "interrupted":
+                break
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Interrupted) and isinstance(stop.result, Result):
+            found[lam] = replace(stop.result, bundle=stop.result.bundle.active())
+        so_far = [found[lam] for lam in grid if lam in found]
+        raise Interrupted(Path(so_far) if so_far else None) from None
+    return Path([found[lam] for lam in grid if lam in found])

@@ -1,0 +1,147 @@
+"""Pictures of paths and selections; they need matplotlib, which the extra ``plot`` installs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base.atomic import atomic_write
+from bmrm.errors import ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZE = (7.0, 4.5)
+"""Inches."""
+
+
+def require_matplotlib() -> None:
+    """Raise where matplotlib is missing.
+
+    Raises
+    ------
+    ParameterError
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise ParameterError("a plot needs matplotlib: pip install 'bmrm[plot]'") from None
+
+
+def _figure() -> Figure:
+    """Make a figure of its own, without pyplot, so that no window system is asked for."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=SIZE, layout="constrained")
+
+
+def _axes(given: Axes | None) -> Axes:
+    """Return the axes given, or those of a new figure."""
+    return _figure().subplots() if given is None else given
+
+
+def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
+    """Draw each lam's mean score with its standard error, and what the rules pick.
+
+    Parameters
+    ----------
+    selection : Selection
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure's.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ParameterError
+        Without matplotlib.
+    """
+    ax = _axes(ax)
+    order = np.argsort(selection.lams)
+    lams, mean, error = (x[order] for x in (selection.lams, selection.mean, selection.standard_error))
+    ax.plot(np.repeat(lams[:, None], selection.folds.number, 1), selection.scores[order], ".", color="0.75")
+    ax.errorbar(
+        lams, mean, error, fmt="o-", capsize=3, label=f"mean of {selection.folds.number} folds, 1 s.e."
+    )
+    best = selection.lams[selection.best]
+    ax.axvline(best, color="tab:green", linestyle="--", label=f"best: {best:.3g}")
+    simple = selection.lams[selection.one_standard_error]
+    ax.axvline(simple, color="tab:orange", linestyle=":", label=f"within one s.e.: {simple:.3g}")
+    ax.set(xscale="log", xlabel="lam", ylabel=f"{selection.metric}, held out")
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
+    """Draw, over lam, the interval that each optimum is certified to lie in, and the passes it took.
+
+    Parameters
+    ----------
+    path : Path, or other results of `bmrm.solve`
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure's.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ParameterError
+        Without matplotlib.
+    """
+    ax = _axes(ax)
+    results = sorted(path, key=lambda result: result.lam)
+    lams = [r.lam for r in results]
+    ax.fill_between(lams, [r.lower_bound for r in results], [r.objective for r in results], alpha=0.3)
+    ax.plot(lams, [r.objective for r in results], "o-", label="objective")
+    ax.plot(lams, [r.lower_bound for r in results], "--", label="lower bound")
+    ax.set(xscale="log", xlabel="lam", ylabel="J")
+    ax.grid(alpha=0.3)
+    passes = ax.twinx()
+    passes.plot(lams, [r.n_iter for r in results], ".:", color="0.5")
+    passes.set_ylabel("passes over the data")
+    passes.set_ylim(bottom=0)
+    ax.legend()
+    return ax
+
+
+def save(drawn: Any, path: str | os.PathLike[str]) -> None:
+    """Write the picture that an `Axes` is part of, whole or not at all, in the format of the name's suffix.
+
+    Parameters
+    ----------
+    drawn : Axes
+    path : str or path-like
+        Ending in .png, .pdf, .svg, ...
+
+    Raises
+    ------
+    ParameterError
+        For a suffix that matplotlib knows no format of.
+    OSError
+        The folder cannot be written or the disk is full.
+    """
+    kind = check_suffix(path)
+    with atomic_write(path) as file:
+        drawn.figure.savefig(file, format=kind, dpi=120)
+
+
+def check_suffix(path: str | os.PathLike[str]) -> str:
+    """Return the format that a file's suffix asks for; raise `ParameterError` where there is none."""
+    figure = _figure()
+    kind = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()
+    known = figure.canvas.get_supported_filetypes()
+    if kind not in known:
+        raise ParameterError(
+            f"{os.fspath(path)}: found suffix {kind!r}, expected one of {', '.join(sorted(known))}"
+        )
+    return kind

@@ -1,0 +1,1 @@
+"""Cross validation, and the choice of lam by it."""

@@ -1,0 +1,555 @@
+"""K-fold cross validation on one resident data set, for one lam or many.
+
+The matrix is uploaded once and never split: a fold is held out by giving its rows weight 0, which leaves the
+risk of the others exactly what it would be without them.
+
+Where X is narrow and the penalty plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
+of all folds and all lam share their cuts, and the Hessians of their Newton steps (``folds``).  Elsewhere,
+and for losses of several margins a row, each fold has cuts of its own that serve all lam: with many features
+the folds' solutions lie far apart, a cut near one says little of another, and the entries of its Gram matrix
+cost more than the pass that it might save.  There the folds are solved in step, so that their products are
+products with several columns (``lockstep.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bmrm import losses
+from bmrm.base.arguments import refuse
+from bmrm.base.interrupts import interruptible
+from bmrm.base.weighting import relative, without_idle
+from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
+from bmrm.linear.backends.choose import parts_of
+from bmrm.linear.intercept import intercept_of
+from bmrm.linear.models import metrics
+from bmrm.linear.models.model import Model
+from bmrm.linear.objective.error_bounds import extent_of, watch
+from bmrm.linear.objective.objective import Design
+from bmrm.linear.regularizers import L2
+from bmrm.linear.result import Result
+from bmrm.linear.selection.folds import (
+    FoldBundle,
+    FoldObjective,
+    FoldParts,
+    Folds,
+    Known,
+    Remembering,
+    RowsByFold,
+    by_fold,
+    deal,
+)
+from bmrm.linear.selection.lockstep import Lockstep
+from bmrm.linear.solve import result_of, solve
+from bmrm.linear.solvers.bundle_method import UNKNOWN, BundleMethod
+from bmrm.linear.solvers.newton import newton_pays
+from bmrm.linear.solvers.settings import Settings
+from bmrm.losses import Loss
+from bmrm.losses.labels import encode, label_numbers
+from bmrm.matrix import _cpu
+from bmrm.matrix.adapted import WithConstant
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.overflow import blamed
+from bmrm.matrix.row_weights import lam_of
+
+if TYPE_CHECKING:
+    from bmrm.matrix.resident import Matrix
+
+Vector = npt.NDArray[np.float64]
+
+KEPT = 300
+"""Cuts a fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
+
+COPIED = 1 << 30
+"""Bytes of a resident X up to which a copy is made with its rows in the order of the folds."""
+
+AT_ONCE = 8
+"""Folds solved in step: as many columns as a product takes from one line of the cache."""
+
+_SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads", "gpu_mem"}
+_SET_HERE |= {"warm_start", "verbose", "loss_params"}
+_DEFAULTS: dict[str, Any] = {
+    name: parameter.default
+    for name, parameter in inspect.signature(solve).parameters.items()
+    if name not in _SET_HERE
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """What cross validation finds for one strength of the regulariser.
+
+    Attributes
+    ----------
+    results : list of Result
+        One a fold.
+    values : ndarray of float64, shape (n_samples,), or (n_samples, K) for K classes
+        The decision values of all rows, each by the model that has not seen it.
+    scored : ndarray
+        What metrics are taken of: the decision values, or for ordinal regression the labels predicted.
+    targets : ndarray of float64, shape (n_samples,), or list of tuples
+        The labels; zeros for novelty detection.
+    groups : ndarray of int64, shape (n_samples,), or None
+    weights : ndarray of float64, shape (n_samples,), or None
+        Those of the rows in the metrics; a row of weight 0 takes no part.
+    """
+
+    results: list[Result] = field(repr=False)
+    values: Vector = field(repr=False)
+    scored: Vector = field(repr=False)
+    targets: Any = field(repr=False)
+    groups: npt.NDArray[np.int64] | None = field(repr=False, default=None)
+    weights: Vector | None = field(repr=False, default=None)
+
+    def __repr__(self) -> str:
+        return f"CrossValidation(folds={len(self.results)}, lam={self.results[0].lam:g})"
+
+    @cached_property
+    def metrics(self) -> dict[str, float | int | None]:
+        """Metrics of all rows; see `bmrm.linear.models.metrics`."""
+        return self.metrics_of(np.arange(len(self.values)))
+
+    def metrics_of(self, rows: npt.NDArray[np.intp]) -> dict[str, float | int | None]:
+        """Metrics of some rows."""
+        loss, classes = self.results[0].loss, self.results[0].classes
+        labels = None if classes is None else classes.tolist()
+        groups = None if self.groups is None else self.groups[rows]
+        scores = metrics.for_task(
+            loss.task, labels, loss.params, groups, probabilities=loss.name == "softmax"
+        )
+        several = isinstance(self.targets, list)
+        targets = [self.targets[i] for i in rows.tolist()] if several else self.targets[rows]
+        weights = None if self.weights is None else relative(self.weights[rows])
+        scores.update(self.scored[rows], targets, weights)
+        return scores.report()
+
+
+class FoldDone(NamedTuple):
+    """One solve of a cross validation, as a progress function sees it."""
+
+    done: int
+    total: int
+    fold: int
+    result: Result
+
+
+Progressed = Callable[[FoldDone], object]
+
+
+@interruptible
+def cross_validate(
+    data: Dataset, folds: int, *, loss: str | Loss = "hinge", seed: int = 0, **options: Any
+) -> CrossValidation:
+    """Train on all folds but one, predict that one, for each fold.
+
+    Parameters
+    ----------
+    data : Dataset
+    folds : int
+        At least 2, at most the number of rows. Each has the classes in the proportions of the data; of data
+        with groups, each has whole groups, and there are at most as many folds. Rows of weight 0 are left out
+        when rows are dealt, so that the folds of the others are what they would be without them.
+    loss : str or Loss, default "hinge"
+    seed : int, default 0
+        Of the shuffle that deals rows to folds.
+    **options
+        Of `bmrm.solve`; ``max_time`` is for all folds together.
+
+    Returns
+    -------
+    CrossValidation
+
+    Raises
+    ------
+    ParameterError
+        ``folds`` or an option is out of its range.
+    DataError
+        Labels or weights that cannot be used; see `Dataset`.
+    Interrupted
+        For Ctrl-C, or where the callback ended a fold: what is known of the others is no cross validation.
+
+    See Also
+    --------
+    bmrm.select : for many lam at once, far cheaper than one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm import Dataset
+    >>> X = np.array([[1.0], [2.0], [3.0], [-1.0], [-2.0], [-3.0]])
+    >>> cross_validate(Dataset(X, [1, 1, 1, 0, 0, 0]), 3, lam=0.1).metrics["accuracy"]
+    1.0
+    """
+    problem = FoldProblem(data, folds, loss, seed, options)
+    try:
+        return problem.validate(problem.options["lam"])
+    except Interrupted:
+        raise Interrupted from None
+
+
+class FoldProblem:
+    """A data set dealt to folds, solved again and again for other lam, strongest first.
+
+    Parameters
+    ----------
+    data : Dataset
+    folds : int or Folds
+    loss : str or Loss
+    seed : int
+    options : dict
+        Of `bmrm.solve`.
+    progress : callable, optional
+        Called with a `FoldDone` after each solve.
+    solves : int, optional
+        How many there will be, as the progress function is told; default: one a fold.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        folds: int | Folds,
+        loss: str | Loss,
+        seed: int,
+        options: dict[str, Any],
+        *,
+        progress: Progressed | None = None,
+        solves: int | None = None,
+    ) -> None:
+        parameters = {name: options[name] for name in (*losses.PARAMETERS, "costs") if name in options}
+        self.loss = losses.get(loss, **parameters)
+        self.options = _with_defaults({k: v for k, v in options.items() if k not in parameters})
+        self.data, self.progress = data, progress
+        rows = data.shape[0]
+        self.labels, self.classes = encode(data.y, rows, self.loss, data.weights)
+        self.folds = (
+            folds
+            if isinstance(folds, Folds)
+            else deal_for(self.loss, self.labels, data.groups, data.weights, rows, folds, seed)
+        )
+        self.weights = np.ones(rows) if data.weights is None else data.weights
+        self._deadline = time.perf_counter() + self.options["max_time"]
+        self._solves, self._total = 0, self.folds.number if solves is None else solves
+        self._engine: _Engine = (_Shared if self._may_share() else _Apart)(self)
+
+    def validate(self, lam: float) -> CrossValidation:
+        """Train for every fold held out, and score each on its own rows."""
+        several, classes = self.loss.several, self.classes
+        values = np.empty(
+            (len(self.labels), len(classes)) if several and classes is not None else len(self.labels)
+        )
+        ordinal = self.loss.task == "ordinal"
+        scored = np.empty_like(values) if ordinal else values
+        results = []
+        solved = self._solve(lam, range(self.folds.number))
+        for fold, (result, margins) in enumerate(solved):
+            rows = self.folds.rows(fold)
+            values[rows] = margins[rows]
+            if ordinal:
+                scored[rows] = metrics.scored(Model.from_result(result), values[rows])
+            results.append(result)
+        y = without_idle(self.data.y, len(self.labels), self.data.weights)
+        targets = _targets(y, self.labels, classes, self.loss)
+        return CrossValidation(results, values, scored, targets, self.data.groups, self.data.weights)
+
+    def score(self, found: CrossValidation, fold: int, metric: str) -> float | int | None:
+        """Score a fold's own rows; None where the metric is undefined on them."""
+        rows = self.folds.rows(fold)
+        rows = rows[self.weights[rows] > 0.0]
+        if not len(rows):
+            return None
+        values, weights = found.values[rows], relative(self.weights[rows])
+        if metric == "loss":
+            with np.errstate(over="ignore"):
+                mean = float(np.average(self.loss.value(values, self.labels[rows]), weights=weights))
+            return mean + self.loss.intercept_slope * float(found.results[fold].intercept)
+        if metric == "accuracy" and self.loss.task == "binary":  # without the other metrics, which sort
+            return float(np.average((values > 0.0) == (self.labels[rows] > 0.0), weights=weights))
+        return found.metrics_of(rows)[metric]
+
+    def solve(self, lam: float, fold: int) -> tuple[Result, Vector]:
+        """Solve with a fold held out, or none where it is their number; return also all rows' margins."""
+        return next(self._solve(lam, [fold]))
+
+    def _solve(self, lam: float, folds: Sequence[int]) -> Iterator[tuple[Result, Vector]]:
+        """Solve with each of the folds held out."""
+        given = self.options["C"]
+        wanted = {f: lam if given is None else lam_of(given, float(self._rest(f).sum())) for f in folds}
+        for fold, solved in self._engine.solve(wanted, lambda: self._deadline - time.perf_counter()):
+            if solved[0].status == "interrupted":
+                raise Interrupted(solved[0])
+            self._solves += 1
+            if self.progress is not None:
+                self.progress(FoldDone(self._solves, self._total, fold, solved[0]))
+            yield solved
+
+    @contextlib.contextmanager
+    def naming(self, fold: int) -> Iterator[None]:
+        """Say of an error in the data that it is of the rows outside a fold, as that they have one class."""
+        try:
+            yield
+        except DataError as error:
+            if fold == self.folds.number:
+                raise
+            raise DataError(f"fold {fold + 1} of {self.folds.number} held out: {error}") from None
+
+    def without(self, fold: int, matrix: Any) -> Dataset:
+        """Return the data with a fold's weights set to 0, and a matrix that stands for theirs."""
+        rest = copy.copy(self.data)
+        rest.coded = self.labels, self.classes
+        if rest.device == "cpu":
+            rest.matrix = cast("Matrix", Remembering(matrix))
+        if fold < self.folds.number:
+            rest.weights = self._rest(fold)
+        return rest
+
+    def _rest(self, fold: int) -> Vector:
+        return np.where(self.folds.fold_of == fold, 0.0, self.weights)
+
+    def _may_share(self) -> bool:
+        """Whether cuts hold for all folds, and are cheap beside the passes over the data that they save."""
+        given, (_, d) = self.options, self.data.shape
+        free_intercept = (given["fit_intercept"] or self.loss.needs_intercept) and not given[
+            "penalize_intercept"
+        ]
+        plain = (
+            self.data.device == "cpu"
+            and given["solver"] == "ocas"
+            and given["reg"] == "l2"
+            and not given["positive"]
+            and all(given[name] is None for name in ("l1_ratio", "feature_lambda", "prior"))
+            and given["cuts_per_pass"] == "auto"
+            and not self.loss.several
+            and self.loss.by_rows
+        )
+        cheap = sharing_pays(self.folds.number, d, self.data.nnz)
+        return plain and cheap and not free_intercept
+
+
+def sharing_pays(folds: int, features: int, stored: int) -> bool:
+    """Whether cuts of all folds cost less, in Gram entries, than the passes over X that they save."""
+    return folds * KEPT * features <= stored
+
+
+def deal_for(
+    loss: Loss,
+    labels: Vector,
+    groups: npt.NDArray[np.int64] | None,
+    weights: Vector | None,
+    rows: int,
+    folds: int,
+    seed: int,
+) -> Folds:
+    """Deal rows to folds, whole groups where there are any, else classes evenly where a row has one.
+
+    Rows of weight 0, and groups of such rows alone, are left out: the folds of the others do not depend on
+    them.  Afterwards they are put into some fold, whose model predicts them.
+
+    Raises
+    ------
+    ParameterError
+        If there are not from 2 to as many folds as rows, or groups.
+    """
+    counted = np.arange(rows) if weights is None else np.flatnonzero(weights)
+    units = counted if groups is None else np.unique(groups[counted])
+    what, most = "rows" if groups is None else "groups", len(units)
+    if not isinstance(folds, (int, np.integer)) or not 2 <= folds <= most:
+        which = "" if len(counted) == rows else " of positive weight"
+        refuse("folds", folds, f"2 to the number of {what}{which}, {most}")
+    by_class = groups is None and loss.task in ("binary", "multiclass", "ordinal")
+    dealt = deal(labels[counted] if by_class else None, most, folds, seed)
+    if groups is None and most == rows:
+        return dealt
+    fold_of = np.arange(rows if groups is None else int(groups.max()) + 1) % folds
+    fold_of[units] = dealt.fold_of
+    return by_fold(fold_of if groups is None else fold_of[groups], folds)
+
+
+def _targets(y: Any, labels: Vector, classes: Vector | None, loss: Loss) -> Any:
+    """Return the labels as the metrics take them."""
+    if loss.task == "novelty":
+        return np.zeros(len(labels))
+    if labels.ndim == 2 and classes is not None:
+        return [tuple(classes[row > 0.0].tolist()) for row in labels]
+    return label_numbers(y, len(labels))
+
+
+def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
+    """Complete the options of `bmrm.solve` that a cross validation takes."""
+    for name in options:
+        if name not in _DEFAULTS:
+            raise ParameterError(f"{name}: no option of a cross validation")
+    return {**_DEFAULTS, **options}
+
+
+Solved = tuple[Result, Vector]
+
+
+class _Engine(Protocol):
+    """How the solves of a cross validation are done."""
+
+    def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
+        """Solve with each of some folds held out, for its lam, within the seconds that are left.
+
+        What it gives of a fold is the result, and all rows' margins, intercept included.
+        """
+
+
+class _Apart:
+    """Each fold with cuts of its own, which serve all its lam; on the CPU all folds in step."""
+
+    def __init__(self, problem: FoldProblem) -> None:
+        self._problem = problem
+        self._parts: dict[int, Dataset] = {}
+        self._last: dict[int, Result] = {}
+        data, folds = problem.data, problem.folds.number
+        matrix = data.matrix
+        self._steps = Lockstep[Solved](matrix, folds) if isinstance(matrix, _cpu.Matrix) else None
+
+    def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
+        if self._steps is None or len(lams) == 1:
+            for fold, lam in lams.items():
+                yield fold, self._solved(lam, fold, max(left(), 1e-9))
+            return
+        for first in range(0, len(lams), AT_ONCE):
+            some, seconds = list(lams.items())[first : first + AT_ONCE], max(left(), 1e-9)
+            tasks = {fold: partial(self._solved, lam, fold, seconds) for fold, lam in some}
+            yield from self._steps.run(tasks).items()
+
+    def _solved(self, lam: float, fold: int, max_time: float) -> Solved:
+        with self._problem.naming(fold):
+            return self._solve(lam, fold, max_time)
+
+    def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
+        problem = self._problem
+        if fold not in self._parts:
+            matrix: Any = problem.data.matrix
+            if self._steps is not None and fold < problem.folds.number:
+                matrix = self._steps.seats[fold]
+            self._parts[fold] = problem.without(fold, matrix)
+        warm = self._last.get(fold) or next(reversed(self._last.values()), None)
+        options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
+        result = solve(self._parts[fold], loss=problem.loss, **options)
+        self._last[fold], result = result, replace(result, bundle=result.bundle.active())
+        self._last[fold].bundle.passed_on = True
+        matrix = self._parts[fold].matrix
+        product = matrix.matmat if problem.loss.several else matrix.matvec
+        return result, np.asarray(product(result.w) + result.intercept)
+
+
+class _Shared:
+    """All folds on one bundle of cuts, each of the risk of one fold's rows."""
+
+    def __init__(self, problem: FoldProblem) -> None:
+        given, data, folds = problem.options, problem.data, problem.folds
+        self._problem = problem
+        self._settings = Settings(
+            given["solver"], given["tol"], given["tol_kind"], given["max_iter"], given["max_time"],
+            given["callback"], data.resolution,
+        )  # fmt: skip
+        rows: Any = data.matrix
+        self._sorted = folds.is_sorted
+        if not self._sorted:
+            copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= COPIED
+            rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
+        fit, penalize = given["fit_intercept"], given["penalize_intercept"]
+        scaling = intercept_of(
+            problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"]
+        ).scaling
+        design = cast("Design", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
+        self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
+        self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
+        total = float(self._weights.sum())
+        whole = problem.loss.risk(self._labels, self._weights, 1.0 / total, data.threads)
+        floors = np.array([
+            self._weights[i:j].sum() / total * problem.loss.floor(self._labels[i:j], self._weights[i:j])
+            for i, j in pairwise(folds.starts)
+        ])  # fmt: skip
+        self._parts = FoldParts(design, whole, folds.starts, floors)
+        self._newton = newton_pays(design, design.shape[0], problem.loss, L2(1.0))
+        self._objectives: dict[int, FoldObjective] = {}
+        self._last: dict[int, Known] = {}
+        self._latest: tuple[Known | None, Known] | None = None
+        m, d = design.shape
+        self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN, 0.0)
+        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, parts_of(data))
+
+    def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
+        for fold, lam in lams.items():
+            with self._problem.naming(fold):
+                found = self._solve(lam, fold, max(left(), 1e-9))
+            yield fold, found
+
+    def _solve(self, lam: float, fold: int, max_time: float) -> Solved:
+        problem, folds = self._problem, self._problem.folds
+        if fold not in self._objectives:
+            self._objectives[fold] = FoldObjective(
+                self._parts, problem.loss, self._labels, self._weights, fold, threads=problem.data.threads
+            )
+            self._watch(self._objectives[fold])
+        objective = self._objectives[fold]
+        objective.begin(lam)
+        self._bundle.hold_out(fold, objective.scale)
+        settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
+        run = BundleMethod(objective, self._bundle, settings, start.w, newton=self._newton)
+        if run.kinks is None:
+            run.slopes = start.slopes
+        try:
+            run.minimise()
+        except BmrmError as fault:
+            raise blamed(fault, problem.data, problem.labels) from None
+        result = replace(
+            result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
+        )
+        assert isinstance(run.slopes, np.ndarray)
+        found = objective.reached(run.certified(), run.slopes)
+        self._latest = self._last.get(fold), found
+        self._last[fold] = found
+        if self._sorted:
+            return result, found.margins
+        margins = np.empty(len(self._labels))
+        margins[folds.order] = found.margins
+        return result, margins
+
+    def _watch(self, objective: FoldObjective) -> None:
+        """Let an objective keep its running error bound: what rows weigh, they weigh more without a fold."""
+        if self._settings.resolution:
+            return
+        more, extent = objective.scale, self._extent
+        extent = extent._replace(weight=more * extent.weight, most=more * extent.most)
+        watch(objective, extent, extent.margins, -np.inf, self._problem.data.longest + 1)
+
+    def _start(self, fold: int, objective: FoldObjective) -> Known:
+        """Return the best of a few points whose margins are known, so that it takes no product.
+
+        They are zero, the fold's last answer, that of the fold solved last, and the second moved as the third
+        has moved since its answer before: the folds' answers go much the same way from lam to lam.
+        """
+        if self._latest is None:
+            return self._zero
+        own, (before, now) = self._last.get(fold), self._latest
+        known = [now, self._zero]
+        if own is not None:
+            known.append(own)
+            if before is not None:
+                known.append(self._moved(own, before, now))
+        return min(known, key=objective.value)
+
+    def _moved(self, point: Known, before: Known, now: Known) -> Known:
+        """Move a point as another one moved; its gradients move nearly as those of the other."""
+        slopes = UNKNOWN
+        if all(len(p.slopes) for p in (point, before, now)):
+            slopes = point.slopes + (now.slopes - before.slopes)
+        margins = point.margins + (now.margins - before.margins)
+        size = point.size + now.size + before.size
+        return self._parts.at(point.w + (now.w - before.w), margins, slopes, size)

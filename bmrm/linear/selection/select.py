@@ -1,0 +1,433 @@
+"""Choose lam by cross validation over a grid, and train with it on all rows.
+
+The folds share what can be shared (``crossval.py``); the lam are solved from the strongest down, so that each
+starts from the last one's answers and cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm import losses
+from bmrm.base.arguments import flag, matrix, numbers
+from bmrm.base.groups import group_numbers
+from bmrm.base.interrupts import HELD, check, enter, interruptible
+from bmrm.base.tables import table
+from bmrm.base.weighting import without_idle
+from bmrm.errors import DataError, Interrupted, ParameterError
+from bmrm.io.csr import Csr, numbering
+from bmrm.linear.models.calibration import Calibration, calibrate
+from bmrm.linear.result import Result
+from bmrm.linear.selection.cross_validation import (
+    CrossValidation,
+    FoldProblem,
+    Progressed,
+    deal_for,
+    sharing_pays,
+)
+from bmrm.linear.selection.folds import Folds
+from bmrm.losses import Loss
+from bmrm.losses.labels import encode, label_numbers
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.row_weights import row_weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Vector = NDArray[np.float64]
+
+LAMS = tuple(float(lam) for lam in np.logspace(-1.5, -6.0, 10))
+"""The grid where none is given: half a power of ten apart."""
+
+RULES = ("best", "1se")
+
+METRICS: dict[str, tuple[str, ...]] = {
+    "binary": ("accuracy", "auc", "loss"),
+    "regression": ("mse", "mae", "loss"),
+    "count": ("deviance", "loss"),
+    "novelty": ("loss",),
+    "multiclass": ("accuracy", "macro_f1"),
+    "multilabel": ("micro_f1", "macro_f1", "hamming_loss"),
+    "label_ranking": ("average_precision", "ranking_loss", "one_error"),
+    "ranking": ("ndcg", "mrr", "pairwise_error"),
+    "ordinal": ("accuracy", "mae"),
+}
+"""What folds can be scored by, for each task; the first is the default."""
+
+DEFAULTS = {"quantile": "loss", "roc_area": "auc", "prbep": "auc"}
+"""The default of a loss that asks for no mean, or whose values have no threshold at 0."""
+
+HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precision", "ndcg", "mrr")
+
+_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A grid of lam, scored by cross validation.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (n_lams,)
+        As given.
+    validations : list of CrossValidation
+        One a lam: results (certificates), scores and decision values of its folds.
+    scores : ndarray of shape (n_lams, folds)
+        The metric on each fold's own rows, with their weights, by the model that has not seen them.
+    metric, rule : str
+    mean, standard_error : ndarray of shape (n_lams,)
+        Of the scores over the folds.
+    best : int
+        Index of the lam of the best mean; the strongest of equals.
+    one_standard_error : int
+        Index of the strongest lam whose mean is within one standard error of the best.
+    chosen : int
+        The one of the two that ``rule`` asked for.
+    folds : Folds
+        Which rows were held out together.
+    labels : ndarray of shape (n_samples,)
+        As the loss takes them: -1 and +1 for two classes. Those of rows of weight 0 mean nothing.
+    weights : ndarray of shape (n_samples,)
+    result : Result or None
+        The model of the chosen lam, trained on all rows; None where ``refit`` was false.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen, Stone, Classification and Regression Trees (1984), section 3.4.3: the rule of
+    one standard error.
+    """
+
+    lams: Vector
+    validations: list[CrossValidation] = field(repr=False)
+    scores: Vector
+    metric: str
+    rule: str
+    folds: Folds = field(repr=False)
+    labels: Vector = field(repr=False)
+    weights: Vector = field(repr=False)
+    result: Result | None = field(repr=False, default=None)
+
+    @property
+    def mean(self) -> Vector:
+        """Mean score of each lam."""
+        return np.asarray(self.scores.mean(axis=1))
+
+    @property
+    def standard_error(self) -> Vector:
+        """Standard error of each mean."""
+        return np.asarray(self.scores.std(axis=1, ddof=1) / np.sqrt(self.folds.number))
+
+    @property
+    def _gains(self) -> Vector:
+        """Mean scores with the sign that makes larger ones better."""
+        return self.mean if self.metric in HIGHER_IS_BETTER else -self.mean
+
+    def _strongest(self, among: NDArray[np.bool_]) -> int:
+        return int(np.argmax(np.where(among, self.lams, -np.inf)))
+
+    @property
+    def best(self) -> int:
+        """Index of the best lam."""
+        return self._strongest(self._gains == self._gains.max())
+
+    @property
+    def one_standard_error(self) -> int:
+        """Index of the strongest lam that is as good as the best, to within one standard error."""
+        best = self.best
+        return self._strongest(self._gains >= self._gains[best] - self.standard_error[best])
+
+    @property
+    def chosen(self) -> int:
+        """Index of the lam that the rule picks."""
+        return self.best if self.rule == "best" else self.one_standard_error
+
+    @property
+    def lam(self) -> float:
+        """The lam that the rule picks."""
+        return float(self.lams[self.chosen])
+
+    @property
+    def values(self) -> Vector:
+        """Decision value of each row under the chosen lam, by the model that has not seen the row."""
+        return self.validations[self.chosen].values
+
+    @property
+    def statuses(self) -> list[str]:
+        """Status of every solve, lam by lam; that of the final one last, where there is one."""
+        found: list[str] = [r.status for v in self.validations for r in v.results]
+        return found if self.result is None else [*found, self.result.status]
+
+    def calibrate(self, method: str = "platt") -> Calibration:
+        """Fit a map from decision values to probabilities, on the held-out values of the chosen lam.
+
+        Parameters
+        ----------
+        method : {"platt", "isotonic"}, default "platt"
+            See `bmrm.calibrate`.
+
+        Returns
+        -------
+        Calibration
+            For ``bmrm.linear.models.model.Model.from_result(selection.result, calibration=...)``.
+
+        Raises
+        ------
+        ParameterError
+            The method is unknown.
+        DataError
+            The labels are not of two classes.
+        """
+        if self.values.ndim > 1:
+            raise DataError("calibration: found several values a row, expected a loss for two classes")
+        return calibrate(self.values, self.labels, method, sample_weight=self.weights)
+
+    def __str__(self) -> str:
+        """Lay out a line a lam: score, standard error, certificates, and what the rules pick."""
+        marks = {self.one_standard_error: "within one s.e.", self.best: "best"}
+        rows = []
+        for k in np.argsort(-self.lams):
+            results = self.validations[k].results
+            passes = sum(r.n_iter for r in results)
+            gap = max(r.gap / abs(r.objective) if r.objective else r.gap for r in results)
+            status = sorted({r.status for r in results})
+            rows.append(
+                [
+                    f"{self.lams[k]:.4g}",
+                    f"{self.mean[k]:.6g}",
+                    f"{self.standard_error[k]:.2g}",
+                    f"{np.mean([r.objective for r in results]):.6g}",
+                    f"{gap:.1e}",
+                    str(passes),
+                    ", ".join(status),
+                    marks.get(int(k), ""),
+                ]
+            )
+        head = ["lam", self.metric, "s.e.", "objective", "worst gap", "passes", "status", ""]
+        return table(head, rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the mean score and its standard error over lam; see `bmrm.linear.plots.plot_selection`."""
+        from bmrm.linear.plots import plot_selection
+
+        return plot_selection(self, ax)
+
+
+@interruptible
+def select(
+    X: Any,
+    y: Any = None,
+    lams: Sequence[float] = LAMS,
+    folds: int = 5,
+    *,
+    loss: str | Loss = "hinge",
+    metric: str | None = None,
+    rule: str = "best",
+    refit: bool = True,
+    seed: int = 0,
+    progress: Progressed | None = None,
+    **options: Any,
+) -> Selection:
+    """Choose lam by K-fold cross validation over a grid, and train with it on all rows.
+
+    Parameters
+    ----------
+    X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+        Where folds share their cuts, a pass is cheaper with rows in the order of the folds: any X but a
+        `Dataset` is put in it before it becomes resident, and of a `Dataset` with up to 1 GiB a copy is.
+    y : array_like of shape (n_samples,), optional
+        Labels; not with a `Dataset`.
+    lams : sequence of float, default LAMS
+        The grid, in any order: from 10^-1.5 down to 10^-6, half a power of ten apart.
+    folds : int, default 5
+        Rows of weight 0 are left out when rows are dealt to folds: they change no score.
+    loss : str or Loss, default "hinge"
+    metric : str, optional
+        "accuracy" (the default for two classes), "auc"; "mse" (the default for real labels), "mae";
+        "deviance" (for counts); "accuracy", "macro_f1" (several classes); "micro_f1", "macro_f1",
+        "hamming_loss" (several labels a row); "average_precision", "ranking_loss", "one_error" (their
+        ranking); "ndcg", "mrr", "pairwise_error" (queries); "accuracy", "mae" (ordered classes); or "loss",
+        the training loss itself, for a loss of one margin. "loss" is the default for "quantile", "auc" for
+        "roc_area" and "prbep", whose decision values have no threshold. Rows count by their weights; see
+        `bmrm.linear.models.metrics`.
+    rule : {"best", "1se"}, default "best"
+        "1se" takes the strongest lam whose mean score is within one standard error of the best.
+    refit : bool, default True
+        Train on all rows with the chosen lam.
+    seed : int, default 0
+        Of the shuffle that deals rows to folds, classes spread evenly.
+    progress : callable, optional
+        Called with a `bmrm.linear.selection.cross_validation.FoldDone` after each solve of a fold.
+    **options
+        Other arguments of `bmrm.solve` but ``lam``, ``C``, ``warm_start`` and ``verbose``; ``max_time`` is
+        for all together.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    ParameterError
+        For an argument out of its range.
+    DataError
+        For labels or weights that cannot be used; or a fold without both classes, for "auc".
+    Interrupted
+        For Ctrl-C, or where the callback ended a solve: its ``result`` is a `Selection` of the lam that were
+        scored by then, None if there are none. If all were, its model is the best so far of the last solve.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 10))
+    >>> y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1, -1)
+    >>> found = bmrm.select(X, y, lams=[1.0, 0.1, 0.01], loss="logistic")
+    >>> found.result.lam == found.lam, found.result.status
+    (True, 'converged')
+    """
+    grid = numbers("lams", lams, ParameterError, each="lam").copy()
+    _check(grid, rule, options)
+    refit = flag("refit", refit)
+    chosen = losses.get(loss, **{k: options[k] for k in (*losses.PARAMETERS, "costs") if k in options})
+    metric = _metric(chosen, metric)
+    data, resident, dealt = _resident(X, y, folds, chosen, seed, options)
+    solves = len(grid) * dealt.number + refit
+    problem = FoldProblem(data, resident, loss, seed, options, progress=progress, solves=solves)
+    labels, weights = (_unsorted(x, resident, dealt) for x in (problem.labels, problem.weights))
+    found: dict[int, CrossValidation] = {}
+    scores = np.empty((len(grid), dealt.number))
+
+    def selection(result: Result | None = None) -> Selection:
+        known = sorted(found)
+        validations = [found[k] for k in known]
+        return Selection(
+            grid[known], validations, scores[known], metric, rule, dealt, labels, weights, result
+        )
+
+    enter(HELD)
+    try:
+        for k in np.argsort(-grid, kind="stable"):
+            check()
+            validation = problem.validate(float(grid[k]))
+            scores[k] = [_score(problem, validation, metric, fold) for fold in range(dealt.number)]
+            if resident is not dealt:
+                validation = _as_given(validation, resident, dealt)
+            found[int(k)] = validation
+        check()
+        return selection(problem.solve(selection().lam, dealt.number)[0] if refit else None)
+    except KeyboardInterrupt as stop:
+        reached = stop.result if isinstance(stop, Interrupted) and len(found) == len(grid) else None
+        assert reached is None or isinstance(reached, Result)
+        raise Interrupted(selection(reached) if found else None) from None
+
+
+def _check(grid: Vector, rule: str, options: dict[str, Any]) -> None:
+    if grid.ndim != 1:
+        raise ParameterError(f"lams: found shape {grid.shape}, expected a list of numbers")
+    if not len(grid):
+        raise ParameterError("lams: found none, expected at least one")
+    bad = grid[~((grid > 0.0) & (grid < np.inf))]
+    if len(bad):
+        raise ParameterError(f"lams: found {bad[0]:g}, expected positive numbers")
+    if len(np.unique(grid)) < len(grid):
+        raise ParameterError("lams: found one twice, expected each once")
+    if rule not in RULES:
+        raise ParameterError(f"rule: found {rule!r}, expected one of {', '.join(RULES)}")
+    for name in ("lam", "C"):
+        if name in options:
+            raise ParameterError(f"{name}: a selection sets it itself; give lams")
+
+
+def _metric(loss: Loss, metric: str | None) -> str:
+    if loss.task not in METRICS:
+        raise ParameterError(f"loss {loss.name}: has no cross validation")
+    # The loss of some rows is a part of that of all only where it is a sum over rows.
+    known = tuple(name for name in METRICS[loss.task] if name != "loss" or loss.by_rows)
+    if metric is None:
+        return DEFAULTS.get(loss.name, known[0])
+    if metric not in known:
+        raise ParameterError(f"metric: found {metric!r}, expected one of {', '.join(known)} for {loss.name}")
+    return metric
+
+
+def _score(problem: FoldProblem, found: CrossValidation, metric: str, fold: int) -> float:
+    score = problem.score(found, fold, metric)
+    if score is None:
+        raise DataError(f"metric {metric}: it is undefined on fold {fold + 1}; try fewer folds")
+    return float(score)
+
+
+def _resident(
+    X: Any, y: Any, folds: int, loss: Loss, seed: int, options: dict[str, Any]
+) -> tuple[Dataset, Folds, Folds]:
+    """Return resident data, the folds of its rows, and those of the rows as given.
+
+    Where folds are to share their cuts, rows are put in order before they become resident.
+    """
+    if isinstance(X, Dataset):
+        for name in ("y", *_DATA):
+            if (y if name == "y" else options.get(name)) is not None:
+                raise ParameterError(f"{name}: give it to the Dataset, not to select")
+        labels = encode(X.y, X.shape[0], loss, X.weights)[0]
+        dealt = deal_for(loss, labels, X.groups, X.weights, X.shape[0], folds, seed)
+        return X, dealt, dealt
+    given = {name: options.pop(name) for name in _DATA if name in options}
+    zero_based = numbering(X)
+    tol = {"tol": options["tol"]} if "tol" in options else {}
+    sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
+    if not (sparse or isinstance(X, Csr)):
+        X = matrix("X", X)
+    rows = X.shape[0] if len(X.shape) else 0
+    weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
+    labels = encode(y, rows, loss, weights)[0]
+    groups = group_numbers(given.get("groups"), rows)
+    dealt = deal_for(loss, labels, groups, weights, rows, folds, seed)
+    if (
+        len(X.shape) != 2
+        or loss.several
+        or not loss.by_rows
+        or groups is not None
+        or not sharing_pays(folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
+    ):
+        data = Dataset(X, y, sample_weight=weights, **given, **tol)
+        data.zero_based = zero_based
+        return data, dealt, dealt
+    if sparse:
+        X = Csr.from_scipy(X, dealt.order)
+    else:
+        X = X.take(dealt.order) if isinstance(X, Csr) else X[dealt.order]
+    data = Dataset(
+        X,
+        None if loss.task == "novelty" else label_numbers(without_idle(y, rows, weights), rows)[dealt.order],
+        sample_weight=None if weights is None else weights[dealt.order],
+        **given,
+        **tol,
+    )
+    data.zero_based = zero_based
+    return data, dealt.sorted(), dealt
+
+
+def _as_given(validation: CrossValidation, sorted_: Folds, dealt: Folds) -> CrossValidation:
+    """Put all that a cross validation knows of rows in the order of the rows as given."""
+    weights = validation.weights
+    return replace(
+        validation,
+        values=_unsorted(validation.values, sorted_, dealt),
+        scored=_unsorted(validation.scored, sorted_, dealt),
+        targets=_unsorted(validation.targets, sorted_, dealt),
+        weights=None if weights is None else _unsorted(weights, sorted_, dealt),
+    )
+
+
+def _unsorted(values: Vector, sorted_: Folds, dealt: Folds) -> Vector:
+    """Put what is known of the resident rows in the order of the rows as given."""
+    if sorted_ is dealt:
+        return values
+    found = np.empty_like(values)
+    found[dealt.order] = values
+    return found

@@ -1,0 +1,92 @@
+"""What a run reports while it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.linear.bundle.bundle import Bundle
+
+Vector = NDArray[np.float64]
+
+
+Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision", "max_cuts"]
+
+
+class Clock:
+    """Seconds spent, in all and by part of the work: a stopwatch whose laps are charged to parts."""
+
+    def __init__(self) -> None:
+        self.started = self._last = time.perf_counter()
+        self.parts: defaultdict[str, float] = defaultdict(float)
+        self._products = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def start(self) -> None:
+        """Begin a lap; what was before is charged to nothing."""
+        self._last = time.perf_counter()
+
+    def lap(self, part: str, products: float) -> None:
+        """End a lap and begin the next.
+
+        Parameters
+        ----------
+        part : str
+            What the lap is charged to.
+        products : float
+            Seconds of all products so far: those of this lap are charged to them.
+        """
+        now = time.perf_counter()
+        of_products = products - self._products
+        self.parts[part] += now - self._last - of_products
+        if of_products:
+            self.parts["products"] += of_products
+        self._last, self._products = now, products
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """The state after an iteration, as a callback sees it.
+
+    Attributes
+    ----------
+    iteration : int
+    objective, lower_bound, gap : float
+        Of the best iterate so far.
+    tol : float
+        Absolute gap at which the solve ends.
+    cuts : int
+    step : float
+        Length of the last line search; 1 in ``solver="bmrm"``.
+    seconds : dict
+        By part, since the start.
+    elapsed : float
+    bundle : Bundle
+        The cuts so far; its arrays are read-only.
+    """
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    gap: float
+    tol: float
+    cuts: int
+    step: float
+    seconds: dict[str, float]
+    elapsed: float
+    model: Callable[[], tuple[Vector, float | Vector]] = field(repr=False)
+    bundle: Bundle = field(repr=False)
+
+    def best(self) -> tuple[Vector, float | Vector]:
+        """Weights and intercept of the best iterate so far: copies, which are the caller's."""
+        return self.model()

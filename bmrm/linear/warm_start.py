@@ -1,0 +1,371 @@
+"""What a solve takes from earlier ones: a first point, a prior mean, cuts, a state on the disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.arguments import check_finite, numbers
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import check_numbering
+from bmrm.linear.backends.base import Parts
+from bmrm.linear.backends.choose import parts_of
+from bmrm.linear.backends.gpu.cuts import DeviceCuts
+from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.intercept import Intercept
+from bmrm.linear.models.checkpoint import Checkpoint, Problem
+from bmrm.linear.models.model import Model
+from bmrm.linear.objective.objective import Design
+from bmrm.linear.regularizers import Regularizer
+from bmrm.linear.result import Result
+from bmrm.linear.solvers.bundle_method import BundleMethod
+from bmrm.linear.solvers.progress import Progress
+from bmrm.losses import CallableLoss, Loss
+from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.examples import Examples
+
+if TYPE_CHECKING:
+    from bmrm.losses import Loss
+    from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.checksums import MODULUS, digits, of_array
+
+Vector = NDArray[np.float64]
+
+log = logging.getLogger("bmrm")
+
+SAME_OBJECTIVE = 1e-6
+"""Difference of objectives that rounding may make, as a share of the numbers that they are made of."""
+
+
+def prior_mean(
+    prior: Model | Result | Any, zero_based: bool | None, design: Design, columns: tuple[int, ...]
+) -> Any:
+    """Return the prior mean of the weights, and of intercepts that are penalised."""
+    if not isinstance(prior, (Result, Model)):
+        return prior
+    check_numbering("prior", prior.zero_based, zero_based)
+    if prior.w.shape[1:] != columns:
+        wanted = f"{columns[0]} numbers" if columns else "a number"
+        raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
+    return design.joined(prior.w, prior.intercept) if isinstance(design, (WithConstant, Columns)) else prior.w
+
+
+def first_point(
+    warm_start: Result | Model | Checkpoint | Vector | None,
+    design: Design,
+    d: int,
+    reg: Regularizer,
+    columns: tuple[int, ...],
+) -> Vector:
+    """Choose the first point, of d weights."""
+    if warm_start is None:
+        return reg.start(d)
+    shape = (d // columns[0], *columns) if columns else (d,)
+    if isinstance(warm_start, (Result, Model, Checkpoint)):
+        found = warm_start.model if isinstance(warm_start, Checkpoint) else warm_start
+        w = found.w
+        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
+            w = design.joined(w, found.intercept).reshape(-1, *columns)
+    else:
+        w = numbers("warm_start", warm_start, each="feature", expected="a Result, a Model or weights")
+    name = warm_start.path if isinstance(warm_start, Checkpoint) else "warm_start"
+    if w.shape != shape:
+        raise DataError(f"{name}: found weights of shape {w.shape}, expected {shape} finite numbers")
+    check_finite(name, w, each="feature")
+    return reg.project(w.flatten())
+
+
+class Same:
+    """A thing that is equal to nothing but itself, whatever its kind holds for equal."""
+
+    def __init__(self, thing: object) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the cuts of a bundle bound: they serve another solve only if all that is compared is the same.
+
+    Attributes
+    ----------
+    data : Dataset or Examples
+    pieces : tuple of Same
+        What the solve took of the data, which may have got others since.
+    loss_key : object
+    intercept : Intercept
+    on_device, in_rows : bool
+    metric_key : object
+    loss : Loss
+        Not compared: the key tells it.
+    penalty : tuple
+        What tells the penalty, lam included; not compared, since cuts serve any.
+    checksums : mapping of str to str
+        Of the penalty's vectors; likewise.
+    objective, lower_bound : float
+        The certificate of a result; whoever has the result may have moved its own apart, for values before
+        they were rounded. Not compared.
+    radius : float
+        How far from the prior mean that bound covers features without a penalty; likewise.
+    """
+
+    data: Dataset | Examples
+    pieces: tuple[Same, ...]
+    loss_key: object
+    intercept: Intercept
+    on_device: bool
+    in_rows: bool
+    metric_key: object
+    loss: Loss = field(compare=False)
+    penalty: tuple[object, ...] = field(compare=False)
+    checksums: Mapping[str, str] = field(compare=False)
+    objective: float = field(compare=False, default=np.inf)
+    lower_bound: float = field(compare=False, default=-np.inf)
+    radius: float = field(compare=False, default=np.inf)
+
+    def ended(self, objective: float, lower_bound: float, radius: float) -> Origin:
+        """Return the same with a certificate."""
+        return dataclasses.replace(self, objective=objective, lower_bound=lower_bound, radius=radius)
+
+    def is_of_same_problem(self, other: object) -> bool:
+        """Whether a bound of the other problem is one of this problem, to the last bit of lam."""
+        return isinstance(other, Origin) and all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("data", "pieces", "loss_key", "intercept", "penalty")
+        )
+
+    @functools.cached_property
+    def of_data(self) -> dict[str, str]:
+        """Checksums of the data and of the penalty's vectors; all ranks ask at the same time.
+
+        Raises
+        ------
+        ParameterError
+            The cuts are of examples of a structured loss, or the data set has got other labels, weights or
+            groups since.
+        """
+        if isinstance(self.data, Examples):
+            raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
+        if pieces_of(self.data) != self.pieces:
+            raise ParameterError("checkpoint: the data set has got other labels, weights or groups since")
+        labels, _ = parts_of(self.data).labels(self.loss)
+        return {**of_data(self.data, labels, self.loss), **self.checksums}
+
+
+def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
+    """Return what a solve takes of the data."""
+    return tuple(map(Same, (data.matrix, data.y, data.weights, data.groups)))
+
+
+def penalty_key(reg: Regularizer) -> tuple[object, ...]:
+    """Return what tells a penalty from others."""
+    return reg.name, reg.lam, tuple(sorted(reg.params.items())), tuple(sorted(reg.checksums.items()))
+
+
+def problem_of(state: Progress | Result) -> Problem:
+    """Describe the problem that a solve is or was of, for a checkpoint; all ranks ask at the same time.
+
+    Raises
+    ------
+    ParameterError
+        It is not known, or its data have no checksums.
+    """
+    # A later solve may have gone on with the cuts of a result.
+    origin = state.origin if isinstance(state, Result) else state.bundle.origin
+    if not isinstance(origin, Origin):
+        raise ParameterError("checkpoint: found cuts of unknown data, expected those of a solve")
+    checksums = origin.of_data  # found once a solve
+    if isinstance(state, Progress):
+        origin = origin.ended(state.objective, state.lower_bound, state.bundle.radius)
+    return _problem(origin, state.bundle, checksums)
+
+
+def _problem(origin: Origin, bundle: Bundle, checksums: Mapping[str, str]) -> Problem:
+    data = origin.data
+    return Problem(
+        n_samples=data.shape[0],
+        nnz=data.nnz,
+        blocks=bundle.groups,
+        free_intercept=origin.intercept.free,
+        intercept_scaling=origin.intercept.scaling,
+        checksums=checksums,
+        stored=data.stored if isinstance(data, Dataset) else "float64",
+        resolution=data.resolution,
+        radius=_finite(origin.radius),
+        merges=bundle.merges,
+        objective=_finite(origin.objective),
+        lower_bound=_finite(origin.lower_bound),
+    )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def known_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | None:
+    """Return the cuts of an earlier result where they still hold.
+
+    These are a copy, but on a GPU, or where they were passed on, the cuts themselves.
+    """
+    if not isinstance(warm_start, Result):
+        return None
+    known = warm_start.bundle
+    if known.origin != origin or known.groups != blocks or not len(known):
+        return None
+    themselves = known.passed_on or isinstance(known.store, DeviceCuts)
+    return known if themselves else known.only(np.arange(len(known)))
+
+
+class End(NamedTuple):
+    """Where an earlier run of the same problem ended.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in a message.
+    n_iter : int
+        To count on from.
+    lam, objective, lower_bound, intercept
+    resolution : float
+        Share of the objective that rounding may change.
+    radius : float
+        How far from the prior mean the bound covers features without a penalty.
+    """
+
+    name: str
+    n_iter: int
+    lam: float
+    objective: float
+    lower_bound: float
+    intercept: float | Vector
+    resolution: float
+    radius: float
+
+
+def earlier_end(
+    warm_start: object, origin: Origin, bundle: Bundle, parts: Parts, reg: Regularizer
+) -> End | None:
+    """Return where an earlier run of the same problem ended; fill the bundle with the cuts of a checkpoint.
+
+    None where there is none, or it is not to be believed.
+
+    Raises
+    ------
+    ParameterError, DataError
+        A checkpoint is of another problem, or of other data.
+    """
+    if isinstance(warm_start, Checkpoint):
+        return _of_checkpoint(warm_start, origin, bundle, parts, reg)
+    if not isinstance(warm_start, Result) or not origin.is_of_same_problem(warm_start.origin):
+        return None
+    return End(
+        "warm_start",
+        0,
+        warm_start.lam,
+        warm_start.origin.objective,
+        warm_start.origin.lower_bound,
+        warm_start.intercept,
+        origin.data.resolution,
+        warm_start.origin.radius,
+    )
+
+
+def _of_checkpoint(
+    checkpoint: Checkpoint, origin: Origin, bundle: Bundle, parts: Parts, reg: Regularizer
+) -> End | None:
+    problem, then = _problem(origin, bundle, origin.of_data), checkpoint.problem
+    checkpoint.check(problem, origin.data.shape[1], origin.loss, reg)
+    doubt = checkpoint.doubt(own_loss=isinstance(origin.loss, CallableLoss))
+    if doubt:
+        if parts.speaks:
+            log.warning("%s: goes on from its weights alone: %s", checkpoint.path, doubt)
+        return None
+    certificate = checkpoint.model.certificate
+    if certificate is None:
+        raise DataError(f"{checkpoint.path}: has no certificate, expected that of a checkpoint")
+    if then.resolution <= problem.resolution:  # else they are rounded more than what is made here
+        parts.restore(bundle, checkpoint)
+        bundle.merges = then.merges
+    # What rounding of float32 products hides is measured at the end.
+    measured = not then.resolution or certificate.status != "running"
+    bounds = [certificate.lower_bound if not certificate.rounding else None, then.lower_bound]
+    bound = max((known for known in bounds if known is not None), default=-np.inf)
+    return End(
+        checkpoint.path,
+        certificate.n_iter,
+        checkpoint.model.lam,
+        certificate.objective if then.objective is None else then.objective,
+        bound if measured else -np.inf,
+        checkpoint.model.intercept,
+        max(then.resolution, problem.resolution),
+        np.inf if then.radius is None else then.radius,
+    )
+
+
+def go_on(run: BundleMethod, end: End) -> None:
+    """Let a run go on from where another ended; raise where the objective says that the data are others."""
+    given, kept = run.given, run.best is run.given
+    assert given is not None
+    if run.objective.profile:
+        given = run.objective.with_intercept(given, float(end.intercept))
+        run.best = given if kept else run.best
+    then, now = end.objective, given.objective
+    # An objective may be all rounding of what is far larger, as the offsets of cuts are then.
+    size = max(abs(then), abs(now), float(np.abs(run.bundle.offsets).max(initial=0.0)))
+    # A free intercept may now be found that is better.
+    change = now - then if run.objective.profile else abs(now - then)
+    if not change <= max(SAME_OBJECTIVE, 10.0 * end.resolution) * size:
+        raise DataError(f"{end.name}: has the objective {then:.9g}, found {now:.9g}: of other data")
+    bound, lam = end.lower_bound, run.objective.reg.lam
+    if end.lam > lam:
+        # By rounding. At the optimum the penalty is what J leaves of the least risk, at most.
+        bound -= (end.lam - lam) / lam * (now - run.bundle.floor)
+    run.go_on(end.n_iter, bound, end.radius)
+
+
+def of_data(data: Dataset, labels: NDArray[np.float64], loss: Loss) -> dict[str, str]:
+    """Return the checksums of what a loss takes of the data, those of all ranks.
+
+    Parameters
+    ----------
+    data : Dataset
+        All ranks ask at the same time.
+    labels : ndarray of shape (m,) or (m, K)
+        Coded for the loss.
+    loss : Loss
+
+    Returns
+    -------
+    dict of str to str
+        16 hexadecimal digits for ``X``, ``labels`` and ``weights``; for ``groups`` where the loss needs them,
+        and for ``costs`` where it has any.
+    """
+    first, m = data.first_row, len(labels)
+    numbers = {
+        "X": data.entries(),
+        "labels": of_array(labels, first),
+        "weights": of_array(np.ones(m) if data.weights is None else data.weights, first),
+    }
+    if loss.needs_groups and data.groups is not None:
+        numbers["groups"] = of_array(data.groups, first)
+    if data.group is not None:
+        parts = data.group.everyones(numbers)
+        numbers = {name: sum(part[name] for part in parts) % MODULUS for name in numbers}
+    costs = getattr(loss, "costs", None)
+    if costs is not None:
+        numbers["costs"] = of_array(costs)
+    return {name: digits(number) for name, number in numbers.items()}

@@ -1,0 +1,1 @@
+"""X on a device, with its labels, weights and groups."""

@@ -1,0 +1,74 @@
+"""Examples of a structured loss, and the design of a problem whose margins are the weights themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.arguments import sequence
+from bmrm.base.vectors import locked
+from bmrm.errors import DataError
+from bmrm.matrix.row_weights import row_weights
+
+Vector = NDArray[np.float64]
+
+
+class Examples:
+    """Inputs and outputs for a structured loss; what `Dataset` is to the others.
+
+    `bmrm.solve` makes one of its X and y. Made once and given for X, it lets warm starts and `bmrm.path` use
+    cuts again.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of objects
+        What the oracle gets as x and y. The objects must not change while the examples, or a result that was
+        trained on them, are in use.
+    n_features : int
+        That of the oracle.
+    sample_weight : array_like of shape (n_samples,), optional
+        Nonnegative; an example of weight 0 takes no part.
+
+    Raises
+    ------
+    DataError
+        For no example at all, unlike numbers of inputs and outputs, or weights that do not fit.
+
+    Examples
+    --------
+    >>> from bmrm.matrix.examples import Examples
+    >>> Examples(["a b", "c"], ["XY", "Z"], 10).shape
+    (2, 10)
+    """
+
+    device, resolution, longest, threads = "cpu", 0.0, 1, 1
+    matrix, groups, zero_based = None, None, None
+
+    def __init__(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], n_features: int, *, sample_weight: Any = None
+    ) -> None:
+        found = [
+            0 if side is None else len(sequence(f"examples: {what}", side))
+            for what, side in (("inputs", inputs), ("outputs", outputs))
+        ]
+        if found[0] != found[1] or not found[0]:
+            raise DataError(
+                f"examples: found {found[0]} inputs and {found[1]} outputs, expected as many, not 0"
+            )
+        self.y = list(zip(inputs, outputs, strict=True))
+        self.shape = (len(self.y), n_features)
+        weights = row_weights(None, len(self.y), sample_weight)
+        self.weights = locked(np.ones(len(self.y)) if weights is None else weights)
+
+    @property
+    def nnz(self) -> int:
+        """There is no matrix, so nothing is stored."""
+        return 0
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())

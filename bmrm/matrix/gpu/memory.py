@@ -1,0 +1,222 @@
+"""The device memory of a solve: what vectors and cuts take, what that leaves to X, and what streams then.
+
+The numbers are upper bounds for vectors and estimates for X, whose formats are known once it is there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from bmrm.base import host_memory
+from bmrm.errors import DeviceMemoryError, ParameterError
+from bmrm.matrix.gpu.devices import backend
+
+FREE_SHARE = 0.95
+"""Share of the free memory that is planned with where no limit is given (``src_cuda/tuning.h``)."""
+
+CUTS = 256
+"""Cuts that memory is left for, where they take no more than `CUT_SHARE` of it."""
+
+CUT_SHARE = 3
+
+GROWTH = 1.5
+"""Cuts grow by copying: for a moment there are half as many old ones beside the new ones."""
+
+CLIMBED_ROWS = 8
+"""Rows a column up to which the dual may be climbed (``src_cuda/tuning.h``)."""
+
+STAGED = 0.1
+"""Share of what X may take that is as good as gone to staging areas where it streams."""
+
+WORTH_STREAMING = 0.5
+"""Share of X that has to stay on the GPU for ``device="auto"`` to take it.
+
+With less, a fresh process trains as fast on 16 cores (``streamed.py``, ``thesis_ch5.py`` in the benchmarks).
+"""
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+class MemoryPlan(NamedTuple):
+    """What goes where.
+
+    Attributes
+    ----------
+    total, vectors, cuts : int
+        Bytes that may be taken, and of them what is left to vectors and to cuts.
+    X : int
+        Bytes of the formats of X.
+    resident, streamed : int
+        Of those, what stays on the device, and what lies in pinned host memory.
+    """
+
+    total: int
+    vectors: int
+    cuts: int
+    X: int
+    resident: int
+    streamed: int
+
+    @property
+    def spare(self) -> int:
+        """Bytes to leave to what is kept beside X."""
+        return self.vectors + self.cuts
+
+    @property
+    def left(self) -> int:
+        """Bytes that X leaves."""
+        return self.spare if self.streamed else self.total - self.X
+
+
+def memory_size(size: int | str | None) -> int | None:
+    """Return a number of bytes, given as such or as ``"8G"``, ``"500M"``; units are decimal.
+
+    Parameters
+    ----------
+    size : int, str or None
+
+    Returns
+    -------
+    int or None
+
+    Raises
+    ------
+    ParameterError
+        If it is no positive size.
+
+    Examples
+    --------
+    >>> memory_size("8G"), memory_size("1.5k"), memory_size(4096), memory_size(None)
+    (8000000000, 1500, 4096, None)
+    """
+    if size is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]?)B?", str(size))
+    count = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if isinstance(size, bool) or not 0 < count < 2**62:
+        raise ParameterError(f"gpu_mem: found {size!r}, expected bytes, or a size like 8G or 500M")
+    return count
+
+
+def vector_bytes(shape: tuple[int, ...], item: int) -> int:
+    """Bytes of the vectors of a solve; ``item`` is the size of a value.
+
+    Of rows: labels and weights, two derivatives, what ascent in the dual keeps, and those of `point_bytes`.
+
+    Examples
+    --------
+    >>> vector_bytes((1000, 10), 4)
+    37040
+    """
+    rows, columns = shape
+    climbing = 6 * 8 + item if rows <= CLIMBED_ROWS * columns else 0
+    return rows * (2 * 4 + 2 * item + climbing) + point_bytes(shape, item)
+
+
+def point_bytes(shape: tuple[int, ...], item: int) -> int:
+    """Bytes of the points of a solve: margins of five, weights of nine, gradients of two and their sums.
+
+    Examples
+    --------
+    >>> point_bytes((1000, 10), 4)
+    21040
+    """
+    rows, columns = shape
+    return rows * 5 * item + columns * (8 * 11 + 4 * item)
+
+
+def plan_memory(
+    shape: tuple[int, ...], nnz: int | None, value_bytes: int, item: int, limit: int | None, number: int = 0
+) -> MemoryPlan:
+    """Plan what of a solve goes where.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    nnz : int or None
+        Stored values; None where X is dense.
+    value_bytes : int
+        Of a stored value; 0 where every one is 1.
+    item : int
+        Bytes of an element of the vectors on the device.
+    limit : int or None
+        Bytes of device memory that may be taken; None for what is free.
+    number : int, default 0
+        Of the device.
+
+    Returns
+    -------
+    MemoryPlan
+
+    Raises
+    ------
+    DeviceMemoryError
+        If vectors alone take more.
+    """
+    cuda = backend()
+    free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
+    total = free if limit is None else limit
+    vectors = vector_bytes(shape, item)
+    cut = (
+        min(shape[1], 2 * shape[0]) * item
+    )  # or as a combination of rows (`bmrm.linear.backends.host.row_space`)
+    cuts = min(total // CUT_SHARE, int(GROWTH * CUTS * cut))
+    room = total - vectors - cuts
+    if room <= 0:
+        raise DeviceMemoryError(
+            f"{total / 1e6:.4g} MB of device memory are too little: vectors take {vectors / 1e6:.4g} MB, "
+            f"and cuts are left {cuts / 1e6:.4g} MB"
+        )
+    if nnz is None:
+        size = shape[0] * shape[1] * value_bytes
+    else:
+        size = int(cuda.Matrix.predict_format(*shape, nnz, value_bytes))
+    streamed = 0 if size <= room else size - int((1 - STAGED) * room)
+    return MemoryPlan(total, vectors, cuts, size, size - streamed, streamed)
+
+
+def check_host_memory(plan: MemoryPlan) -> None:
+    """Raise where main memory has no room for what streams.
+
+    Raises
+    ------
+    DeviceMemoryError
+    """
+    available = host_memory.available()
+    if available is not None and plan.streamed > available:
+        raise DeviceMemoryError(
+            f"X takes {plan.X / 1e9:.4g} GB, of which {plan.streamed / 1e9:.4g} GB do not fit on the device, "
+            f"and {available / 1e9:.4g} GB of main memory are available to stream them from"
+        )
+
+
+def plan_text(plan: MemoryPlan) -> str:
+    """Tell a plan in a line.
+
+    Examples
+    --------
+    >>> plan_text(MemoryPlan(10**9, 10**8, 2 * 10**8, 2 * 10**9, 630 * 10**6, 1370 * 10**6))
+    'X takes about 2000 MB: 630 MB stay on the device, 1370 MB stream from pinned host memory; ...'
+    """
+    mb = {name: f"{count / 1e6:.4g} MB" for name, count in plan._asdict().items()}
+    where = (
+        f": {mb['resident']} stay on the device, {mb['streamed']} stream from pinned host memory"
+        if plan.streamed
+        else ", all on the device"
+    )
+    return (
+        f"X takes about {mb['X']}{where}; {mb['total']} may be taken, "
+        f"{plan.spare / 1e6:.4g} MB of them by vectors and cuts"
+    )
+
+
+def room_for_cuts(left: int, shape: tuple[int, ...], item: int) -> int:
+    """Bytes that cuts may take of those that are left beside X, labels and derivatives.
+
+    Examples
+    --------
+    >>> room_for_cuts(1_000_000, (1000, 10), 4)
+    652640
+    """
+    return int(max(0, left - point_bytes(shape, item)) / GROWTH)

@@ -1,0 +1,321 @@
+"""X put on a device: which one, in which type, and what happens where it does not fit."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import warnings
+import zlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm.base import arguments
+from bmrm.base.host_memory import require
+from bmrm.base.threads import asked_threads
+from bmrm.errors import DataError, DeviceMemoryError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.matrix import _cpu
+from bmrm.matrix.gpu import cache as device_cache
+from bmrm.matrix.gpu.devices import (
+    FLOAT32_RESOLUTION,
+    NARROW,
+    NARROW_WORTH_A_GPU,
+    WORTH_A_GPU,
+    backend,
+    gpu,
+)
+from bmrm.matrix.gpu.memory import WORTH_STREAMING, check_host_memory, memory_size, plan_memory, plan_text
+
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+Matrix: TypeAlias = "_cpu.Matrix | _cuda.Matrix"
+_Checked: TypeAlias = "Csr | NDArray[Any]"
+
+DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_TOL = 1e-3
+
+log = logging.getLogger("bmrm")
+
+SMALL = 1_000_000
+"""Stored values below which a pass takes a fraction of a millisecond: starting a team of threads for it costs
+as much as it saves on an idle machine, and many times that on a busy one."""
+
+
+VECTORS = 4
+"""Vectors of all columns that every solve has at once, as measured."""
+
+SAMPLE = 1024
+"""Row pointers, indices and values that a fingerprint looks at, at least, where there are so many."""
+
+
+def default_threads(stored: int) -> int:
+    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem, or after a fork."""
+    if stored < SMALL or _cpu.most_threads(2) == 1:
+        return 1
+    return asked_threads(os.environ) or len(os.sched_getaffinity(0))
+
+
+class Resident(NamedTuple):
+    """A matrix on its device.
+
+    Attributes
+    ----------
+    matrix : Matrix
+    device : str
+        "cpu", or "cuda" and the name of the GPU.
+    resolution : float
+        Share of an objective below which rounding of the products hides a gap; 0 where sums are in float64.
+    longest : int
+        Stored values of the fullest row.
+    """
+
+    matrix: Matrix
+    device: str
+    resolution: float
+    longest: int
+
+
+def resident(
+    X: Any,
+    *,
+    device: str = "auto",
+    dtype: DTypeLike | None = None,
+    threads: int | None = None,
+    tol: float = DEFAULT_TOL,
+    gpu_mem: int | str | None = None,
+) -> Resident:
+    """Put X on a device; see `bmrm.Dataset` for the arguments and what is raised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> resident(np.eye(3)).device
+    'cpu'
+    """
+    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
+        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
+    if threads is not None and arguments.integer("threads", threads) < 1:
+        raise ParameterError(f"threads: found {threads}, expected at least 1")
+    stored, limit = _value_type(dtype), memory_size(gpu_mem)
+    found = checked(X)
+    size = found.nnz if isinstance(found, Csr) else found.size
+    threads = default_threads(size) if threads is None else threads
+    if wants_gpu(device, size, found.shape[1]):
+        try:
+            return _on_gpu(found, stored, threads, tol, device, limit)
+        except DeviceMemoryError as error:
+            if device != "auto":
+                raise
+            warnings.warn(f"device='auto': {error}; training on the CPU", stacklevel=3)
+    return _on_cpu(found, stored, threads)
+
+
+def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
+    """Whether X with so many stored values, and columns if they are known, goes to the GPU, if it fits there.
+
+    Examples
+    --------
+    >>> wants_gpu("cuda", 1), wants_gpu("cpu", 10**9), wants_gpu("auto", 1)
+    (True, False, False)
+    """
+    if device == "auto":
+        narrow = columns is not None and columns <= NARROW
+        return stored >= (NARROW_WORTH_A_GPU if narrow else WORTH_A_GPU) and gpu() is not None
+    return device != "cpu"
+
+
+def number_of(device: str) -> int:
+    """CUDA's number of a device; the first where none is named.
+
+    Examples
+    --------
+    >>> number_of("cuda:3"), number_of("auto")
+    (3, 0)
+    """
+    return int(device.partition(":")[2] or 0)
+
+
+def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    with contextlib.suppress(TypeError, ValueError, KeyError):  # as NumPy raises for what is no type
+        found = np.dtype(dtype)
+        if found in (np.float32, np.float64):
+            return found
+    raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
+
+
+def checked(X: Any) -> _Checked:
+    """X as compressed rows, or as a dense array by rows, of real numbers."""
+    if not isinstance(X, Csr) and hasattr(X, "tocsr"):
+        X = Csr.from_scipy(X)
+    if isinstance(X, Csr):
+        check_shape(X.shape)
+        return X
+    dense = arguments.matrix("X", X)
+    check_shape(dense.shape)
+    return dense
+
+
+def is_landed(X: _Checked) -> bool:
+    """Whether indices and values lie on a GPU already, see `bmrm.matrix.upload`."""
+    return isinstance(X, Csr) and not isinstance(X.indices, np.ndarray)
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise `DataError` for a matrix without rows or columns."""
+    if shape[0] == 0 or shape[1] == 0:
+        raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
+
+
+def _check_values(values: NDArray[Any] | None, indptr: NDArray[np.int64] | None = None) -> None:
+    """Raise for values that are not finite; ``indptr`` goes with sparse X. A GPU looks by itself."""
+    # The sum is finite unless a value is not, or it overflows: only then is each value looked at.
+    with np.errstate(all="ignore"):
+        if values is None or np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        first = tuple(bad[0].tolist())
+        row = first[0] if indptr is None else int(np.searchsorted(indptr, first[0], "right")) - 1
+        where = f"row {row + 1}" + (f", column {first[1] + 1}" if indptr is None else "")
+        raise DataError(f"X: stored value {values[first]} is not finite ({where})")
+
+
+def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
+    if isinstance(X, Csr):
+        X = X.on_host()
+        _check_values(X.data, X.indptr)
+        data = X.data
+        if data is not None and dtype is not None:
+            data = data.astype(dtype, copy=False)
+        sizes = (*X.shape, X.nnz, 0 if data is None else data.itemsize)
+        given, taken = (_cpu.Matrix.predict_bytes(*sizes, transpose=part) for part in (False, None))
+        rows, columns = X.shape
+        require(
+            taken - given + VECTORS * 8 * columns,
+            f"a matrix of {rows} rows and {columns} columns, with the vectors of a solve",
+        )
+        matrix = _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
+    else:
+        _check_values(X)
+        matrix = _cpu.Matrix.from_dense(X if dtype is None else X.astype(dtype, copy=False), threads=threads)
+    return Resident(matrix, "cpu", 0.0, _longest(X))
+
+
+def _longest(X: _Checked) -> int:
+    """Count the stored values of the fullest row; the columns, where the row pointers are on a device."""
+    if isinstance(X, Csr) and isinstance(X.indptr, np.ndarray):
+        return int(np.diff(X.indptr).max(initial=0))
+    return int(X.shape[1])
+
+
+def _on_gpu(
+    X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float, device: str, limit: int | None
+) -> Resident:
+    cuda, number = backend(), number_of(device)
+    name = cuda.device_info(number)["name"]
+    values = X.data if isinstance(X, Csr) else X
+    if dtype is None:
+        dtype = gpu_type(None if values is None else values.dtype, tol)
+    nnz = X.nnz if isinstance(X, Csr) else None
+    plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
+    log.info("%s: %s", name, plan_text(plan))
+    if device == "auto" and plan.resident < WORTH_STREAMING * plan.X:
+        raise DeviceMemoryError(f"{plan_text(plan)}, which does not pay")
+    check_host_memory(plan)
+    options = {"dtype": dtype, "threads": threads, "device": number}
+    options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}
+    if isinstance(X, Csr):
+        matrix = _as_picked_before(cuda, X, dtype, name, options)
+    else:
+        matrix = cuda.Matrix.from_dense(X, **options)
+    return Resident(matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0, _longest(X))
+
+
+def _as_picked_before(
+    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], name: str, options: dict[str, Any]
+) -> _cuda.Matrix:
+    """X on a GPU of that name, with the kernels that were picked when it, or its like, was there first.
+
+    Each kernel adds up in an order of its own, and timings decide between those that are nearly as fast:
+    without a memory of the pick, results would differ in their last bits from run to run. What has to be cut
+    into blocks of rows under a limit gets other kernels than what is whole.
+    """
+
+    def build(**choice: Any) -> _cuda.Matrix:
+        matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options, **choice)
+        return matrix
+
+    def planned(plans: device_cache.Plans) -> _cuda.Matrix:
+        return build(plan=tuple(cuda.Plan(**plan) for plan in plans))
+
+    key = fingerprint(X, dtype, options["memory_limit"])
+    picked = device_cache.plans_of(name, key)
+    if picked is not None:
+        try:
+            return planned(picked)
+        except (ParameterError, DeviceMemoryError):
+            log.info("%s: the kernels picked before do not suit; picking again", name)
+    matrix = build()
+    report = matrix.report()
+    normal, transposed = (
+        report[op]["candidates"][report[op]["chosen"]]["plan"] for op in ("normal", "transposed")
+    )
+    kept = device_cache.keep_plans(name, key, (normal, transposed), picked)
+    if kept != (normal, transposed):  # by another process, meanwhile
+        del matrix
+        return planned(kept)
+    return matrix
+
+
+def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
+    """Return what tells X from other matrices, for the choice of its kernels: sizes, types, a sample of it.
+
+    Parameters
+    ----------
+    X : Csr
+    dtype : dtype
+        Of the values on the device.
+    limit : int, optional
+        Bytes of device memory that may be taken.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.io import Csr
+    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+    >>> wide = X._replace(indices=X.indices.astype(np.int64))
+    >>> other = X._replace(indices=np.array([0, 1, 1], np.int32))
+    >>> [fingerprint(X, np.dtype(np.float32)) == fingerprint(Y, np.dtype(np.float32)) for Y in (wide, other)]
+    [True, False]
+    """
+    # Kernels that do not suit are picked again, so that this may be weak: hashlib takes long to load.
+    found = zlib.crc32(repr((X.shape, X.nnz, dtype.name, X.data is None, limit)).encode())
+    for part, kind in ((X.indptr, np.int64), (X.indices, np.int64), (X.data, np.float64)):
+        if part is not None:
+            found = zlib.crc32(part[:: max(1, part.shape[0] // SAMPLE)].astype(kind).tobytes(), found)
+    return f"{found:08x}"
+
+
+def gpu_type(values: np.dtype[Any] | None, tol: float) -> np.dtype[Any]:
+    """Type of values, vectors and sums on a GPU; ``values`` is None for ones.
+
+    Examples
+    --------
+    >>> gpu_type(np.dtype(np.float32), 1e-3), gpu_type(None, 1e-7)
+    (dtype('float32'), dtype('float64'))
+    """
+    if tol < FLOAT32_RESOLUTION:
+        return np.dtype(np.float64)
+    return np.dtype(np.float32) if values is None else values

@@ -1,0 +1,106 @@
+"""Weights of rows, from sample and class weights."""
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.arguments import number, refuse, vector
+from bmrm.base.weighting import balanced
+from bmrm.errors import DataError, ParameterError
+
+Vector = NDArray[np.float64]
+ClassWeight = dict[float, float] | str
+
+
+def row_weights(
+    y: Any, n_samples: int, sample_weight: Any = None, class_weight: ClassWeight | None = None
+) -> Vector | None:
+    """Combine sample and class weights; None where all are equal to 1.
+
+    "balanced" gives each class the same sum of weights.  Rows of weight 0 have no class: what is right for
+    the others is right with them.
+
+    Raises
+    ------
+    DataError
+        For weights of the wrong number, negative, not finite or all zero, or whose sum overflows; for labels
+        that are no numbers beside class weights.
+    ParameterError
+        For class weights that are none, one of a label that does not occur, or that is not a positive number.
+    """
+    weights = None
+    if sample_weight is not None:
+        weights = vector("sample weights", sample_weight, n_samples).copy()
+        bad = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
+        if bad.size:
+            raise DataError(
+                f"sample weights: row {bad[0] + 1} has {weights[bad[0]]:g}, expected a number of at least 0"
+            )
+    if class_weight is not None:
+        if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
+            raise ParameterError("class_weight: rows with several labels have no weight by class")
+        labels = _labels(y, n_samples)
+        if weights is None:
+            weights = np.ones(n_samples)
+        else:
+            _check_sum(weights)
+        counted = weights > 0.0
+        weights[counted] *= _class_factors(labels[counted], weights[counted], class_weight)
+    if weights is not None:
+        _check_sum(weights)
+    return weights
+
+
+def lam_of(C: float, total: float) -> float:
+    """Return the lam that LIBLINEAR's C comes to with weights of this sum.
+
+    Examples
+    --------
+    >>> lam_of(0.5, 200.0)
+    0.01
+    """
+    C = number("C", C)
+    if not 0.0 < C < np.inf:
+        raise ParameterError(f"C: found {C:g}, expected a positive number")
+    product = C * total
+    if not (product > 0.0 and 0.0 < 1.0 / product < np.inf):
+        raise ParameterError(f"C: found {C:g}, expected a finite lam, 1 / (C times {total:g}), above 0")
+    return 1.0 / product
+
+
+def _check_sum(weights: Vector) -> None:
+    """Raise unless weights can be divided by their sum."""
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if total == 0.0:
+        raise DataError("sample weights: all are 0, expected some positive weight")
+    if not np.finfo(np.float64).tiny <= total < np.inf:
+        size = "large" if total > 1.0 else "small"
+        raise DataError(f"sample weights: their sum is {total:g}, too {size} to divide by")
+
+
+def _labels(y: Any, n_samples: int) -> Vector:
+    if y is None:
+        raise DataError("class_weight: labels are missing")
+    return vector("labels", y, n_samples, exact=True)
+
+
+def _class_factors(labels: Vector, weights: Vector, class_weight: Any) -> Vector:
+    classes, codes = np.unique(labels, return_inverse=True)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return np.asarray(balanced(np.bincount(codes, weights).astype(np.float64))[codes])
+    if not isinstance(class_weight, Mapping):
+        refuse("class_weight", class_weight, "'balanced' or a weight a label")
+    factors = np.ones(len(classes))
+    for label, weight in class_weight.items():
+        name = f"{label:g}" if isinstance(label, Real) else repr(label)
+        if not (isinstance(weight, Real) and 0.0 < float(weight) < np.inf):
+            raise ParameterError(f"class_weight: label {name} has {weight!r}, expected a positive number")
+        where = np.flatnonzero(classes == label)
+        if not where.size:
+            raise ParameterError(f"class_weight: no row has label {name}")
+        factors[where] = weight
+    return factors[codes]

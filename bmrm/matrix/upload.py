@@ -1,0 +1,121 @@
+"""Text that goes onto a GPU as it is parsed: when it does, and where its indices and values arrive.
+
+They then never lie in main memory as a whole. Row pointers and labels do, a few bytes a row.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from bmrm.errors import DeviceMemoryError
+from bmrm.io.svmlight import thread_count
+from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.resident import DEFAULT_TOL, gpu_type, number_of, wants_gpu
+from bmrm.matrix.row_blocks import MOST_NONZEROS
+
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+SHARE = 0.5
+"""Share of a GPU's free memory that X may take, landed and prepared; the rest is for vectors and cuts, whose
+length is not known before the text has been read."""
+
+SLOTS = 2
+"""Of the ring, at most, for each thread: one is filled while another is on its way."""
+
+MOST_PAIRS = 1 << 18
+"""Nonzeros that a slot may hold, in two or three megabytes of pinned memory. A piece of a text, about a
+megabyte, seldom has as many."""
+
+
+class Landing:
+    r"""Where a text arrives that `bmrm.io.read_data` parses, if it goes onto a GPU as it is parsed.
+
+    It does where a GPU is wanted, has room for X as one block of rows, and keeps values in the type in which
+    they are parsed, and where no bound on its memory is given. Then indices and values of what `read_data`
+    returns lie there, the same as in arrays of the host, to the end of the ``with`` statement: a `Dataset`
+    is made of them before that.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+    dtype : {float32, float64}, default float32
+        In which values are parsed.
+    tol : float, default 1e-3
+    threads : int, optional
+    gpu_mem : int, optional
+        As `Dataset` takes them.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bmrm import Dataset
+    >>> from bmrm.io import read_data
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("1 1:0.5\n-1 2:1\n")
+    >>> with Landing(device="cpu") as landing:
+    ...     data = read_data(path, land=landing)
+    ...     dataset = Dataset(data.X, data.y, device="cpu")
+    >>> landing.used, dataset.shape
+    (False, (2, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        device: str = "auto",
+        dtype: DTypeLike = "float32",
+        tol: float = DEFAULT_TOL,
+        threads: int | None = None,
+        gpu_mem: int | None = None,
+    ) -> None:
+        self._device, self._dtype, self._bounded = device, np.dtype(dtype), gpu_mem is not None
+        self._keeps_type = gpu_type(self._dtype, tol) == self._dtype
+        self._slots = SLOTS * thread_count(threads)
+        self._sink: _cuda.Landing | None = None
+
+    @property
+    def used(self) -> bool:
+        """Whether a text goes onto a GPU, or has gone there."""
+        return self._sink is not None
+
+    def __enter__(self) -> Landing:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._sink is not None:
+            self._sink.release()
+
+    def __call__(self, rows: int, nonzeros: int, pairs: int) -> Any:
+        """Return where a text goes, None for arrays of the host.
+
+        Parameters
+        ----------
+        rows, nonzeros, pairs : int
+            The most that there may be: of the text, and nonzeros of a piece of it.
+
+        Returns
+        -------
+        bmrm.matrix._cuda.Landing or None
+        """
+        if self._bounded or not self._keeps_type or not wants_gpu(self._device, nonzeros):
+            return None
+        if not 0 < nonzeros <= MOST_NONZEROS or pairs > MOST_PAIRS:
+            return None
+        cuda, number = backend(), number_of(self._device)
+        needed = cuda.Landing.predict_bytes(rows, nonzeros, self._dtype)
+        if needed > SHARE * cuda.device_info(number)["free_bytes"]:
+            return None
+        try:
+            slots = min(self._slots, nonzeros // pairs + 1)  # a short text has few pieces
+            self._sink = cuda.Landing(nonzeros, self._dtype, slots, pairs, device=number)
+        except DeviceMemoryError:  # of another process meanwhile, or no pinned memory
+            return None
+        return self._sink

@@ -1,0 +1,72 @@
+"""The board of the ranks of a host, with threads in the place of processes."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bmrm.errors import ParameterError
+from bmrm.matrix._cpu import Board
+
+
+def boards(size, *, crowded=False):
+    memory = bytearray(Board.nbytes(size))
+    return [Board(memory, rank, size, crowded=crowded) for rank in range(size)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    size=st.integers(1, 4),
+    lengths=st.lists(st.sampled_from([0, 1, 7, Board.ROOM]), min_size=1, max_size=12),
+    seed=st.integers(0, 99),
+    crowded=st.booleans(),
+)
+def test_every_rank_reads_what_all_put_up_in_that_turn(size, lengths, seed, crowded):
+    """Also where some are late, and others already a turn ahead."""
+
+    def numbers(rank, turn):
+        return 1000.0 * turn + 10.0 * rank + np.arange(lengths[turn]) / 4096.0
+
+    def work(rank, board):
+        late = np.random.default_rng(seed + rank)
+        for turn, length in enumerate(lengths):
+            if late.random() < 0.2:
+                time.sleep(1e-4)
+            board.post(numbers(rank, turn))
+            found = np.full((size, length), np.nan)
+            while not board.collect(found, 1e-3):
+                pass
+            for other in range(size):
+                np.testing.assert_array_equal(found[other], numbers(other, turn))
+
+    with ThreadPoolExecutor(size) as pool:
+        for done in [pool.submit(work, *pair) for pair in enumerate(boards(size, crowded=crowded))]:
+            done.result()
+
+
+def test_whoever_waits_gives_up_in_time_and_may_come_back():
+    early, late = boards(2)
+    early.post(np.array([1.0]))
+    found = np.full((2, 1), np.nan)
+    began = time.monotonic()
+    assert not early.collect(found, 0.02)
+    assert 0.02 <= time.monotonic() - began < 1.0
+    assert np.isnan(found).all()
+    late.post(np.array([2.0]))
+    assert early.collect(found, 0.02)
+    assert found.tolist() == [[1.0], [2.0]]
+
+
+def test_what_does_not_fit_is_refused():
+    (board,) = boards(1)
+    with pytest.raises(ParameterError, match=f"found {Board.ROOM + 1} numbers"):
+        board.post(np.zeros(Board.ROOM + 1))
+    with pytest.raises(ParameterError, match="out: expected a float64 array of shape"):
+        board.collect(np.zeros((2, 1)), 0.1)
+    with pytest.raises(ParameterError, match="rank: found 2, expected one of 2"):
+        Board(bytearray(Board.nbytes(2)), 2, 2, crowded=False)
+    with pytest.raises(ParameterError, match="memory: found 8 bytes"):
+        Board(bytearray(8), 0, 1, crowded=False)
