@@ -41,18 +41,16 @@ NO_BINDING = {
 def exchange_seconds(shard: Any, repeats: int = 200) -> float:
     """Time what an iteration adds up over the ranks: a gradient on the devices, and six short sums."""
     from bmrm import losses
-    from bmrm.linear.backends.gpu.cuts import device_cuts
-    from bmrm.linear.backends.gpu.steps import DeviceSteps
-    from bmrm.linear.backends.ranks.gpu import shared_steps
+    from bmrm.linear.backends.gpu.cuts import gpu_cuts
+    from bmrm.linear.backends.gpu.passes import GpuPasses
+    from bmrm.linear.backends.ranks.gpu import shared_passes
 
     group = shard.group
     if group.size == 1:
         return 0.0
     m, d = shard.matrix.shape
-    cuts = device_cuts(
-        shard, shard.matrix, losses.get("hinge"), np.ones(m), 1.0 / m, None, None, in_rows=False
-    )
-    steps = DeviceSteps(cuts, ahead=True)
+    cuts = gpu_cuts(shard, shard.matrix, losses.get("hinge"), np.ones(m), 1.0 / m, None, None, in_rows=False)
+    steps = GpuPasses(cuts, ahead=True)
     alone = steps.problem
     w = alone.weights(np.zeros(d))
     z = alone.fresh_margins(w)
@@ -70,7 +68,7 @@ def exchange_seconds(shard: Any, repeats: int = 200) -> float:
     alone.reserve(1)
     seconds(alone)
     before = seconds(alone)
-    shared = shared_steps(shard.links(), steps).problem
+    shared = shared_passes(shard.links(), steps).problem
     seconds(shared)
     return seconds(shared) - before
 

@@ -159,11 +159,11 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the solver's best iterate while it is at work."""
-    from bmrm.linear.backends.choose import parts_of
+    from bmrm.linear.backends.choose import backend_of
 
     loss = make_loss(options)
-    parts = parts_of(dataset)
-    coded, found = parts.labels(loss)
+    backend = backend_of(dataset)
+    coded, found = backend.labels(loss)
     classes = exportable(options, data, found)
     columns = len(classes) if loss.several and classes is not None else 1
     penalty = penalty_of(options, dataset, columns)
@@ -172,7 +172,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
         w, intercept = state.best()
         thresholds = None
         if loss.task == "ordinal":
-            thresholds = parts.thresholds(loss, dataset.margins(w), coded)
+            thresholds = backend.thresholds(loss, dataset.margins(w), coded)
         return Model(
             w=w,
             intercept=intercept,

@@ -192,12 +192,12 @@ class Stored:
     @cached_property
     def _known(self) -> tuple[Rounding, float]:
         """What rounding makes of certificates, and a number that no risk is below."""
-        from bmrm.linear.backends.choose import parts_of
+        from bmrm.linear.backends.choose import backend_of
         from bmrm.linear.stored_rounding import Rounding, column_sums, matrix_sums, slopes_of
 
         data, dataset = self.data, self.dataset
-        loss, parts = make_loss(self.options).grouped(dataset.groups), parts_of(dataset)
-        labels, _ = parts.labels(loss)
+        loss, backend = make_loss(self.options).grouped(dataset.groups), backend_of(dataset)
+        labels, _ = backend.labels(loss)
         slopes = slopes_of(loss, labels, dataset.weights, dataset.total_weight)
         squares, X, threads = slopes.square > 0.0, data.X, dataset.threads
         if isinstance(getattr(X, "data", None), np.ndarray) or isinstance(X, np.ndarray):
@@ -207,7 +207,7 @@ class Stored:
         weight = float(slopes.rows.sum())
         if self.group is not None:
             sums, weight = self.group.total(sums), float(self.group.total(np.array([weight]))[0])
-        return Rounding(sums, weight, slopes.square, loss.name), parts.floor(loss, labels)
+        return Rounding(sums, weight, slopes.square, loss.name), backend.floor(loss, labels)
 
     def bounds(self, objective: float, lower_bound: float, w: Any) -> Bounds:
         """Return what is known of the file's numbers, from the certificate for those stored."""

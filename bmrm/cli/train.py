@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bmrm.cli.signals import Interrupts
     from bmrm.cli.storing import Stored, Trained
     from bmrm.distributed import Group
-    from bmrm.linear.bundle.store import Cuts
+    from bmrm.linear.bundle.store import StoredCuts
     from bmrm.linear.models.checkpoint import Problem
     from bmrm.linear.models.model import Model
     from bmrm.linear.solvers.progress import Progress
@@ -165,7 +165,7 @@ class _Checkpoint:
             cuts, problem = result.bundle.working(), problem_of(result)
             self._write(found.model(status=status) if is_first(self._group) else None, problem, cuts)
 
-    def _write(self, model: Model | None, problem: Problem, cuts: Cuts) -> None:
+    def _write(self, model: Model | None, problem: Problem, cuts: StoredCuts) -> None:
         from bmrm.linear.models.checkpoint import save
 
         assert self.path is not None

@@ -20,7 +20,7 @@ OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "thread
 """Options of `solve` that a `Dataset` takes beside X and y."""
 
 
-def taken_ranks(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
+def make_group(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
     """Return the ranks that were given, as a `Group`; raise where they were not given the same options."""
     group = X.group if isinstance(X, Dataset) else comm
     if group is None:
@@ -33,7 +33,7 @@ def taken_ranks(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
     return comm if isinstance(X, Dataset) else group
 
 
-def taken_form(
+def choose_weight_layout(
     weights: str,
     X: Any,
     reg: str,
@@ -65,7 +65,7 @@ def taken_form(
     return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
 
 
-def taken_in(
+def make_dataset(
     loss: Loss,
     X: Any,
     y: Any,

@@ -8,7 +8,7 @@ import numpy as np
 
 from bmrm.base.arguments import flag, number
 from bmrm.errors import ParameterError
-from bmrm.linear.objective.objective import Design
+from bmrm.linear.objective.objective import Operator
 from bmrm.losses import Loss, Structured
 from bmrm.matrix.adapted import Columns, WithConstant
 from bmrm.matrix.resident import Matrix
@@ -54,7 +54,7 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
     return Intercept(free, scaling if penalize else None)
 
 
-def design_of(matrix: Matrix, loss: Loss, columns: int, intercept: Intercept) -> Design:
+def operator_of(matrix: Matrix, loss: Loss, columns: int, intercept: Intercept) -> Operator:
     """Return X for one column of weights or several, with the constant feature where there is one."""
     if loss.several:
         return Columns(matrix, columns, intercept.scaling)

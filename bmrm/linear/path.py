@@ -10,7 +10,7 @@ from bmrm.base.arguments import numbers
 from bmrm.base.interrupts import HELD, check, enter, interruptible
 from bmrm.base.tables import table
 from bmrm.errors import Interrupted, ParameterError
-from bmrm.linear.inputs import OF_DATA, taken_ranks
+from bmrm.linear.inputs import OF_DATA, make_group
 from bmrm.linear.result import Result
 from bmrm.linear.solve import solve
 from bmrm.matrix.dataset import Dataset
@@ -131,7 +131,7 @@ def path(
         X = Dataset(X, y, **tol, **{name: options.pop(name) for name in OF_DATA if name in options})
     elif y is not None:
         raise ParameterError("y: give it to the Dataset, not to path")
-    taken_ranks(X, None, {"lams": grid})
+    make_group(X, None, {"lams": grid})
     enter(HELD)
     found: dict[float, Result] = {}
     last = None

@@ -13,15 +13,15 @@ from bmrm.base.interrupts import HELD, enter, interruptible
 from bmrm.errors import BmrmError, Interrupted, ParameterError
 from bmrm.linear import regularizers
 from bmrm.linear.backends.base import Placement, in_rows, on_device
-from bmrm.linear.backends.choose import parts_of
+from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.cuts_per_pass import asked_cuts, blocks_of, oracle_cuts
-from bmrm.linear.inputs import taken_form, taken_in, taken_ranks
-from bmrm.linear.intercept import design_of, intercept_of
+from bmrm.linear.inputs import choose_weight_layout, make_dataset, make_group
+from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
-from bmrm.linear.objective.objective import Design
+from bmrm.linear.objective.objective import Operator
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
@@ -198,9 +198,9 @@ def solve(
         X, y, comm = local_rows(X, y, comm)
     if comm is not None or getattr(X, "group", None) is not None:
         enter(HELD)  # other ranks would wait for one that it struck before the first iteration
-    comm = taken_ranks(X, comm, options)
+    comm = make_group(X, comm, options)
     chosen = losses.get(loss, **loss_params)
-    form = taken_form(
+    form = choose_weight_layout(
         weights,
         X,
         reg,
@@ -210,27 +210,27 @@ def solve(
         comm=comm,
         device=device,
     )
-    data = taken_in(
+    data = make_dataset(
         chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, gpu_mem, tol, comm, form
     )
-    parts = parts_of(data)
+    backend = backend_of(data)
     if C is not None:
         lam = lam_of(C, data.total_weight)
-    reporter = _verbose(callback, verbose if parts.speaks else 0)
+    reporter = _verbose(callback, verbose if backend.speaks else 0)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     chosen = chosen.grouped(data.groups)
-    labels, classes = parts.labels(chosen)
+    labels, classes = backend.labels(chosen)
     columns = len(classes) if chosen.several and classes is not None else 1
     intercept = intercept_of(
         chosen, fit=fit_intercept, penalize=penalize_intercept, scaling=intercept_scaling
     )
-    design: Design
+    operator: Operator
     cuts_per_pass = asked_cuts(cuts_per_pass)
     if isinstance(data, Examples):
         columns, cuts_per_pass = data.shape[1], oracle_cuts(cuts_per_pass, data.shape[0], solver)
-        design = Copies(columns, cuts_per_pass)
+        operator = Copies(columns, cuts_per_pass)
     else:
-        design = design_of(data.matrix, chosen, columns, intercept)
+        operator = operator_of(data.matrix, chosen, columns, intercept)
     shape, each = ((columns,), columns) if chosen.several else ((), 1)
     constants = 0 if intercept.scaling is None else each
     regularizer = regularizers.get(
@@ -240,39 +240,39 @@ def solve(
         l1_ratio=l1_ratio,
         positive=positive,
         feature_lambda=feature_lambda,
-        prior=prior_mean(prior, data.zero_based, design, shape),
+        prior=prior_mean(prior, data.zero_based, operator, shape),
         columns=each,
         intercepts=constants,
     )
     penalty, checksums = penalty_key(regularizer), regularizer.checksums
-    regularizer = parts.penalty(regularizer, design)
-    floor = parts.floor(chosen, labels)
+    regularizer = backend.penalty(regularizer, operator)
+    floor = backend.floor(chosen, labels)
     if regularizer.needs_floor and floor == -np.inf:
         raise ParameterError(
             f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
         )
     w = None
     if warm_start is not None or not regularizer.plain:
-        w = first_point(warm_start, design, data.shape[1] * each + constants, regularizer, shape)
-    design = parts.spread(design)
+        w = first_point(warm_start, operator, data.shape[1] * each + constants, regularizer, shape)
+    operator = backend.spread(operator)
     if isinstance(regularizer, regularizers.Penalised) and regularizer.needs_floor:
-        regularizer.take_units(design.mean_squares)
-    newton = solver == "ocas" and parts.newton_pays(design, data.shape[0], chosen, regularizer)
+        regularizer.take_units(operator.mean_squares)
+    newton = solver == "ocas" and backend.newton_pays(operator, data.shape[0], chosen, regularizer)
     checkpoint = warm_start if isinstance(warm_start, Checkpoint) else None
     profile = intercept.free
     ascent = (
         solver == "ocas"
         and cuts_per_pass == "auto"
         and (checkpoint is None or checkpoint.problem.blocks == 1)
-        and parts.ascent_pays(design, chosen, regularizer, newton=newton, profile=profile)
+        and backend.ascent_pays(operator, chosen, regularizer, newton=newton, profile=profile)
     )
     if cuts_per_pass == "auto" and (ascent or checkpoint is not None):
         cuts_per_pass = 1 if checkpoint is None else checkpoint.problem.blocks
     several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
-    borders = parts.borders(chosen)
+    borders = backend.borders(chosen)
     blocks = blocks_of(
         cuts_per_pass,
-        design,
+        operator,
         chosen,
         data.shape[0],
         several_pay=several_pay,
@@ -283,7 +283,7 @@ def solve(
     )
     # The risk of margins taken together is one block on a GPU.
     there = on_device(data, chosen, regularizer) and (borders is None or blocks == 1)
-    rows = checkpoint is None and in_rows(data, design, regularizer, blocks=blocks, newton=newton)
+    rows = checkpoint is None and in_rows(data, operator, regularizer, blocks=blocks, newton=newton)
     origin = Origin(
         data,
         pieces_of(data),
@@ -298,9 +298,9 @@ def solve(
     )
     known = known_bundle(warm_start, origin, blocks)
     scaling = intercept.scaling
-    steps, store = parts.place(
+    passes, store = backend.place(
         Placement(
-            design,
+            operator,
             chosen,
             regularizer,
             labels,
@@ -313,22 +313,22 @@ def solve(
             in_rows=rows,
         )
     )
-    objective = parts.objective(
-        design, steps, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
+    objective = backend.objective(
+        operator, passes, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
     )
     if not data.resolution or profile:
         K = 0 if classes is None else len(classes)
-        extent = extent_of(chosen, labels, data.weights, columns, K, parts)
-        of_all = design.shape[0] if isinstance(data, Examples) else extent.margins // columns
+        extent = extent_of(chosen, labels, data.weights, columns, K, backend)
+        of_all = operator.shape[0] if isinstance(data, Examples) else extent.margins // columns
         squares = data.counted_squares if isinstance(data, Dataset) else None
         watch(objective, extent, of_all, floor, data.longest + (scaling is not None), squares)
     bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
     bundle.origin = origin
-    earlier = earlier_end(warm_start, origin, bundle, parts, regularizer)
+    earlier = earlier_end(warm_start, origin, bundle, backend, regularizer)
     if earlier is not None and profile:
         objective.expect(float(earlier.intercept))
     try:
-        run = parts.method(objective, bundle, settings, w, newton=newton, ascent=ascent, warm=w is not None)
+        run = backend.method(objective, bundle, settings, w, newton=newton, ascent=ascent, warm=w is not None)
         if earlier is not None:
             go_on(run, earlier)
         run.minimise()
@@ -379,7 +379,7 @@ def result_of(
         bundle=run.bundle,
         loss=run.objective.loss,
         classes=classes,
-        thresholds=parts_of(data).thresholds(run.objective.loss, best.margins, labels),
+        thresholds=backend_of(data).thresholds(run.objective.loss, best.margins, labels),
         lam=run.objective.reg.lam,
         reg=run.objective.reg.name,
         reg_params=run.objective.reg.params,

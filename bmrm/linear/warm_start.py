@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from bmrm.base.arguments import check_finite, numbers
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
-from bmrm.linear.backends.base import Parts
-from bmrm.linear.backends.choose import parts_of
-from bmrm.linear.backends.gpu.cuts import DeviceCuts
+from bmrm.linear.backends.base import Backend
+from bmrm.linear.backends.choose import backend_of
+from bmrm.linear.backends.gpu.cuts import GpuCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.intercept import Intercept
 from bmrm.linear.models.checkpoint import Checkpoint, Problem
 from bmrm.linear.models.model import Model
-from bmrm.linear.objective.objective import Design
+from bmrm.linear.objective.objective import Operator
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
@@ -47,7 +47,7 @@ SAME_OBJECTIVE = 1e-6
 
 
 def prior_mean(
-    prior: Model | Result | Any, zero_based: bool | None, design: Design, columns: tuple[int, ...]
+    prior: Model | Result | Any, zero_based: bool | None, operator: Operator, columns: tuple[int, ...]
 ) -> Any:
     """Return the prior mean of the weights, and of intercepts that are penalised."""
     if not isinstance(prior, (Result, Model)):
@@ -56,12 +56,16 @@ def prior_mean(
     if prior.w.shape[1:] != columns:
         wanted = f"{columns[0]} numbers" if columns else "a number"
         raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
-    return design.joined(prior.w, prior.intercept) if isinstance(design, (WithConstant, Columns)) else prior.w
+    return (
+        operator.joined(prior.w, prior.intercept)
+        if isinstance(operator, (WithConstant, Columns))
+        else prior.w
+    )
 
 
 def first_point(
     warm_start: Result | Model | Checkpoint | Vector | None,
-    design: Design,
+    operator: Operator,
     d: int,
     reg: Regularizer,
     columns: tuple[int, ...],
@@ -73,8 +77,8 @@ def first_point(
     if isinstance(warm_start, (Result, Model, Checkpoint)):
         found = warm_start.model if isinstance(warm_start, Checkpoint) else warm_start
         w = found.w
-        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(design, (WithConstant, Columns)):
-            w = design.joined(w, found.intercept).reshape(-1, *columns)
+        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(operator, (WithConstant, Columns)):
+            w = operator.joined(w, found.intercept).reshape(-1, *columns)
     else:
         w = numbers("warm_start", warm_start, each="feature", expected="a Result, a Model or weights")
     name = warm_start.path if isinstance(warm_start, Checkpoint) else "warm_start"
@@ -162,7 +166,7 @@ class Origin:
             raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
         if pieces_of(self.data) != self.pieces:
             raise ParameterError("checkpoint: the data set has got other labels, weights or groups since")
-        labels, _ = parts_of(self.data).labels(self.loss)
+        labels, _ = backend_of(self.data).labels(self.loss)
         return {**of_data(self.data, labels, self.loss), **self.checksums}
 
 
@@ -226,7 +230,7 @@ def known_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | No
     known = warm_start.bundle
     if known.origin != origin or known.groups != blocks or not len(known):
         return None
-    themselves = known.passed_on or isinstance(known.store, DeviceCuts)
+    themselves = known.passed_on or isinstance(known.store, GpuCuts)
     return known if themselves else known.only(np.arange(len(known)))
 
 
@@ -257,7 +261,7 @@ class End(NamedTuple):
 
 
 def earlier_end(
-    warm_start: object, origin: Origin, bundle: Bundle, parts: Parts, reg: Regularizer
+    warm_start: object, origin: Origin, bundle: Bundle, backend: Backend, reg: Regularizer
 ) -> End | None:
     """Return where an earlier run of the same problem ended; fill the bundle with the cuts of a checkpoint.
 
@@ -269,7 +273,7 @@ def earlier_end(
         A checkpoint is of another problem, or of other data.
     """
     if isinstance(warm_start, Checkpoint):
-        return _of_checkpoint(warm_start, origin, bundle, parts, reg)
+        return _of_checkpoint(warm_start, origin, bundle, backend, reg)
     if not isinstance(warm_start, Result) or not origin.is_of_same_problem(warm_start.origin):
         return None
     return End(
@@ -285,20 +289,20 @@ def earlier_end(
 
 
 def _of_checkpoint(
-    checkpoint: Checkpoint, origin: Origin, bundle: Bundle, parts: Parts, reg: Regularizer
+    checkpoint: Checkpoint, origin: Origin, bundle: Bundle, backend: Backend, reg: Regularizer
 ) -> End | None:
     problem, then = _problem(origin, bundle, origin.of_data), checkpoint.problem
     checkpoint.check(problem, origin.data.shape[1], origin.loss, reg)
     doubt = checkpoint.doubt(own_loss=isinstance(origin.loss, CallableLoss))
     if doubt:
-        if parts.speaks:
+        if backend.speaks:
             log.warning("%s: goes on from its weights alone: %s", checkpoint.path, doubt)
         return None
     certificate = checkpoint.model.certificate
     if certificate is None:
         raise DataError(f"{checkpoint.path}: has no certificate, expected that of a checkpoint")
     if then.resolution <= problem.resolution:  # else they are rounded more than what is made here
-        parts.restore(bundle, checkpoint)
+        backend.restore(bundle, checkpoint)
         bundle.merges = then.merges
     # What rounding of float32 products hides is measured at the end.
     measured = not then.resolution or certificate.status != "running"
@@ -363,8 +367,8 @@ def of_data(data: Dataset, labels: NDArray[np.float64], loss: Loss) -> dict[str,
     if loss.needs_groups and data.groups is not None:
         numbers["groups"] = of_array(data.groups, first)
     if data.group is not None:
-        parts = data.group.everyones(numbers)
-        numbers = {name: sum(part[name] for part in parts) % MODULUS for name in numbers}
+        backend = data.group.everyones(numbers)
+        numbers = {name: sum(part[name] for part in backend) % MODULUS for name in numbers}
     costs = getattr(loss, "costs", None)
     if costs is not None:
         numbers["costs"] = of_array(costs)

@@ -11,7 +11,7 @@ from petsc4py import PETSc
 from bmrm.base.interrupts import HELD, enter, interruptible
 from bmrm.distributed.petsc_rows import local_rows, ranks_of, together
 from bmrm.errors import ParameterError
-from bmrm.linear.inputs import OF_DATA, taken_form, taken_ranks
+from bmrm.linear.inputs import OF_DATA, choose_weight_layout, make_group
 from bmrm.linear.result import Result
 from bmrm.linear.solve import solve as solve_arrays
 from bmrm.losses import LOSSES
@@ -79,7 +79,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
         enter(HELD)  # other ranks would wait for one that it struck before the first iteration
     with together(comm):
         keywords |= options(prefix)
-    comm = taken_ranks(None, comm, keywords)
+    comm = make_group(None, comm, keywords)
     loss = keywords.get("loss", "hinge")
     if getattr(LOSSES.get(loss) if isinstance(loss, str) else loss, "several", False):
         raise ParameterError(f"loss {loss}: its weights are a matrix, which bmrm.solve gives, and no vector")
@@ -91,7 +91,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     from bmrm.distributed import Shard
 
     comm = A.getComm() if comm is None else comm
-    form = taken_form(
+    form = choose_weight_layout(
         form,
         X,
         keywords.get("reg", "l2"),

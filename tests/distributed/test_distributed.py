@@ -95,13 +95,13 @@ def test_newton_steps_by_products_are_those_of_all_rows(tmp_path, ranks):
 INSIDE = """
 from bmrm.linear.solvers import interior_point as interior, interior_rule as outlook
 from bmrm.linear.backends import local as parts
-from bmrm.linear.backends.ranks.assembly import ShardedParts
+from bmrm.linear.backends.ranks.assembly import RanksBackend
 parts.newton_pays = lambda *_: False
-rule = ShardedParts.newton_pays
-ShardedParts.newton_pays = lambda *given: rule(*given) and False
+rule = RanksBackend.newton_pays
+RanksBackend.newton_pays = lambda *given: rule(*given) and False
 steps, step = [], interior.InteriorPoint.step
 interior.InteriorPoint.step = lambda self: steps.append(1) or step(self)
-outlook.Outlook.better_inside = lambda *_: True
+outlook.InteriorRule.better_inside = lambda *_: True
 both = dict(fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0)
 cases = (
     dict(loss="hinge"),
@@ -252,13 +252,13 @@ def test_rows_of_weight_zero_are_not_there_on_any_rank(tmp_path):
 
 
 HOMES = """
-from bmrm.linear.backends.ranks.joint import Homes
+from bmrm.linear.backends.ranks.joint import GroupPlacement
 
 group = Group(world)
 rows = 5 + 3 * rank
 own = np.arange(rows) + 100.0 * rank
 for numbers in (None, rng.integers(0, 6, rows) if rank else np.zeros(rows, np.int64)):
-    homes = Homes(group, rows, numbers)
+    homes = GroupPlacement(group, rows, numbers)
     there = homes.there(own)
     assert len(there) == homes.rows and (np.diff(there) > 0).all()  # in the order of ranks and their rows
     everyones = world.allgather(there)

@@ -12,7 +12,7 @@ import bmrm
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.store import Cuts
+from bmrm.linear.bundle.store import StoredCuts
 from bmrm.linear.models import checkpoint, content
 from bmrm.linear.models.checkpoint import Checkpoint, Problem
 from bmrm.linear.models.model import Model
@@ -417,7 +417,9 @@ def test_a_state_far_worse_than_zero_is_gone_on_from(tmp_path):
 def test_as_many_cuts_as_there_may_be_are_gone_on_from():
     rng = np.random.default_rng(11)
     blur = Blur(*np.zeros((4, 6)))
-    cuts = Cuts(rng.standard_normal((6, 3)), rng.random(6), np.zeros(6, np.int32), np.full(6, 1 / 6), blur)
+    cuts = StoredCuts(
+        rng.standard_normal((6, 3)), rng.random(6), np.zeros(6, np.int32), np.full(6, 1 / 6), blur
+    )
     bundle = Bundle(HostCuts(3, 1), max_cuts=6)
     bundle.restore(cuts)
     bundle.make_room()

@@ -36,26 +36,26 @@ def test_products_are_those_of_the_big_matrix(m, d, K, blocks, value, strange, s
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(m, d))
     X = Matrix.from_dense(A)
-    design = Columns(Stranger(X) if strange else X, K, value)
+    operator = Columns(Stranger(X) if strange else X, K, value)
     full = np.kron(A if value is None else np.hstack([A, np.full((m, 1), value)]), np.eye(K))
-    assert design.shape == full.shape
+    assert operator.shape == full.shape
     w, r = rng.normal(size=full.shape[1]), rng.normal(size=full.shape[0])
     z = np.empty(len(r))
-    design.matvec(w, z)
+    operator.matvec(w, z)
     np.testing.assert_allclose(z, full @ w, atol=1e-12)
     starts = K * np.sort(np.concatenate(([0, m], rng.integers(0, m + 1, blocks - 1))))
     out = np.empty((blocks, len(w)))
-    design.rmatvec_blocks(r, starts, out)
+    operator.rmatvec_blocks(r, starts, out)
     wanted = [full[i:j].T @ r[i:j] for i, j in pairwise(starts)]
     np.testing.assert_allclose(out, wanted, atol=1e-12)
-    W, intercepts = design.split(w)
+    W, intercepts = operator.split(w)
     assert (W.shape, intercepts.shape) == ((d, K), (K,))
     np.testing.assert_allclose((A @ W + intercepts).ravel(), z, atol=1e-12)
-    np.testing.assert_allclose(design.joined(W, intercepts), w, rtol=1e-15)
+    np.testing.assert_allclose(operator.joined(W, intercepts), w, rtol=1e-15)
 
 
 def test_there_is_no_weighted_gram():
-    design = Columns(Matrix.from_dense(np.eye(2)), 3)
-    assert design.weighted_gram_work == np.inf
+    operator = Columns(Matrix.from_dense(np.eye(2)), 3)
+    assert operator.weighted_gram_work == np.inf
     with pytest.raises(NotImplementedError):
-        design.weighted_gram(np.ones(6), np.empty((6, 6)))
+        operator.weighted_gram(np.ones(6), np.empty((6, 6)))

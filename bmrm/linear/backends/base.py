@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from bmrm import losses
 from bmrm.linear.backends.host import row_space
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.store import Store
+from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.models.checkpoint import Checkpoint
-from bmrm.linear.objective.objective import Design, Margins, Objective, Steps
+from bmrm.linear.objective.objective import Margins, Objective, Operator, Passes
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.losses import Loss
@@ -29,7 +29,7 @@ class Placement(NamedTuple):
 
     Attributes
     ----------
-    design : Design
+    operator : Operator
     loss : Loss
     reg : Regularizer
     labels : ndarray of shape (m,)
@@ -49,7 +49,7 @@ class Placement(NamedTuple):
         As combinations of rows, see `bmrm.linear.backends.host.row_space`.
     """
 
-    design: Any
+    operator: Any
     loss: Loss
     reg: Regularizer
     labels: Vector
@@ -72,7 +72,9 @@ def on_device(data: Dataset | Examples, loss: Loss, reg: Regularizer) -> bool:
     return isinstance(loss, losses.ScalarLoss) or (isinstance(loss, losses.JointLoss) and alone)
 
 
-def in_rows(data: Dataset | Examples, design: Design, reg: Regularizer, *, blocks: int, newton: bool) -> bool:
+def in_rows(
+    data: Dataset | Examples, operator: Operator, reg: Regularizer, *, blocks: int, newton: bool
+) -> bool:
     """Tell whether weights and cuts are kept as combinations of rows: where that may be, and pays."""
     return (
         isinstance(data, Dataset)
@@ -80,12 +82,12 @@ def in_rows(data: Dataset | Examples, design: Design, reg: Regularizer, *, block
         and reg.plain
         and blocks == 1
         and not newton
-        and row_space.pays(*design.shape)
-        and (data.resolution > 0.0 or row_space.is_even(design.mean_squares))
+        and row_space.pays(*operator.shape)
+        and (data.resolution > 0.0 or row_space.is_even(operator.mean_squares))
     )
 
 
-class Parts(Protocol):
+class Backend(Protocol):
     """What a solve is put together from."""
 
     @property
@@ -101,22 +103,24 @@ class Parts(Protocol):
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
         """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
 
-    def spread(self, design: Design) -> Design:
+    def spread(self, operator: Operator) -> Operator:
         """Make the design of all rows from that of the rows here."""
 
-    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+    def penalty(self, reg: Regularizer, operator: Operator) -> Regularizer:
         """Return what of a penalty is worked on here; the design is that of the rows here."""
 
-    def newton_pays(self, design: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
+    def newton_pays(self, operator: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.linear.solvers.newton.newton_pays`."""
 
-    def ascent_pays(self, design: Any, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool) -> bool:
+    def ascent_pays(
+        self, operator: Any, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
+    ) -> bool:
         """Whether to begin with ascent in the dual; see `solvers.dual_ascent` and `gpu.ascent`."""
 
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows of all processes that a block with a cut of its own may begin with; None: any."""
 
-    def place(self, at: Placement) -> tuple[Steps, Store]:
+    def place(self, at: Placement) -> tuple[Passes, CutStore]:
         """Choose where weights, margins and cuts live."""
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:

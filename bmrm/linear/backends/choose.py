@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bmrm.linear.backends.base import Parts
-from bmrm.linear.backends.local import LocalParts
+from bmrm.linear.backends.base import Backend
+from bmrm.linear.backends.local import LocalBackend
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
 
-def parts_of(data: Dataset | Examples) -> Parts:
+def backend_of(data: Dataset | Examples) -> Backend:
     """Return the pieces of a solve on the data, in one process or on several ranks."""
     if isinstance(data, Examples) or data.group is None:
-        return LocalParts(data)
+        return LocalBackend(data)
     from bmrm.distributed.shard import Shard
-    from bmrm.linear.backends.ranks.assembly import ShardedParts
+    from bmrm.linear.backends.ranks.assembly import RanksBackend
 
     assert isinstance(data, Shard)
-    return ShardedParts(data)
+    return RanksBackend(data)

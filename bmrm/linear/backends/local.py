@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from bmrm import losses
 from bmrm.linear.backends.base import Indices, Placement, Vector, on_device
-from bmrm.linear.backends.gpu.ascent import device_ascent_pays
-from bmrm.linear.backends.gpu.cuts import device_cuts
-from bmrm.linear.backends.gpu.joint import JointSteps
-from bmrm.linear.backends.gpu.python_loss import DeviceCallSteps
-from bmrm.linear.backends.gpu.steps import DeviceSteps
+from bmrm.linear.backends.gpu.ascent import gpu_ascent_pays
+from bmrm.linear.backends.gpu.cuts import gpu_cuts
+from bmrm.linear.backends.gpu.joint import JointPasses
+from bmrm.linear.backends.gpu.passes import GpuPasses
+from bmrm.linear.backends.gpu.python_loss import PythonLossPasses
 from bmrm.linear.backends.host.ascent import ascent_pays
 from bmrm.linear.backends.host.cuts import HostCuts
-from bmrm.linear.backends.host.row_space import RowCuts, RowSteps
-from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.backends.host.row_space import RowCuts, RowPasses
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.store import Store
+from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.blocks import block_starts, group_borders, runs
-from bmrm.linear.objective.objective import Design, Margins, Objective, Steps
+from bmrm.linear.objective.objective import Margins, Objective, Operator, Passes
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.newton import newton_pays
@@ -33,7 +33,7 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
 
-class LocalParts:
+class LocalBackend:
     """The pieces where all rows are in this process."""
 
     speaks = True
@@ -59,25 +59,25 @@ class LocalParts:
         here = margins if isinstance(margins, np.ndarray) else margins.get()
         return loss.thresholds(here, labels, self.data.weights)
 
-    def spread(self, design: Design) -> Design:
+    def spread(self, operator: Operator) -> Operator:
         """Leave the design as it is."""
-        return design
+        return operator
 
-    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+    def penalty(self, reg: Regularizer, operator: Operator) -> Regularizer:
         """Leave the penalty as it is."""
         return reg
 
-    def newton_pays(self, design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
+    def newton_pays(self, operator: Operator, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; see `bmrm.linear.solvers.newton.newton_pays`."""
-        return newton_pays(design, rows, loss, reg)
+        return newton_pays(operator, rows, loss, reg)
 
     def ascent_pays(
-        self, design: Design, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
+        self, operator: Operator, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
     ) -> bool:
         """Whether to begin with ascent in the dual; see `solvers.dual_ascent` and `gpu.ascent`."""
         if on_device(self.data, loss, reg):
-            return not newton and device_ascent_pays(design, loss, profile=profile)
-        return ascent_pays(design, loss, reg, self.data.threads, newton=newton)
+            return not newton and gpu_ascent_pays(operator, loss, profile=profile)
+        return ascent_pays(operator, loss, reg, self.data.threads, newton=newton)
 
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows that a block with a cut of its own may begin with; None for any."""
@@ -88,30 +88,30 @@ class LocalParts:
             return group_borders(*runs(data.groups), data.shape[0])
         return np.array([0, data.shape[0]])
 
-    def place(self, at: Placement) -> tuple[Steps, Store]:
+    def place(self, at: Placement) -> tuple[Passes, CutStore]:
         """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
         self._borders = at.borders
-        data, design, loss = self.data, at.design, at.loss
+        data, operator, loss = self.data, at.operator, at.loss
         scale = 1.0 / data.total_weight
         of_rows = at.labels, data.weights, scale, data.threads
         if at.on_device:
             assert isinstance(data, Dataset)
-            store = device_cuts(data, design, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
+            store = gpu_cuts(data, operator, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
             if isinstance(loss, losses.CallableLoss):
-                return DeviceCallSteps(store, loss), store
+                return PythonLossPasses(store, loss), store
             if isinstance(loss, losses.JointLoss):
-                return JointSteps(store, loss, at.labels, data.weights), store
-            return DeviceSteps(store, at.blocks == 1, functools.partial(loss.risk, *of_rows)), store
+                return JointPasses(store, loss, at.labels, data.weights), store
+            return GpuPasses(store, at.blocks == 1, functools.partial(loss.risk, *of_rows)), store
         risk = loss.risk(*of_rows)
         if at.in_rows:
-            rows = RowCuts(design, data.threads) if at.known is None else at.known.store
+            rows = RowCuts(operator, data.threads) if at.known is None else at.known.store
             assert isinstance(rows, RowCuts)
-            return RowSteps(design, risk, rows), rows
+            return RowPasses(operator, risk, rows), rows
         if at.known is not None:
             cuts = at.known.store
         else:
-            cuts = HostCuts(design.shape[1], data.threads, at.reg.metric)
-        return HostSteps(design, risk, threads=data.threads), cuts
+            cuts = HostCuts(operator.shape[1], data.threads, at.reg.metric)
+        return HostPasses(operator, risk, threads=data.threads), cuts
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""

@@ -28,8 +28,8 @@ from bmrm.base.vectors import dot, dot_rows, read_only
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.inner_qp import MAX_CHANGES, tiny
-from bmrm.linear.bundle.store import Cuts, Fillable, Store, Weighable
-from bmrm.linear.objective.objective import Cut, Iterate, Weights
+from bmrm.linear.bundle.store import CutStore, Fillable, StoredCuts, Weighable
+from bmrm.linear.objective.objective import CutBatch, Iterate, Weights
 from bmrm.linear.objective.running_error import Blur, ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
 
@@ -55,7 +55,7 @@ class Bundle:
 
     Parameters
     ----------
-    store : Store
+    store : CutStore
     groups : int, default 1
         Number of blocks P; every call of `add` brings one cut for each.
     max_cuts : int, optional
@@ -102,7 +102,7 @@ class Bundle:
 
     def __init__(
         self,
-        store: Store,
+        store: CutStore,
         groups: int = 1,
         max_cuts: int | None = None,
         origin: object = None,
@@ -207,7 +207,7 @@ class Bundle:
         self._made += count
         return np.arange(self._made - count, self._made)
 
-    def add(self, cut: Cut) -> bool:
+    def add(self, cut: CutBatch) -> bool:
         """Add one cut for each block, ``R_p(w) >= <a_p, w> + b_p``, after `make_room`.
 
         False, and nothing added, where they are not finite, or too steep for numbers of float64.
@@ -261,14 +261,16 @@ class Bundle:
         """Return a bundle of its own with the cuts that hold mass in the last inner problem."""
         return self.only(np.flatnonzero(self.alpha))
 
-    def working(self) -> Cuts:
+    def working(self) -> StoredCuts:
         """Copy the cuts that hold mass: they alone carry the bound."""
         held = np.flatnonzero(self.alpha > 0.0)
         blur = Blur(*(array[held] for array in self._blur))
         blur = blur._replace(error=blur.error + blur.tilt * abs(self.centre))  # from 0
-        return Cuts(self.store.taken(held), self._offset[held], self._group[held], self._alpha[held], blur)
+        return StoredCuts(
+            self.store.taken(held), self._offset[held], self._group[held], self._alpha[held], blur
+        )
 
-    def restore(self, cuts: Cuts) -> None:
+    def restore(self, cuts: StoredCuts) -> None:
         """Fill an empty bundle with cuts of another, with as many columns and blocks.
 
         Raises

@@ -8,7 +8,7 @@ import numpy as np
 
 from bmrm.base.arguments import integer, refuse
 from bmrm.errors import ParameterError
-from bmrm.linear.objective.objective import Design
+from bmrm.linear.objective.objective import Operator
 from bmrm.losses import Loss
 
 BLOCKS, MORE_BLOCKS, ORACLE_BLOCKS = 8, 16, 64
@@ -32,7 +32,7 @@ KEPT = 16
 
 def blocks_of(
     cuts_per_pass: int | str,
-    design: Design,
+    operator: Operator,
     loss: Loss,
     rows: int,
     *,
@@ -47,7 +47,7 @@ def blocks_of(
     Parameters
     ----------
     cuts_per_pass : int or "auto"
-    design : Design
+    operator : Operator
     loss : Loss
     rows : int
         Of all processes.
@@ -67,7 +67,7 @@ def blocks_of(
     ParameterError
         For a number of cuts that cannot be.
     """
-    d = design.shape[1]
+    d = operator.shape[1]
     most = rows if most is None else most
     max_cuts = None if max_cuts is None else integer("max_cuts", max_cuts)
     if cuts_per_pass == "auto":
@@ -76,9 +76,9 @@ def blocks_of(
         # Eight cuts save half of the passes, sixteen some more, for a tenth of a millisecond of QP a pass or
         # two, and some 8 cuts x 400 kept x d multiplications for Gram entries: where X is wide these cost
         # more than the passes that are saved.  On a GPU no pass is long enough.
-        wanted = MORE_BLOCKS if design.nnz > LONG else BLOCKS
-        cheap = design.nnz > MULTIPLE * d and rows >= 64 * wanted and most >= wanted
-        short = short_blocks(design, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
+        wanted = MORE_BLOCKS if operator.nnz > LONG else BLOCKS
+        cheap = operator.nnz > MULTIPLE * d and rows >= 64 * wanted and most >= wanted
+        short = short_blocks(operator, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
         pays = short or (wanted if cheap else 1)
         return pays if max_cuts is None else min(pays, max(1, max_cuts // KEPT))
     if most == 1 and cuts_per_pass != 1:
@@ -92,13 +92,13 @@ def blocks_of(
     return found
 
 
-def short_blocks(design: Design, rows: int, most: int) -> int:
+def short_blocks(operator: Operator, rows: int, most: int) -> int:
     """Return how many short blocks the rows make, where they are few; 0 where they are not.
 
     The risk of a few rows with kinks has few slopes, and cuts know them soon. There are k P cuts after k
     passes, and each new one has products with them: little beside a pass while P^2 is less than nnz / d.
     """
-    wanted = int(min(most, rows / SHORT, math.sqrt(design.nnz / design.shape[1])))
+    wanted = int(min(most, rows / SHORT, math.sqrt(operator.nnz / operator.shape[1])))
     return wanted if wanted >= FEW and rows <= FULL * wanted else 0
 
 

@@ -21,7 +21,7 @@ SMALL = 1 << 22
 """Multiply-adds up to which they are formed anew as soon as it is seen what has changed."""
 
 
-class MovingGram:
+class GramCache:
     """``A W A'`` of the cuts of one solve, up to a common factor of the weights."""
 
     def __init__(self) -> None:

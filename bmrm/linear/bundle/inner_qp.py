@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows
 from bmrm.linear.bundle import _qp
-from bmrm.linear.bundle.gram_cache import MovingGram
+from bmrm.linear.bundle.gram_cache import GramCache
 from bmrm.linear.objective.line_search import bracket_minimum
 from bmrm.linear.objective.running_error import ErrorBound, MeanBlur
 from bmrm.linear.regularizers.separable import Separable
@@ -202,7 +202,7 @@ def piecewise(
     centre: Vector,
     best: float,
     rel_tol: float,
-    kept: MovingGram,
+    kept: GramCache,
 ) -> Maximum:
     """Maximise D in ``planes.alpha`` until its gap is ``rel_tol`` of ``best`` minus its value.
 

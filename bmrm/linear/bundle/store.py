@@ -1,6 +1,6 @@
 """Where the gradients of cuts are kept: what a bundle asks of it.
 
-``host_steps.py`` has them in an array, ``row_space.py`` as combinations of rows, ``device_steps.py`` on a
+``host_passes.py`` has them in an array, ``row_space.py`` as combinations of rows, ``gpu_passes.py`` on a
 GPU, and ``distributed/cuts.py`` with their columns spread over ranks.
 """
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.linear.objective.objective import Planes
+from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.objective.running_error import Blur
 from bmrm.linear.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
 
 
-class Cuts(NamedTuple):
+class StoredCuts(NamedTuple):
     """Cuts with their dual solution.
 
     Attributes
@@ -37,7 +37,7 @@ class Cuts(NamedTuple):
     blur: Blur
 
 
-class Store(Protocol):
+class CutStore(Protocol):
     """Where the gradients of the cuts are kept, numbered from 0."""
 
     width: int
@@ -55,7 +55,7 @@ class Store(Protocol):
     def reserve(self, capacity: int) -> None:
         """Make room for so many cuts."""
 
-    def append(self, planes: Planes) -> Vector:
+    def append(self, planes: Subgradients) -> Vector:
         """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
 
     def append_level(self, count: int) -> Vector | None:
@@ -83,7 +83,7 @@ class Store(Protocol):
     def get(self) -> Vector:
         """Gradients of the cuts in use, shape (size, width)."""
 
-    def only(self, kept: NDArray[np.intp]) -> Store:
+    def only(self, kept: NDArray[np.intp]) -> CutStore:
         """Return a store of its own, on the host, with copies of some of the cuts."""
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
@@ -91,7 +91,7 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Fillable(Store, Protocol):
+class Fillable(CutStore, Protocol):
     """A store that keeps gradients, wherever they come from."""
 
     def put(self, gradients: Vector) -> Vector:
@@ -99,7 +99,7 @@ class Fillable(Store, Protocol):
 
 
 @runtime_checkable
-class Weighable(Store, Protocol):
+class Weighable(CutStore, Protocol):
     """A store that takes products of gradients in a metric."""
 
     metric: Vector | None

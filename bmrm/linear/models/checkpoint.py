@@ -32,7 +32,7 @@ from bmrm.linear.models import content, model_file
 from bmrm.linear.models.model import Model, load_checked
 
 if TYPE_CHECKING:
-    from bmrm.linear.bundle.store import Cuts
+    from bmrm.linear.bundle.store import StoredCuts
 
 CHECKPOINT_VERSION = 1
 _KEY = "bmrm_checkpoint"
@@ -156,7 +156,7 @@ class Checkpoint:
             raise DataError(f"{name}: found checkpoint version {version!r}, expected {CHECKPOINT_VERSION}")
         return cls(name, model, problem, checksum)
 
-    def cuts(self, first: int, last: int) -> Cuts:
+    def cuts(self, first: int, last: int) -> StoredCuts:
         """Read the cuts, in a range of their columns.
 
         Raises
@@ -164,7 +164,7 @@ class Checkpoint:
         DataError
             Their arrays contradict each other or hold what cannot be, or the file has changed meanwhile.
         """
-        from bmrm.linear.bundle.store import Cuts
+        from bmrm.linear.bundle.store import StoredCuts
         from bmrm.linear.objective.running_error import Blur
 
         try:
@@ -197,7 +197,7 @@ class Checkpoint:
         )
         if not sound:
             raise DataError(f"{self.path}: damaged cuts")
-        return Cuts(gradients, offsets, blocks, alpha, blur)
+        return StoredCuts(gradients, offsets, blocks, alpha, blur)
 
     def _is_in(self, file: Tensors) -> bool:
         """Whether a file is still the one that was loaded."""
@@ -287,7 +287,7 @@ def _is_checksum(digits: object) -> bool:
     return isinstance(digits, str) and re.fullmatch("[0-9a-f]{16}", digits) is not None
 
 
-def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Cuts) -> None:
+def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: StoredCuts) -> None:
     """Write a checkpoint, whole or not at all.
 
     Parameters
@@ -295,7 +295,7 @@ def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Cut
     path : str or path-like
     model : Model
     problem : Problem
-    cuts : Cuts
+    cuts : StoredCuts
         Of `Bundle.working`, all columns.
 
     Raises

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot
-from bmrm.linear.objective.objective import Design, Objective
+from bmrm.linear.objective.objective import Objective, Operator
 from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
 from bmrm.matrix.adapted import Columns, WithConstant
 
 if TYPE_CHECKING:
-    from bmrm.linear.backends.base import Parts
+    from bmrm.linear.backends.base import Backend
 
 Vector = NDArray[np.float64]
 
 
 def extent_of(
-    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, parts: Parts
+    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, backend: Backend
 ) -> Extent:
     """Return how much there is of a problem besides X.
 
@@ -34,7 +34,7 @@ def extent_of(
     weights : ndarray of shape (rows,), or None
     columns, classes : int
         Margins of a row; classes, 0 where there are none.
-    parts : Parts
+    parts : Backend
         Adds up over processes.
     """
     rows = len(labels)
@@ -43,13 +43,13 @@ def extent_of(
     compared = loss.compared_with(labels) if len(labels) else 0.0
     # Over the largest ones, so that no square is beyond float64.
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
-    _, (heaviest, farthest) = parts.sums([], [heaviest, compared])
+    _, (heaviest, farthest) = backend.sums([], [heaviest, compared])
     s = np.ones(rows) if weights is None else weights / heaviest
     sums = [float(rows), float(s.sum()), dot(s, s), (compared / (farthest or 1.0)) ** 2, 0.0, 0.0]
     if loss.task == "count":
         doubled = 2.0 * labels
         sums[4:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
-    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = parts.sums(sums, [])
+    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = backend.sums(sums, [])
     return Extent(
         margins=int(rows_of_all) * columns,
         parts=max(1, classes - 1) if loss.task == "ordinal" else columns,
@@ -61,24 +61,24 @@ def extent_of(
     )
 
 
-def squares_of(design: Design, matrix: Vector | None, rows: int) -> Vector:
+def squares_of(operator: Operator, matrix: Vector | None, rows: int) -> Vector:
     """Return the sum of the squares of each column of a design.
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
     matrix : ndarray of shape (d,), or None
         Those of its matrix, if they are not of all rows.
     rows : int
         In all processes.
     """
     if matrix is None:
-        return np.asarray(rows * design.mean_squares)
-    if isinstance(design, WithConstant):
-        return np.append(matrix, rows * design.value**2)
-    if isinstance(design, Columns):
-        each = matrix if design.value is None else np.append(matrix, rows * design.value**2)
-        return np.repeat(each, design.columns)
+        return np.asarray(rows * operator.mean_squares)
+    if isinstance(operator, WithConstant):
+        return np.append(matrix, rows * operator.value**2)
+    if isinstance(operator, Columns):
+        each = matrix if operator.value is None else np.append(matrix, rows * operator.value**2)
+        return np.repeat(each, operator.columns)
     return matrix
 
 
@@ -100,15 +100,15 @@ def watch(
     squares : ndarray of shape (d,), optional
         Sum of the squares of each column of X, if not all rows count.
     """
-    loss, steps, design = objective.loss, objective.steps, objective.design
+    loss, passes, operator = objective.loss, objective.passes, objective.operator
     if loss.limited_at_zero:
         extent = extent._replace(at_zero=objective.risk_at_zero())
-    lengths = steps.column_lengths(squares_of(design, squares, rows))
+    lengths = passes.column_lengths(squares_of(operator, squares, rows))
     errors = ErrorBound(
         extent,
         lengths,
-        lambda w: steps.size(w, lengths),
-        design.shape[1],
+        lambda w: passes.size(w, lengths),
+        operator.shape[1],
         longest,
         floor,
         lambda risk: loss.steepness(extent, risk),

@@ -4,8 +4,8 @@
 
 The loop works on *lines*: from the best point to another the margins are known at both ends, so that to
 search the line, to move to a point of it and to take the derivatives there need no product with X.  Where
-weights and margins live, and how the passes over the rows are made, is the business of `Steps`:
-``host_steps.py`` has NumPy arrays and the loss's compiled sums, ``device_steps.py`` keeps all on a GPU, and
+weights and margins live, and how the passes over the rows are made, is the business of `Passes`:
+``host_passes.py`` has NumPy arrays and the loss's compiled sums, ``gpu_passes.py`` keeps all on a GPU, and
 ``row_space.py`` keeps combinations of rows where X has fewer rows than columns.
 
 An unpenalised intercept is profiled out, ``R(w) = min_b R(w, b)``, which keeps the problem convex in w
@@ -35,7 +35,7 @@ from bmrm.matrix.adapted import Columns, WithConstant
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 Weights: TypeAlias = Any
-"""A point w where `Steps` keeps it: an array, or a handle of one on a device."""
+"""A point w where `Passes` keeps it: an array, or a handle of one on a device."""
 Margins: TypeAlias = Any
 """Margins X w, likewise."""
 Gradients: TypeAlias = Vector | range
@@ -68,7 +68,7 @@ WIDER, BETTER, TRIES = 8.0, 0.9, 60
 limit to this share of it; at most so often."""
 
 
-class Design(Protocol):
+class Operator(Protocol):
     """The face of a resident matrix that training needs."""
 
     @property
@@ -97,7 +97,7 @@ class Design(Protocol):
         """``out = X' diag(s) X``."""
 
 
-class Ray(NamedTuple):
+class LineSearchProblem(NamedTuple):
     """A line to search from a point on, and how; see `search_ray`.
 
     Attributes
@@ -133,7 +133,7 @@ class Ray(NamedTuple):
         )
 
 
-class Searched(NamedTuple):
+class LineSearchResult(NamedTuple):
     """The end of a search along a line: the step, and the margins and the risk there."""
 
     step: float
@@ -141,7 +141,7 @@ class Searched(NamedTuple):
     risk: float
 
 
-class Planes(NamedTuple):
+class Subgradients(NamedTuple):
     """Cutting planes at one point, one for each block of rows.
 
     Attributes
@@ -163,7 +163,7 @@ class Planes(NamedTuple):
     slope: Vector
 
 
-class Steps(Protocol):
+class Passes(Protocol):
     """Weights, margins and derivatives where they live, and the passes over them."""
 
     @property
@@ -218,7 +218,7 @@ class Steps(Protocol):
     def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> Slopes:
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
 
-    def search(self, ray: Ray) -> tuple[Margins, Searched]:
+    def search(self, ray: LineSearchProblem) -> tuple[Margins, LineSearchResult]:
         """Minimise J along a line, see `search_ray`; return the direction too."""
 
     def slope(self, z: Margins, dz: Margins, t: float, b: float) -> tuple[float, float]:
@@ -240,10 +240,10 @@ class Steps(Protocol):
 
     def planes(
         self, z: Margins, dz: Margins | None, t: float, starts: Starts, w: Weights, end: Weights
-    ) -> Planes:
+    ) -> Subgradients:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
 
-    def mixed_planes(self, starts: Starts, w: Weights, end: Weights, t: float) -> Planes:
+    def mixed_planes(self, starts: Starts, w: Weights, end: Weights, t: float) -> Subgradients:
         """Cutting planes of the first derivatives as they are."""
 
 
@@ -257,10 +257,10 @@ class Iterate(NamedTuple):
     size: float = 0.0
 
 
-class Cut(NamedTuple):
+class CutBatch(NamedTuple):
     """Cutting planes as the bundle takes them, the risk at their point, and what rounding may have done."""
 
-    planes: Planes
+    planes: Subgradients
     offsets: Vector
     risk: float
     blur: Blur | None = None
@@ -271,8 +271,8 @@ class Objective:
 
     Parameters
     ----------
-    design : Design
-    steps : Steps
+    operator : Operator
+    passes : Passes
         Bound to the design, the loss, the labels and the weights.
     loss : Loss
     reg : Regularizer
@@ -286,8 +286,8 @@ class Objective:
 
     def __init__(
         self,
-        design: Design,
-        steps: Steps,
+        operator: Operator,
+        passes: Passes,
         loss: Loss,
         reg: Regularizer,
         *,
@@ -295,8 +295,8 @@ class Objective:
         blocks: int,
         columns: int = 1,
     ) -> None:
-        self.design, self.steps, self.loss, self.reg, self.profile = design, steps, loss, reg, profile
-        self.starts = columns * block_starts(design.shape[0] // columns, blocks)
+        self.operator, self.passes, self.loss, self.reg, self.profile = operator, passes, loss, reg, profile
+        self.starts = columns * block_starts(operator.shape[0] // columns, blocks)
         self.errors: ErrorBound | None = None
         """What rounding in float64 may hide; None where sums are in float32."""
         self._bias = self.home = 0.0
@@ -322,20 +322,20 @@ class Objective:
 
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them; a penalised intercept is the design's last weight."""
-        w = self.steps.array(point.w)
-        if isinstance(self.design, (WithConstant, Columns)):
-            return self.design.split(w)
+        w = self.passes.array(point.w)
+        if isinstance(self.operator, (WithConstant, Columns)):
+            return self.operator.split(w)
         return w, point.intercept
 
     def evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product."""
-        w, margins = self.steps.fresh(w)
+        w, margins = self.passes.fresh(w)
         return self.evaluate_at(w, margins, 0.0)
 
     def risk_at_zero(self) -> float:
         """Mean loss at weights and intercept of 0."""
-        steps = self.steps
-        return steps.risk(steps.fresh(steps.origin())[1], None, 0.0, 0.0)[0]
+        passes = self.passes
+        return passes.risk(passes.fresh(passes.origin())[1], None, 0.0, 0.0)[0]
 
     def evaluate_at(self, w: Weights, margins: Margins, accuracy: float) -> Iterate:
         """Evaluate J at a point whose margins are known; with a profiled intercept to within ``accuracy``."""
@@ -358,8 +358,8 @@ class Objective:
         # A closer look: the derivatives there, and as far to either side as margins may be off.
         off, squares = errors.of_margins(point.size, point.intercept), 0.0
         for b in (point.intercept - off, point.intercept + off):
-            self.steps.risk(point.margins, None, 0.0, b)  # whose derivatives are those of kinks as they are
-            known = self.steps.known_of(self.starts[[0, -1]], 1)
+            self.passes.risk(point.margins, None, 0.0, b)  # whose derivatives are those of kinks as they are
+            known = self.passes.known_of(self.starts[[0, -1]], 1)
             if known is None:
                 return found
             squares += float(known.lengths[0]) ** 2
@@ -367,19 +367,19 @@ class Objective:
 
     def cut(
         self,
-        planes: Planes,
+        planes: Subgradients,
         offsets: Vector,
         risk: float,
         terms: Vector,
         size: float,
         intercept: float,
         slope: Vector,
-    ) -> Cut:
+    ) -> CutBatch:
         """Make a cut of planes at a point whose margins have this size, with what rounding may have done.
 
         Parameters
         ----------
-        planes : Planes
+        planes : Subgradients
         offsets : ndarray of shape (blocks,)
         risk : float
         terms : ndarray of shape (blocks,)
@@ -391,29 +391,29 @@ class Objective:
         """
         errors = self.errors
         if errors is None:
-            return Cut(planes, offsets, risk)
+            return CutBatch(planes, offsets, risk)
         found = errors.of_cut(terms, size, intercept, slope, None)
         far = not abs(risk) <= AFAR * abs(errors.objective)  # and J may yet fall by as much
         # A look at derivatives is short beside the sort that made those of margins taken together.
         if errors.measures or far or not self.loss.by_rows or errors.is_noted(found, size):
-            known = self.steps.known_of(self.starts, 0, self.loss.intercept_slope)
+            known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
             found = errors.of_cut(terms, size, intercept, slope, known)
             if known is not None and (far or not self.loss.by_rows or errors.is_large(found, size)):
                 # The constants of planes are not differences of what is large far from the optimum.
                 straight = self.loss.kinked or not self.loss.by_rows
-                constants = self.steps.constants(self.starts) if straight else None
+                constants = self.passes.constants(self.starts) if straight else None
                 if constants is not None:
                     offsets, found = constants, errors.of_conjugates(constants, slope, known)
-        return Cut(planes, offsets, risk, found)
+        return CutBatch(planes, offsets, risk, found)
 
-    def blur_of_conjugates(self, planes: Planes, offsets: Vector) -> Blur | None:
+    def blur_of_conjugates(self, planes: Subgradients, offsets: Vector) -> Blur | None:
         """Return what rounding may have done to planes that derivatives make, with these offsets."""
         errors = self.errors
         if errors is None:
             return None
         found = errors.of_conjugates(offsets, planes.slope, None)
         if errors.is_noted(found, errors.best_size):
-            known = self.steps.known_of(self.starts, 0, self.loss.intercept_slope)
+            known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
             found = errors.of_conjugates(offsets, planes.slope, known)
         return found
 
@@ -431,31 +431,31 @@ class Objective:
 
     def line(self, best: Iterate, end: Weights) -> Line:
         """Return the line from the best point to ``end``, by a product with X."""
-        return Line(self, best, end, self.steps.margins(end))
+        return Line(self, best, end, self.passes.margins(end))
 
     def _at(
         self, w: Weights, z: Margins, dz: Margins | None, t: float, accuracy: float, size: float
     ) -> Iterate:
         """Evaluate J at ``w`` with margins ``z + t dz``; with a profiled intercept to within ``accuracy``."""
         b = self._bracket_intercept(z, dz, t, accuracy).nearest if self.profile else 0.0
-        risk, moved = self.steps.risk(z, dz, t, b)
+        risk, moved = self.passes.risk(z, dz, t, b)
         return Iterate(w, moved, b, self._whole(w, risk, b), size)
 
     def with_intercept(self, at: Iterate, b: float) -> Iterate:
         """Return a point with another free intercept, where J is no larger with it."""
-        risk, _ = self.steps.risk(at.margins, None, 0.0, b)
+        risk, _ = self.passes.risk(at.margins, None, 0.0, b)
         found = self._whole(at.w, risk, b)
         return at._replace(intercept=b, objective=found) if found <= at.objective else at
 
     def _whole(self, w: Weights, risk: float, b: float) -> float:
-        return self.steps.penalty(self.reg, w) + risk + self.loss.intercept_slope * b
+        return self.passes.penalty(self.reg, w) + risk + self.loss.intercept_slope * b
 
     def _bracket_intercept(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Bracket:
         """Bracket the b that minimises R at margins ``z + t dz``, starting from the last one found."""
         along = z if dz is None else dz
 
         def slope(b: float) -> float:
-            return self.steps.slope(z, along, t, b)[1] + self.loss.intercept_slope
+            return self.passes.slope(z, along, t, b)[1] + self.loss.intercept_slope
 
         here = slope(self._bias)
         if not math.isfinite(here):
@@ -498,7 +498,7 @@ class Objective:
     def _plane_aside(self, errors: ErrorBound, at: Iterate, b: float) -> Side | None:
         """Take the plane at another intercept; None where sums overflow."""
         extra = self.loss.intercept_slope
-        risk, slope = self.steps.derivatives(at.margins, None, 0.0, b, 1)
+        risk, slope = self.passes.derivatives(at.margins, None, 0.0, b, 1)
         risk, slope = risk + extra * b, slope + extra
         if not (math.isfinite(risk) and math.isfinite(slope)):
             return None
@@ -513,7 +513,7 @@ class Objective:
     def _profiled_slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
         """Slope along a line of the risk minimised over b."""
         found = self._bracket_intercept(z, dz, t, 0.1 * accuracy)
-        low, high = (self.steps.slope(z, dz, t, b)[0] for b in (found.low, found.high))
+        low, high = (self.passes.slope(z, dz, t, b)[0] for b in (found.low, found.high))
         return found.share_low * low + (1.0 - found.share_low) * high
 
 
@@ -534,7 +534,7 @@ class Line:
         objective.home = best.intercept
         self._margins, self._dz = margins, None
         self._end_size = objective.size(end)
-        self._searched: Searched | None = None
+        self._searched: LineSearchResult | None = None
 
     def search(self, first: float, accuracy: float, content: float = 0.0, reach: float = REACH) -> float:
         """Minimise J along the line, 0 <= t <= 100, from stored margins alone: no product with X.
@@ -550,13 +550,15 @@ class Line:
         reach : float
             How far beyond the step the next cut will most likely be taken, as a share of it.
         """
-        objective, steps = self.objective, self.objective.steps
+        objective, passes = self.objective, self.objective.passes
         accuracy *= objective.loss.search_slack
-        penalty = steps.penalty_line(objective.reg, self.best.w, self.end)
+        penalty = passes.penalty_line(objective.reg, self.best.w, self.end)
         if not objective.profile:
             best = self.best
-            self._dz, self._searched = steps.search(
-                Ray(best.margins, self._margins, best.w, self.end, penalty, first, accuracy, content, reach)
+            self._dz, self._searched = passes.search(
+                LineSearchProblem(
+                    best.margins, self._margins, best.w, self.end, penalty, first, accuracy, content, reach
+                )
             )
             return self._searched.step
         z, dz = self.best.margins, self._direction()
@@ -569,7 +571,7 @@ class Line:
     def at(self, t: float, accuracy: float) -> Iterate:
         """Evaluate J at a point of the line; with a profiled intercept to within ``accuracy``."""
         objective = self.objective
-        w = objective.reg.project(objective.steps.between(self.best.w, self.end, t))
+        w = objective.reg.project(objective.passes.between(self.best.w, self.end, t))
         if self._searched is not None and self._searched.step == t:
             _, moved, risk = self._searched
             return Iterate(w, moved, 0.0, objective._whole(w, risk, 0.0), self._size(t))
@@ -588,13 +590,13 @@ class Line:
         """Whether the margins of a point are hardly more than those of the other end, from its product."""
         return point.size <= FRESH * self._end_size
 
-    def cut(self, t: float, accuracy: float) -> Cut:
+    def cut(self, t: float, accuracy: float) -> CutBatch:
         """Take the cutting planes of R at a point of the line."""
-        objective, steps = self.objective, self.objective.steps
+        objective, passes = self.objective, self.objective.passes
         z, dz = self.best.margins, self._direction()
         if objective.profile:
             return self._profiled_cut(z, dz, t, accuracy)
-        planes = steps.planes(z, dz, t, objective.starts, self.best.w, self.end)
+        planes = passes.planes(z, dz, t, objective.starts, self.best.w, self.end)
         risks = planes.risk
         return objective.cut(
             planes, risks - planes.at_point, objective.risk(risks), risks, self._size(t), 0.0, planes.slope
@@ -602,15 +604,15 @@ class Line:
 
     def _direction(self) -> Margins | None:
         if self._dz is None and self._margins is not None:
-            self._dz = self.objective.steps.direction(self.best.margins, self._margins)
+            self._dz = self.objective.passes.direction(self.best.margins, self._margins)
         return self._dz
 
-    def _profiled_cut(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Cut:
-        objective, steps = self.objective, self.objective.steps
+    def _profiled_cut(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> CutBatch:
+        objective, passes = self.objective, self.objective.passes
         extra = objective.loss.intercept_slope
         found = objective._bracket_intercept(z, dz, t, accuracy)
-        risk_low, slope_low = steps.derivatives(z, dz, t, found.low, 0)
-        risk_high, slope_high = steps.derivatives(z, dz, t, found.high, 1)
+        risk_low, slope_low = passes.derivatives(z, dz, t, found.low, 0)
+        risk_high, slope_high = passes.derivatives(z, dz, t, found.high, 1)
         terms_low = abs(risk_low) + abs(extra * found.low)
         terms_high = abs(risk_high) + abs(extra * found.high)
         risk_low, slope_low = risk_low + extra * found.low, slope_low + extra
@@ -620,8 +622,8 @@ class Line:
             raise DataError(f"loss {objective.loss.name}: no intercept minimises the risk; fit without one")
         width = slope_high - slope_low
         share = min(1.0, max(0.0, slope_high / width)) if 0.0 < width < math.inf else 1.0
-        steps.mix_derivatives(share)
-        planes = steps.mixed_planes(objective.starts, self.best.w, self.end, t)
+        passes.mix_derivatives(share)
+        planes = passes.mixed_planes(objective.starts, self.best.w, self.end, t)
         # Of slopes that cancel to rounding alone, the values must not be taken from afar, as at b = 0.
         b = found.nearest
         fall_low, fall_high = slope_low * (found.low - b), slope_high * (found.high - b)

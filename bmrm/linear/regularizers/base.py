@@ -12,7 +12,7 @@ from bmrm.base.arguments import number
 from bmrm.errors import ParameterError
 from bmrm.linear.bundle.inner_qp import CutModel
 from bmrm.linear.objective.running_error import ErrorBound
-from bmrm.linear.regularizers.separable import Face
+from bmrm.linear.regularizers.separable import FreeFace
 
 Vector = NDArray[np.float64]
 
@@ -100,10 +100,10 @@ class Regularizer(Protocol):
         ``hessian`` is overwritten.  None where rounding leaves no minimum.
         """
 
-    def face(self, w: Vector, gradient: Vector) -> Face:
+    def face(self, w: Vector, gradient: Vector) -> FreeFace:
         """Return where the penalty is smooth around ``w``, for a descent of the risk with ``gradient``."""
 
-    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+    def land(self, w: Vector, step: Vector, face: FreeFace) -> Vector:
         """Return ``w + step``, or where it leaves the face."""
 
     def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:

@@ -15,7 +15,7 @@ from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.inner_qp import CutModel, combination, tops
 from bmrm.linear.objective.running_error import UNIT, ErrorBound
 from bmrm.linear.regularizers.base import EASED, MULTIPLIER_STEPS, Steepness, strength
-from bmrm.linear.regularizers.separable import Face, StraightLine
+from bmrm.linear.regularizers.separable import FreeFace, StraightLine
 
 Vector = NDArray[np.float64]
 
@@ -153,11 +153,11 @@ class L2:
         step = gradient + self.smooth_gradient(w)
         return w - step if _qp.cholesky_solve(hessian, step) else None
 
-    def face(self, w: Vector, gradient: Vector) -> Face:
+    def face(self, w: Vector, gradient: Vector) -> FreeFace:
         """Everything, with the slope and curvature there."""
-        return Face(np.ones(len(w), bool), gradient + self.smooth_gradient(w), self.curvature)
+        return FreeFace(np.ones(len(w), bool), gradient + self.smooth_gradient(w), self.curvature)
 
-    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+    def land(self, w: Vector, step: Vector, face: FreeFace) -> Vector:
         """Return ``w + step``."""
         return w + step
 

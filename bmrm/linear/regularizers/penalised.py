@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot
 from bmrm.linear.bundle import _qp
-from bmrm.linear.bundle.gram_cache import MovingGram
+from bmrm.linear.bundle.gram_cache import GramCache
 from bmrm.linear.bundle.inner_lp import LinearModel
 from bmrm.linear.bundle.inner_qp import CutModel, Maximum, combination, piecewise
 from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.linear.regularizers.base import EASED, MULTIPLIER_STEPS, Steepness
-from bmrm.linear.regularizers.separable import BentLine, Face, Separable
+from bmrm.linear.regularizers.separable import BentLine, FreeFace, Separable
 from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
@@ -79,7 +79,7 @@ class Penalised:
         self._sizes = np.ones(len(penalty.l2))
         self._best_bound, self._gap = -np.inf, np.inf
         self._spent = self._due = self._waited = 0
-        self._products = MovingGram()
+        self._products = GramCache()
         self._linear = LinearModel(penalty) if not penalty.l2.any() else None
         self._free = np.flatnonzero(penalty.free)
         self.radius = RADIUS if len(self._free) else np.inf
@@ -179,11 +179,11 @@ class Penalised:
         _qp.penalised_quadratic(hessian, slope, penalty.l1, penalty.prior, penalty.low, penalty.high, found)
         return found
 
-    def face(self, w: Vector, gradient: Vector) -> Face:
+    def face(self, w: Vector, gradient: Vector) -> FreeFace:
         """Return the features that may move; see `Separable.face`."""
         return self.penalty.face(w, gradient)
 
-    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+    def land(self, w: Vector, step: Vector, face: FreeFace) -> Vector:
         """Return ``w + step``; a feature that would cross its kink stops there."""
         return self.penalty.land(w, step, face)
 

@@ -66,7 +66,7 @@ class BentLine(NamedTuple):
         return self.q * t + float(self.slopes[np.searchsorted(self.kinks, t)])
 
 
-class Face(NamedTuple):
+class FreeFace(NamedTuple):
     """Where a penalty is smooth around a point: the features that may move, its slope and curvature there."""
 
     free: NDArray[np.bool_]
@@ -133,7 +133,7 @@ class Separable(NamedTuple):
             np.divide(-beyond, curvature, out=v, where=beyond != 0.0)
         return self.project(self.prior + v)
 
-    def face(self, w: Vector, gradient: Vector) -> Face:
+    def face(self, w: Vector, gradient: Vector) -> FreeFace:
         """Return the face of ``P(w) + <gradient, w>`` that a descent from ``w`` moves on.
 
         It holds the features off their kink, and those on it whose slope the kink does not hold, with the
@@ -145,9 +145,9 @@ class Separable(NamedTuple):
         held = (w == self.prior) & (np.abs(slope) <= self.l1)
         slope = slope + self.l1 * side
         held |= ((w <= self.low) & (slope >= 0.0)) | ((w >= self.high) & (slope <= 0.0))
-        return Face(~held, slope, self.l2)
+        return FreeFace(~held, slope, self.l2)
 
-    def land(self, w: Vector, step: Vector, face: Face) -> Vector:
+    def land(self, w: Vector, step: Vector, face: FreeFace) -> Vector:
         """Return ``w + step``; a feature that would cross its kink stops there."""
         side = np.sign(w - self.prior)
         side = np.where(side == 0.0, -np.sign(face.slope), side)

@@ -31,21 +31,21 @@ from bmrm.base.arguments import refuse
 from bmrm.base.interrupts import interruptible
 from bmrm.base.weighting import relative, without_idle
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
-from bmrm.linear.backends.choose import parts_of
+from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.intercept import intercept_of
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
-from bmrm.linear.objective.objective import Design
+from bmrm.linear.objective.objective import Operator
 from bmrm.linear.regularizers import L2
 from bmrm.linear.result import Result
 from bmrm.linear.selection.folds import (
+    CachedProducts,
     FoldBundle,
     FoldObjective,
     FoldParts,
     Folds,
     Known,
-    Remembering,
     RowsByFold,
     by_fold,
     deal,
@@ -308,7 +308,7 @@ class FoldProblem:
         rest = copy.copy(self.data)
         rest.coded = self.labels, self.classes
         if rest.device == "cpu":
-            rest.matrix = cast("Matrix", Remembering(matrix))
+            rest.matrix = cast("Matrix", CachedProducts(matrix))
         if fold < self.folds.number:
             rest.weights = self._rest(fold)
         return rest
@@ -414,17 +414,17 @@ class _Apart:
         self._last: dict[int, Result] = {}
         data, folds = problem.data, problem.folds.number
         matrix = data.matrix
-        self._steps = Lockstep[Solved](matrix, folds) if isinstance(matrix, _cpu.Matrix) else None
+        self._passes = Lockstep[Solved](matrix, folds) if isinstance(matrix, _cpu.Matrix) else None
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
-        if self._steps is None or len(lams) == 1:
+        if self._passes is None or len(lams) == 1:
             for fold, lam in lams.items():
                 yield fold, self._solved(lam, fold, max(left(), 1e-9))
             return
         for first in range(0, len(lams), AT_ONCE):
             some, seconds = list(lams.items())[first : first + AT_ONCE], max(left(), 1e-9)
             tasks = {fold: partial(self._solved, lam, fold, seconds) for fold, lam in some}
-            yield from self._steps.run(tasks).items()
+            yield from self._passes.run(tasks).items()
 
     def _solved(self, lam: float, fold: int, max_time: float) -> Solved:
         with self._problem.naming(fold):
@@ -434,8 +434,8 @@ class _Apart:
         problem = self._problem
         if fold not in self._parts:
             matrix: Any = problem.data.matrix
-            if self._steps is not None and fold < problem.folds.number:
-                matrix = self._steps.seats[fold]
+            if self._passes is not None and fold < problem.folds.number:
+                matrix = self._passes.seats[fold]
             self._parts[fold] = problem.without(fold, matrix)
         warm = self._last.get(fold) or next(reversed(self._last.values()), None)
         options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
@@ -466,8 +466,8 @@ class _Shared:
         scaling = intercept_of(
             problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"]
         ).scaling
-        design = cast("Design", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
-        self._bundle = FoldBundle(design.shape[1], folds.number, given["max_cuts"], data.threads)
+        operator = cast("Operator", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
+        self._bundle = FoldBundle(operator.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
         total = float(self._weights.sum())
         whole = problem.loss.risk(self._labels, self._weights, 1.0 / total, data.threads)
@@ -475,14 +475,14 @@ class _Shared:
             self._weights[i:j].sum() / total * problem.loss.floor(self._labels[i:j], self._weights[i:j])
             for i, j in pairwise(folds.starts)
         ])  # fmt: skip
-        self._parts = FoldParts(design, whole, folds.starts, floors)
-        self._newton = newton_pays(design, design.shape[0], problem.loss, L2(1.0))
+        self._parts = FoldParts(operator, whole, folds.starts, floors)
+        self._newton = newton_pays(operator, operator.shape[0], problem.loss, L2(1.0))
         self._objectives: dict[int, FoldObjective] = {}
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
-        m, d = design.shape
+        m, d = operator.shape
         self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN, 0.0)
-        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, parts_of(data))
+        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data))
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():

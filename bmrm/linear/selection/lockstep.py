@@ -54,7 +54,7 @@ class _Sweep(NamedTuple):
 class _SeatedAscent:
     """An ascent whose steps run when its seat is let."""
 
-    def __init__(self, seat: Seat, ascent: Ascent) -> None:
+    def __init__(self, seat: Worker, ascent: Ascent) -> None:
         self._seat, self._ascent = seat, ascent
 
     def __getattr__(self, name: str) -> Any:
@@ -65,7 +65,7 @@ class _SeatedAscent:
         self._seat.wait(_Sweep(self._ascent, w, wanted))
 
 
-class Seat:
+class Worker:
     """A resident matrix as one of the solves sees it.
 
     Parameters
@@ -75,10 +75,10 @@ class Seat:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self.sit_down()
+        self.start()
         self.done = True
 
-    def sit_down(self) -> None:
+    def start(self) -> None:
         """Get ready for a new task."""
         self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
         self.wanted: _Product | _Sweep | None = None
@@ -181,7 +181,7 @@ class Lockstep(Generic[Found]):
 
     def __init__(self, matrix: Matrix, seats: int) -> None:
         self._matrix = matrix
-        self.seats = [Seat(matrix) for _ in range(seats)]
+        self.seats = [Worker(matrix) for _ in range(seats)]
 
     def run(self, tasks: Mapping[int, Callable[[], Found]]) -> dict[int, Found]:
         """Run tasks, each of which takes its products from the seat of its number; return what they return.
@@ -195,12 +195,12 @@ class Lockstep(Generic[Found]):
         """
         seats = [self.seats[number] for number in tasks]
         for seat in seats:
-            seat.sit_down()
+            seat.start()
 
         found: dict[int, Found] = {}
         faults: dict[int, BaseException] = {}
 
-        def on(seat: Seat, number: int) -> None:
+        def on(seat: Worker, number: int) -> None:
             try:
                 seat.begin()
                 found[number] = tasks[number]()
@@ -232,7 +232,7 @@ class Lockstep(Generic[Found]):
             raise fault
         return {number: found[number] for number in tasks}
 
-    def _round(self, seats: Sequence[Seat]) -> bool:
+    def _round(self, seats: Sequence[Worker]) -> bool:
         """Let each solve go on to what it wants next, and do that; False once all are done."""
         for seat in seats:
             if not seat.done:

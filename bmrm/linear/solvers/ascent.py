@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from bmrm.linear.backends.gpu.ascent import DeviceAscent
-from bmrm.linear.backends.gpu.steps import DeviceSteps
+from bmrm.linear.backends.gpu.ascent import GpuAscent
+from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.host.ascent import DualAscent
-from bmrm.linear.objective.objective import Cut, Iterate, Objective
+from bmrm.linear.objective.objective import CutBatch, Iterate, Objective
 
 
 class Ascent(Protocol):
@@ -20,7 +20,7 @@ class Ascent(Protocol):
     def pays(self, gap: float) -> bool:
         """Whether to go on, where the last step has left this gap."""
 
-    def step(self) -> Cut | None:
+    def step(self) -> CutBatch | None:
         """Go up; return the cutting plane that the point makes; None where it makes none."""
 
     def at(self, accuracy: float) -> Iterate:
@@ -32,6 +32,6 @@ def begin_ascent(objective: Objective, at: Iterate, tol: Callable[[float], float
 
     `tol` tells the gap to stop at, where the best objective is so much.
     """
-    if isinstance(objective.steps, DeviceSteps):
-        return DeviceAscent(objective, at)
+    if isinstance(objective.passes, GpuPasses):
+        return GpuAscent(objective, at)
     return DualAscent(objective, at, tol)

@@ -31,7 +31,7 @@ from bmrm.linear.objective.objective import (
     FARTHEST,
     REACH,
     USELESS,
-    Cut,
+    CutBatch,
     Gradients,
     Iterate,
     Line,
@@ -40,12 +40,12 @@ from bmrm.linear.objective.objective import (
 )
 from bmrm.linear.solvers.ascent import begin_ascent
 from bmrm.linear.solvers.interior_point import InteriorPoint, go_inside
-from bmrm.linear.solvers.interior_rule import Outlook, can_step
+from bmrm.linear.solvers.interior_rule import InteriorRule, can_step
 from bmrm.linear.solvers.newton import newton_point
 from bmrm.linear.solvers.progress import Clock, Progress, Status
 from bmrm.linear.solvers.rounding import rounding
 from bmrm.linear.solvers.settings import SMALLEST_TOL, Settings
-from bmrm.linear.solvers.smoothing import Kinks
+from bmrm.linear.solvers.smoothing import Smoothing
 
 Vector = NDArray[np.float64]
 
@@ -145,15 +145,15 @@ class BundleMethod:
         self._minimiser: Weights | None = None
         self._hidden_of: Iterate | None = None
         self._hidden_is = 0.0
-        start = objective.steps.origin() if w is None else objective.steps.weights(w)
+        start = objective.passes.origin() if w is None else objective.passes.weights(w)
         self.best = self._evaluate(start)
         self.given: Iterate | None = self.best
         """The start as it was given, until the run begins: zero may be better."""
         if warm and w is not None and not self.best.objective <= FAR:
-            zero = self._evaluate(objective.steps.weights(objective.reg.project(np.zeros_like(w))))
+            zero = self._evaluate(objective.passes.weights(objective.reg.project(np.zeros_like(w))))
             # In the space of rows points rest on what was taken in last: that comes again if it is better.
             better = self.best.objective <= zero.objective
-            self.best = self._evaluate(objective.steps.weights(w)) if better else zero
+            self.best = self._evaluate(objective.passes.weights(w)) if better else zero
             self.given = self.best if better else self.given
         if not np.isfinite(self.best.objective):
             raise DataError(
@@ -167,8 +167,8 @@ class BundleMethod:
             objective.errors.wanted = settings.absolute_tol(self.best.objective)
         objective.look_aside(self.best)
         bundle.watch(objective.errors)
-        self.kinks = Kinks(objective, self.best) if self.newton and objective.loss.kinked else None
-        self.outlook = Outlook(objective) if settings.solver == "ocas" and can_step(objective) else None
+        self.kinks = Smoothing(objective, self.best) if self.newton and objective.loss.kinked else None
+        self.outlook = InteriorRule(objective) if settings.solver == "ocas" and can_step(objective) else None
         self.inside: InteriorPoint | None = None
         self.ascent = begin_ascent(objective, self.best, settings.absolute_tol) if ascent else None
         self.slopes: Gradients = UNKNOWN
@@ -450,7 +450,7 @@ class BundleMethod:
         self.newton = self.newton and self._slow < PATIENT and (rising or fall > NO_FALL * abs(before))
         self._last_bound = self.bound
 
-    def _search_rounded(self, line: Line, kinks: Kinks) -> None:
+    def _search_rounded(self, line: Line, kinks: Smoothing) -> None:
         """Search the line to Newton's point, with kinks rounded; cut at its end, be it the best or not."""
         self._make_room()
         self.step = line.search(1.0, kinks.accuracy(self._tol), reach=0.0)
@@ -465,7 +465,7 @@ class BundleMethod:
         self._improve(line, 1.0)
         self._cut_on_line(line, 0.0, 1.0)
 
-    def _cut_on_line(self, line: Line, step: float, shift: float) -> Cut:
+    def _cut_on_line(self, line: Line, step: float, shift: float) -> CutBatch:
         """Cut at ``step + shift`` on the line, or closer to its start where the loss overflows."""
         for _ in range(TRIES):
             cut = self._add_cut(line, step + shift)
@@ -483,13 +483,13 @@ class BundleMethod:
             self.bundle.make_room()
         self._lap("bundle")
 
-    def _add_cut(self, line: Line, t: float) -> Cut | None:
+    def _add_cut(self, line: Line, t: float) -> CutBatch | None:
         """Add the cut at a point of the line; none where the risk is too large for it to mean anything."""
         cut = line.cut(t, self._accuracy())
         self._lap("loss")
         return self._take(cut)
 
-    def _take(self, cut: Cut) -> Cut | None:
+    def _take(self, cut: CutBatch) -> CutBatch | None:
         """Add a cut, unless it means nothing."""
         # Negated, so that NaN is refused as well.
         if not cut.risk <= USELESS * self._first_objective:
@@ -523,7 +523,7 @@ class BundleMethod:
 
     def _lap(self, part: str) -> None:
         """Charge the time since the last lap to ``part``, but to products what of it they took."""
-        self.clock.lap(part, self.objective.steps.seconds)
+        self.clock.lap(part, self.objective.passes.seconds)
 
     def _evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product, free of what rounding added up along the way."""
@@ -598,7 +598,7 @@ class BundleMethod:
 
     def _try_zero(self) -> Iterate:
         """Make weights of 0 the best iterate if they are: a start from elsewhere may get stuck near them."""
-        zero = self._evaluate(self.objective.steps.origin())
+        zero = self._evaluate(self.objective.passes.origin())
         if zero.objective <= self.best.objective:
             self.best, self._evaluated, self._measured = zero, True, False
             self.certified()
@@ -607,7 +607,7 @@ class BundleMethod:
     def _pays_nothing(self) -> bool:
         """Whether the best weights are free of a penalty: the risk is all that is left of J."""
         reg = self.objective.reg
-        return reg.radius < np.inf or self.objective.steps.penalty(reg, self.best.w) == 0.0
+        return reg.radius < np.inf or self.objective.passes.penalty(reg, self.best.w) == 0.0
 
     @property
     def _signed(self) -> bool:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Cut, Objective, Planes
+from bmrm.linear.objective.objective import CutBatch, Objective, Subgradients
 
 Vector = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ class Halving:
         return len(self._gaps) <= self._tried or gap <= 0.5 * self._gaps[0]
 
 
-def fenchel_cut(objective: Objective, planes: Planes, conjugate: float) -> Cut | None:
+def fenchel_cut(objective: Objective, planes: Subgradients, conjugate: float) -> CutBatch | None:
     """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)``: the slopes are known, and that sum is given.
 
     There is none where r is not in the domain of every f_i, whose sum is then infinite.
@@ -109,4 +109,6 @@ def fenchel_cut(objective: Objective, planes: Planes, conjugate: float) -> Cut |
         return None
     offsets = np.array([-conjugate])
     planes = planes._replace(risk=offsets + planes.at_point)
-    return Cut(planes, offsets, objective.risk(planes.risk), objective.blur_of_conjugates(planes, offsets))
+    return CutBatch(
+        planes, offsets, objective.risk(planes.risk), objective.blur_of_conjugates(planes, offsets)
+    )

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from bmrm.errors import DeviceMemoryError
 from bmrm.linear.objective.objective import (
     LEVEL,
-    Cut,
+    CutBatch,
     Iterate,
     Margins,
     Objective,
-    Planes,
     Starts,
+    Subgradients,
     Weights,
 )
 from bmrm.linear.regularizers import L2
@@ -61,8 +61,8 @@ BALANCED = 60
 """Most steps of the search for the intercept that the path begins at."""
 
 
-class InnerSteps(Protocol):
-    """What an interior point asks of `bmrm.linear.objective.objective.Steps`; itself it works on the host."""
+class InteriorPasses(Protocol):
+    """What an interior point asks of the passes; itself it works on the host."""
 
     @property
     def has_hessian(self) -> bool:
@@ -86,7 +86,7 @@ class InnerSteps(Protocol):
     def placed(self, w: Vector, margins: Vector) -> tuple[Weights, Margins]:
         """Take a point in, with its margins."""
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
         """Cutting planes of any derivatives; their risk is not known."""
 
 
@@ -150,8 +150,8 @@ class System(NamedTuple):
 
 def go_inside(objective: Objective, at: Iterate, gap: float) -> InteriorPoint | None:
     """Return the point to begin at, where steps pay; None where nothing makes a Hessian after all."""
-    steps = cast("InnerSteps", objective.steps)
-    return InteriorPoint(objective, at, gap) if steps.has_hessian else None
+    passes = cast("InteriorPasses", objective.passes)
+    return InteriorPoint(objective, at, gap) if passes.has_hessian else None
 
 
 class InteriorPoint:
@@ -169,14 +169,14 @@ class InteriorPoint:
 
     def __init__(self, objective: Objective, at: Iterate, gap: float) -> None:
         assert isinstance(objective.reg, L2)
-        self._objective, self._design, self._reg = objective, objective.design, objective.reg
-        self._steps = steps = cast("InnerSteps", objective.steps)
-        self._pieces = steps.pieces()
+        self._objective, self._design, self._reg = objective, objective.operator, objective.reg
+        self._passes = passes = cast("InteriorPasses", objective.passes)
+        self._pieces = passes.pieces()
         self._idle = np.nonzero(self._pieces.weights <= 0.0)
-        self.w, self.margins, self.intercept = steps.array(at.w), steps.rows_of(at.margins), at.intercept
+        self.w, self.margins, self.intercept = passes.array(at.w), passes.rows_of(at.margins), at.intercept
         self._hessian = np.empty((len(self.w), len(self.w)))  # fresh pages take as long as a product
         self._short, self._left = 0, MOST
-        self._count = rows_of_all(steps, len(self.margins))
+        self._count = rows_of_all(passes, len(self.margins))
         (self._weight,) = self._sums(self._pieces.weights)
         size = abs(at.objective) or 1.0
         mu = math.sqrt(min(gap, size) * size) / self._weight
@@ -186,7 +186,7 @@ class InteriorPoint:
 
     def _sums(self, *arrays: Vector) -> list[float]:
         """Add up arrays, over the rows of all processes."""
-        found: list[float] = self._steps.total(np.array([array.sum() for array in arrays])).tolist()
+        found: list[float] = self._passes.total(np.array([array.sum() for array in arrays])).tolist()
         return found
 
     def _distances(self) -> Vector:
@@ -262,7 +262,7 @@ class InteriorPoint:
         rows, weights, d = self._rows, self._pieces.weights, len(self.w)
         theta = 1.0 / (rows.excess / rows.rest + rows.slack / rows.sigma)
         bends = (weights * theta).sum(axis=0)
-        most = -self._steps.least(-float(bends.max(initial=0.0)))
+        most = -self._passes.least(-float(bends.max(initial=0.0)))
         bends[self._count * bends < LEAST * most] = 0.0
         hessian = self._hessian
         try:
@@ -328,7 +328,7 @@ class InteriorPoint:
 
     def _length(self, values: Vector, change: Vector) -> float:
         ratios = np.divide(values, change, out=np.full_like(values, -np.inf), where=change < 0.0)
-        return min(1.0, BACK * self._steps.least(-float(ratios.max(initial=-np.inf))))
+        return min(1.0, BACK * self._passes.least(-float(ratios.max(initial=-np.inf))))
 
     def _moved(self, move: Move, primal: float, dual: float) -> Rows:
         rows = self._rows
@@ -346,9 +346,9 @@ class InteriorPoint:
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point; with a profiled intercept to within ``accuracy``."""
-        return self._objective.evaluate_at(*self._steps.placed(self.w, self.margins), accuracy)
+        return self._objective.evaluate_at(*self._passes.placed(self.w, self.margins), accuracy)
 
-    def cut(self) -> Cut | None:
+    def cut(self) -> CutBatch | None:
         """Take the cutting planes that sigma makes; none that bound the risk for one intercept only."""
         objective, pieces = self._objective, self._pieces
         sigma, rest = self._rows.sigma, self._rows.rest
@@ -365,17 +365,17 @@ class InteriorPoint:
         values = self._values(sigma, rest)
         blocks = list(pairwise(starts.tolist()))
         sums = np.array([[part[i:j].sum() for i, j in blocks] for part in (values, r)])
-        offsets, slopes = self._steps.total(sums)
-        planes = self._steps.planes_of(r, starts, self.w)
+        offsets, slopes = self._passes.total(sums)
+        planes = self._passes.planes_of(r, starts, self.w)
         planes = planes._replace(risk=offsets + planes.at_point, slope=slopes)
-        return Cut(
+        return CutBatch(
             planes, offsets, objective.risk(planes.risk), objective.blur_of_conjugates(planes, offsets)
         )
 
 
-def rows_of_all(steps: InnerSteps, rows: int) -> int:
+def rows_of_all(passes: InteriorPasses, rows: int) -> int:
     """Add up the rows of all processes."""
-    return int(steps.total(np.array([rows], np.float64))[0])
+    return int(passes.total(np.array([rows], np.float64))[0])
 
 
 def _central(x: Vector, mu: float) -> Rows:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from bmrm.linear.backends.gpu.steps import DeviceSteps
-from bmrm.linear.backends.host.steps import HostSteps
-from bmrm.linear.objective.objective import Design, Objective
+from bmrm.linear.backends.gpu.passes import GpuPasses
+from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.objective.objective import Objective, Operator
 from bmrm.linear.regularizers import L2, Regularizer
 from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.losses import Loss
@@ -43,20 +43,20 @@ PAID = 0.25
 """Share of what the steps would cost that planes are given first: their bound may come all at once."""
 
 
-def may_step(design: Design, loss: Loss, reg: Regularizer) -> bool:
+def may_step(operator: Operator, loss: Loss, reg: Regularizer) -> bool:
     """Whether there are such steps where all weights and a Hessian may be here: for kinks, under l2."""
-    return design.shape[1] <= COLUMNS and loss.kinked and isinstance(reg, L2)
+    return operator.shape[1] <= COLUMNS and loss.kinked and isinstance(reg, L2)
 
 
 def can_step(objective: Objective) -> bool:
     """Whether there are such steps."""
-    steps = objective.steps
-    if isinstance(steps, DeviceSteps):
-        here = steps.may_go_inside
+    passes = objective.passes
+    if isinstance(passes, GpuPasses):
+        here = passes.may_go_inside
     else:
-        work = objective.design.weighted_gram_work
-        here = isinstance(steps, HostSteps) and steps.whole and math.isfinite(work)
-    return here and may_step(objective.design, objective.loss, objective.reg)
+        work = objective.operator.weighted_gram_work
+        here = isinstance(passes, HostPasses) and passes.whole and math.isfinite(work)
+    return here and may_step(objective.operator, objective.loss, objective.reg)
 
 
 class Costs(NamedTuple):
@@ -78,20 +78,20 @@ class Costs(NamedTuple):
 
 def costs_of(objective: Objective) -> Costs:
     """Return the costs of a problem for which `can_step`."""
-    design, steps = objective.design, objective.steps
-    d, nnz = design.shape[1], design.nnz
-    if isinstance(steps, DeviceSteps):
-        rows, item = design.shape[0], steps.problem.matrix.vector_dtype.itemsize
+    operator, passes = objective.operator, objective.passes
+    d, nnz = operator.shape[1], operator.nnz
+    if isinstance(passes, GpuPasses):
+        rows, item = operator.shape[0], passes.problem.matrix.vector_dtype.itemsize
         read = nnz * item / BYTES_A_NS
         step = rows * d**2 / GRAM_A_NS + d**3 / FACTOR_A_NS + STEP_PRODUCTS * read + ROW_NS * rows
         return Costs(PASS_NS + 2 * read, step, d * item / BYTES_A_NS, CHANGES * CHANGE_NS)
-    assert isinstance(steps, HostSteps)
-    rows = rows_of_all(steps, design.shape[0])
-    step = design.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROWS * rows
+    assert isinstance(passes, HostPasses)
+    rows = rows_of_all(passes, operator.shape[0])
+    step = operator.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROWS * rows
     return Costs(2 * nnz + (PROFILE_ROWS if objective.profile else PASS_ROWS) * rows, step, d, CHANGES)
 
 
-class Outlook:
+class InteriorRule:
     """What planes have cost, and what they will, beside interior-point steps to the same gap.
 
     Costs are counted, not measured, so that a run takes the same way each time.
@@ -104,7 +104,7 @@ class Outlook:
 
     def __init__(self, objective: Objective) -> None:
         self._costs = costs_of(objective)
-        self._blocks, self._d = objective.blocks, objective.design.shape[1]
+        self._blocks, self._d = objective.blocks, objective.operator.shape[1]
         self._gaps: list[float] = []
         self._spent = 0.0
 

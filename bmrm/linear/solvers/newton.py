@@ -32,12 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot
-from bmrm.linear.backends.gpu.steps import DeviceSteps
-from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.backends.gpu.passes import GpuPasses
+from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.line_search import bracket_minimum
-from bmrm.linear.objective.objective import LONGEST_STEP, Design, Gradients, Iterate, Objective, Weights
+from bmrm.linear.objective.objective import LONGEST_STEP, Gradients, Iterate, Objective, Operator, Weights
 from bmrm.linear.regularizers import Regularizer, Slopes
-from bmrm.linear.regularizers.separable import Face
+from bmrm.linear.regularizers.separable import FreeFace
 from bmrm.losses import Loss
 
 Vector = NDArray[np.float64]
@@ -57,32 +57,32 @@ CG_STEPS, FORCING = 100, 0.05
 """Most steps of conjugate gradients for a point, and the share of the slope at which they end."""
 
 
-def hessian_pays(design: Design) -> bool:
+def hessian_pays(operator: Operator) -> bool:
     """Whether X is so narrow that the Hessian of a risk costs no more than a few passes."""
-    return design.weighted_gram_work + design.shape[1] ** 3 / 6 <= WORK * design.nnz
+    return operator.weighted_gram_work + operator.shape[1] ** 3 / 6 <= WORK * operator.nnz
 
 
-def products_pay(design: Design, rows: int, loss: Loss) -> bool:
+def products_pay(operator: Operator, rows: int, loss: Loss) -> bool:
     """Whether X is so full, or has so few columns, that conjugate gradients take few products for its rows.
 
     Where it is not, as text, they take as many as the passes that they spare. On a GPU, where there is no
     Hessian, they take less time than these.
     """
-    d = design.shape[1]
-    full, on_gpu = rows * d <= FULL * design.nnz, bool(np.isinf(design.weighted_gram_work))
+    d = operator.shape[1]
+    full, on_gpu = rows * d <= FULL * operator.nnz, bool(np.isinf(operator.weighted_gram_work))
     if loss.kinked:
         return rows >= KINKED_ROWS * d and (full or (on_gpu and d <= NARROW))
     return rows >= ROWS * d and (full or d <= NARROW or on_gpu)
 
 
-def newton_pays(design: Design, rows: int, loss: Loss, reg: Regularizer) -> bool:
+def newton_pays(operator: Operator, rows: int, loss: Loss, reg: Regularizer) -> bool:
     """Whether Newton's points beat the minimisers of the cutting-plane model.
 
     The rows are those of all processes.
     """
     if not loss.smooth and not loss.kinked:
         return False
-    return hessian_pays(design) or products_pay(design, rows, loss) or (loss.smooth and reg.sparse)
+    return hessian_pays(operator) or products_pay(operator, rows, loss) or (loss.smooth and reg.sparse)
 
 
 def newton_point(objective: Objective, at: Iterate, gradients: Gradients) -> Weights | None:
@@ -101,40 +101,40 @@ def newton_point(objective: Objective, at: Iterate, gradients: Gradients) -> Wei
         None where rounding or overflow leave no positive definite Hessian.
     """
     if isinstance(gradients, range):
-        steps = objective.steps
-        assert isinstance(steps, DeviceSteps)
-        given = objective.design, objective.reg.lam, objective.profile
-        return steps.newton_point(at, gradients, *given, CG_STEPS, FORCING)
+        passes = objective.passes
+        assert isinstance(passes, GpuPasses)
+        given = objective.operator, objective.reg.lam, objective.profile
+        return passes.newton_point(at, gradients, *given, CG_STEPS, FORCING)
     gradient = objective.gradient(gradients)
-    formed = hessian_pays(objective.design)
+    formed = hessian_pays(objective.operator)
     w = (_with_hessian if formed else _with_products)(objective, at, gradient)
     return None if w is None or not np.isfinite(w).all() else w
 
 
 def _with_hessian(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
     """Form the Hessian."""
-    steps = objective.steps
-    assert isinstance(steps, HostSteps)
-    return objective.reg.quadratic_minimiser(steps.hessian(at, objective.profile), gradient, at.w)
+    passes = objective.passes
+    assert isinstance(passes, HostPasses)
+    return objective.reg.quadratic_minimiser(passes.hessian(at, objective.profile), gradient, at.w)
 
 
 def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:
     """Minimise by conjugate gradients on products with X alone, on one face of the penalty after another."""
-    design, steps = objective.design, objective.steps
-    assert isinstance(steps, HostSteps)
-    m, d = design.shape
+    operator, passes = objective.operator, objective.passes
+    assert isinstance(passes, HostPasses)
+    m, d = operator.shape
     everything = np.array([0, m], np.int64)
     margins, product = np.empty(m), np.empty((1, d))
-    s, total = steps.curvature(at)
+    s, total = passes.curvature(at)
     # About the diagonal of X' S X: as if every row bent as the mean of them does.
-    diagonal = total * design.mean_squares
+    diagonal = total * operator.mean_squares
 
     def times(v: Vector) -> Vector:
-        design.matvec(v, margins)
+        operator.matvec(v, margins)
         if objective.profile and total > 0.0:
-            np.subtract(margins, steps.over_rows(s, margins) / total, out=margins)
+            np.subtract(margins, passes.over_rows(s, margins) / total, out=margins)
         np.multiply(margins, s, out=margins)
-        design.rmatvec_blocks(margins, everything, product)
+        operator.rmatvec_blocks(margins, everything, product)
         return np.array(product[0])
 
     reg = objective.reg
@@ -191,7 +191,7 @@ def _content_step(line: Slopes, p: float, q: float) -> float:
 
 def _conjugate_gradients(
     times: Callable[[Vector], Vector],
-    face: Face,
+    face: FreeFace,
     diagonal: Vector,
     residual: Vector,
     wanted: float,

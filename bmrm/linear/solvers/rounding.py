@@ -54,18 +54,18 @@ def rounding(
         Not a worst case: `SAFETY` times the largest difference of evaluations that differ by rounding, and at
         least what is always hidden.
     """
-    steps, reg = objective.steps, objective.reg
+    passes, reg = objective.passes, objective.reg
     values = [risk_at(objective, point.margins, 0.0, point.intercept)]
     for scale in SCALES:
-        z = steps.rescaled(point.w, scale)
+        z = passes.rescaled(point.w, scale)
         values.append(risk_at(objective, z, 1.0 / scale - 1.0, point.intercept))
     seen = max(values) - min(values)
     if minimiser is not None:
-        before = steps.penalty(reg, minimiser)
-        seen = max(seen, abs(steps.penalty(reg, steps.fresh(minimiser)[0]) - before))
+        before = passes.penalty(reg, minimiser)
+        seen = max(seen, abs(passes.penalty(reg, passes.fresh(minimiser)[0]) - before))
     return max(SAFETY * seen, LEAST * resolution * abs(point.objective), ROUNDOFF * first)
 
 
 def risk_at(objective: Objective, z: object, more: float, intercept: float) -> float:
     """Risk at the margins ``(1 + more) z + intercept``."""
-    return objective.steps.risk(z, z, more, intercept)[0]
+    return objective.passes.risk(z, z, more, intercept)[0]

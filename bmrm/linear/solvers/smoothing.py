@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmrm.linear.backends.gpu.steps import DeviceSteps
-from bmrm.linear.backends.host.steps import HostSteps
-from bmrm.linear.objective.objective import Cut, Iterate, Objective
+from bmrm.linear.backends.gpu.passes import GpuPasses
+from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.objective.objective import CutBatch, Iterate, Objective
 
 FIRST = 1.5
 """First width, as a share of the objective: with the hinge at zero all rows are well within it."""
@@ -39,7 +39,7 @@ EXACT = 0.01
 """Accuracy of a search along a line, as a share of what the rounding hides, or may hide at last."""
 
 
-class Kinks:
+class Smoothing:
     """The width over which the kinks of a loss are rounded in a run, and the point that Newton has reached.
 
     Parameters
@@ -57,8 +57,8 @@ class Kinks:
     """
 
     def __init__(self, objective: Objective, start: Iterate) -> None:
-        assert isinstance(objective.steps, HostSteps | DeviceSteps)
-        self._reg, self._steps = objective.reg, objective.steps
+        assert isinstance(objective.passes, HostPasses | GpuPasses)
+        self._reg, self._passes = objective.reg, objective.passes
         self.reached = start
         # Unknown as yet: the first step of some length shrinks the width by as much as one may.
         self._hidden = self._last_gap = np.inf
@@ -68,14 +68,14 @@ class Kinks:
     def round(self, width: float) -> None:
         """Round the kinks over ``width`` from now on; not at all for 0."""
         self.width = width
-        self._steps.round_kinks(width)
+        self._passes.round_kinks(width)
 
     def fit(self, gap: float, tol: float) -> None:
         """Begin near a minimum: with the width that hides as much as is allowed."""
         allowed = max(SHARE * tol, SOME * gap)
-        at, steps = self.reached, self._steps
-        rounded, _ = steps.derivatives(at.margins, None, 0.0, at.intercept, 1)
-        hidden = steps.risk(at.margins, None, 0.0, at.intercept)[0] - rounded
+        at, passes = self.reached, self._passes
+        rounded, _ = passes.derivatives(at.margins, None, 0.0, at.intercept, 1)
+        hidden = passes.risk(at.margins, None, 0.0, at.intercept)[0] - rounded
         if hidden > allowed:
             self.round(self.width * float(np.sqrt(allowed / hidden)))
 
@@ -92,10 +92,10 @@ class Kinks:
             if self._hidden > allowed:
                 self.round(self.width * max(float(np.sqrt(allowed / self._hidden)), RATE))
 
-    def of_use(self, cut: Cut, gap: float, tol: float) -> bool:
+    def of_use(self, cut: CutBatch, gap: float, tol: float) -> bool:
         """Look at the cut at the point reached; tell whether to go on."""
         at = self.reached
-        self._hidden = at.objective - self._steps.penalty(self._reg, at.w) - cut.risk
+        self._hidden = at.objective - self._passes.penalty(self._reg, at.w) - cut.risk
         idle = self._hidden < 2.0 * SHARE * tol and gap > CLOSED * self._last_gap
         self._idle, self._last_gap = self._idle + 1 if idle else 0, gap
         return not self._short and self._idle < PATIENT

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import bmrm
 from bmrm.linear.backends.host import row_space
-from bmrm.linear.backends.host.row_space import RowCuts, RowSteps, inner
+from bmrm.linear.backends.host.row_space import RowCuts, RowPasses, inner
 from bmrm.losses import get
 from bmrm.matrix.gpu.devices import gpu
 
@@ -135,9 +135,9 @@ def test_a_checkpoint_is_taken_up_in_the_space_of_columns(tmp_path):
 def test_inner_products_are_those_of_the_weights(m, d, seed):
     rng = np.random.default_rng(seed)
     A = sp.csr_array(rng.standard_normal((m, d)))
-    design = bmrm.Dataset(A, rng.choice([-1.0, 1.0], m), device="cpu").matrix
+    operator = bmrm.Dataset(A, rng.choice([-1.0, 1.0], m), device="cpu").matrix
     risk = get("absolute").risk(rng.standard_normal(m), None, 1.0, 1)
-    steps = RowSteps(design, risk, RowCuts(design, 1))
+    steps = RowPasses(operator, risk, RowCuts(operator, 1))
     start = rng.standard_normal(d)
     x = steps.weights(start)
     np.testing.assert_allclose(steps.array(x), start)

@@ -5,9 +5,9 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.linear.backends.host.joint_line_search import ValuedSearch
-from bmrm.linear.backends.host.steps import HostSteps, search_on_slopes
-from bmrm.linear.objective.objective import Ray
+from bmrm.linear.backends.host.joint_line_search import JointLineSearch
+from bmrm.linear.backends.host.passes import HostPasses, search_on_slopes
+from bmrm.linear.objective.objective import LineSearchProblem
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.joint import LineRisk
 
@@ -20,7 +20,7 @@ class Margins:
 
 
 def ray(z, end, first=1.0):
-    return Ray(z, end.copy(), None, None, StraightLine(0.01, 0.02), first, 1e-6, 0.0, 0.0)
+    return LineSearchProblem(z, end.copy(), None, None, StraightLine(0.01, 0.02), first, 1e-6, 0.0, 0.0)
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_the_search_on_slopes_finds_the_same(name, first, counted):
     m = 300
     y = rng.choice([-1.0, 1.0], m) if name != "ordinal" else rng.integers(0, 3, m).astype(float)
     risk = losses.get(name).risk(y, None, 1.0, 1)
-    steps = HostSteps(Margins(m), risk)
-    search = ValuedSearch(steps, risk)
+    steps = HostPasses(Margins(m), risk)
+    search = JointLineSearch(steps, risk)
     z = 0.1 * rng.normal(size=m)
     for turn in range(4):
         end = z + 0.3 * y + 0.1 * rng.normal(size=m)
@@ -64,7 +64,7 @@ def test_a_search_from_elsewhere_begins_anew(counted):
     m = 100
     y = rng.choice([-1.0, 1.0], m)
     risk = losses.get("roc_area").risk(y, None, 1.0, 1)
-    search = ValuedSearch(HostSteps(Margins(m), risk), risk)
+    search = JointLineSearch(HostPasses(Margins(m), risk), risk)
     search(ray(np.zeros(m), y + rng.normal(size=m)))
     del counted[:]
     z = rng.normal(size=m)
@@ -78,7 +78,7 @@ def test_no_step_leaves_the_margins_as_they_are(counted):
     m = 100
     y = rng.choice([-1.0, 1.0], m)
     risk = losses.get("roc_area").risk(y, None, 1.0, 1)
-    search = ValuedSearch(HostSteps(Margins(m), risk), risk)
+    search = JointLineSearch(HostPasses(Margins(m), risk), risk)
     z = 3.0 * y
     found = search(ray(z, -y))[1]
     assert found.step == 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bmrm.linear.bundle import gram_cache as moving_gram
-from bmrm.linear.bundle.gram_cache import MovingGram
+from bmrm.linear.bundle.gram_cache import GramCache
 from bmrm.matrix import _cpu
 
 
@@ -12,8 +12,8 @@ from bmrm.matrix import _cpu
 def formed(monkeypatch):
     """Keep products of any size; count how often they are formed anew."""
     monkeypatch.setattr(moving_gram, "SMALL", 0)
-    counts, form = [], MovingGram._form
-    monkeypatch.setattr(MovingGram, "_form", lambda *a: (counts.append(1), form(*a))[1])
+    counts, form = [], GramCache._form
+    monkeypatch.setattr(GramCache, "_form", lambda *a: (counts.append(1), form(*a))[1])
     return counts
 
 
@@ -30,7 +30,7 @@ def check(kept, cuts, serials, weights, rel=1e-13):
 @pytest.mark.parametrize("seed", range(3))
 def test_features_begin_and_cease_to_move_while_cuts_come_and_go(formed, seed, values):
     rng = np.random.default_rng(seed)
-    d, kept, steps = 200, MovingGram(), 60
+    d, kept, steps = 200, GramCache(), 60
     cuts, serials, made = rng.normal(size=(3, d)), np.arange(3), 3
     weights = rng.choice(values, d)
     for _ in range(steps):
@@ -52,7 +52,7 @@ def test_features_begin_and_cease_to_move_while_cuts_come_and_go(formed, seed, v
 
 def test_nothing_is_left_of_what_was_taken_away(formed):
     rng = np.random.default_rng(0)
-    d, kept, serials = 400, MovingGram(), np.arange(5)
+    d, kept, serials = 400, GramCache(), np.arange(5)
     cuts = rng.normal(size=(5, d))
     cuts[:, :300] *= 1e7
     weights = np.ones(d)
@@ -67,7 +67,7 @@ def test_nothing_is_left_of_what_was_taken_away(formed):
 
 def test_the_order_of_cuts_may_change(formed):
     rng = np.random.default_rng(1)
-    cuts, serials, weights, kept = rng.normal(size=(12, 50)), np.arange(12), np.ones(50), MovingGram()
+    cuts, serials, weights, kept = rng.normal(size=(12, 50)), np.arange(12), np.ones(50), GramCache()
     check(kept, cuts, serials, weights)
     order = rng.permutation(12)
     check(kept, cuts[order], serials[order], weights)
@@ -77,7 +77,7 @@ def test_the_order_of_cuts_may_change(formed):
 
 def test_few_products_are_not_worth_keeping(monkeypatch):
     rng = np.random.default_rng(2)
-    cuts, kept = rng.normal(size=(6, 30)), MovingGram()
-    monkeypatch.setattr(MovingGram, "_change", lambda *a: pytest.fail("changed"))
+    cuts, kept = rng.normal(size=(6, 30)), GramCache()
+    monkeypatch.setattr(GramCache, "_change", lambda *a: pytest.fail("changed"))
     for _ in range(3):
         check(kept, cuts, np.arange(6), (rng.random(30) < 0.8).astype(float))

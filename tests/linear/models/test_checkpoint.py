@@ -12,7 +12,7 @@ from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.models import model_file
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
-from bmrm.linear.objective.objective import Cut, Iterate, Planes
+from bmrm.linear.objective.objective import CutBatch, Iterate, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.warm_start import problem_of
 
@@ -213,8 +213,8 @@ def test_a_restored_bundle_has_the_bound_of_the_old():
     for _ in range(6):
         old.make_room()
         none = np.zeros(2)
-        planes = Planes(rng.standard_normal((2, 5)), None, none, none, none)
-        old.add(Cut(planes, rng.standard_normal(2), 0.0))
+        planes = Subgradients(rng.standard_normal((2, 5)), None, none, none, none)
+        old.add(CutBatch(planes, rng.standard_normal(2), 0.0))
         _, bound = old.minimise(L2(0.5), best, 1e-9)
     new = Bundle(HostCuts(5, 1), groups=2)
     new.restore(old.working())

@@ -12,12 +12,12 @@ import bmrm
 import bmrm.linear.selection.cross_validation
 from bmrm import losses
 from bmrm.errors import DataError, ParameterError
-from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.objective.objective import Cut, Iterate, Planes, Ray
+from bmrm.linear.objective.objective import CutBatch, Iterate, LineSearchProblem, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.selection.cross_validation import FoldProblem
-from bmrm.linear.selection.folds import FoldBundle, FoldObjective, FoldParts, Remembering, RowsByFold, deal
+from bmrm.linear.selection.folds import CachedProducts, FoldBundle, FoldObjective, FoldParts, RowsByFold, deal
 from bmrm.linear.selection.select import Selection
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.losses.labels import encode
@@ -135,10 +135,10 @@ def test_both_ways_and_any_order_of_rows_agree(monkeypatch):
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_full_steps_of_folds_spare_products(monkeypatch, loss):
     X, y = problem(rows=3000, features=15)
-    made = HostSteps.margins
+    made = HostPasses.margins
     products, lams = [], np.logspace(-4, -1, 6)
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
-    monkeypatch.setattr(HostSteps, "margins", lambda self, w: products.append(1) or made(self, w))
+    monkeypatch.setattr(HostPasses, "margins", lambda self, w: products.append(1) or made(self, w))
     found, counts = [], []
     for full in (True, False):
         monkeypatch.setattr(FoldObjective, "takes_full_steps", full)
@@ -171,25 +171,25 @@ def test_a_full_step_of_a_fold_is_that_of_a_search():
     rng = np.random.default_rng(11)
     X, folds = rng.standard_normal((300, 3)), deal(None, 300, 3, 0)
     y, weights = np.where(rng.random(300) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 300)
-    loss, design = losses.get("logistic"), RowsByFold(bmrm.Dataset(X).matrix, folds)
-    parts = FoldParts(design, loss.risk(y, weights, 1.0 / weights.sum(), 1), folds.starts, np.zeros(3))
+    loss, operator = losses.get("logistic"), RowsByFold(bmrm.Dataset(X).matrix, folds)
+    parts = FoldParts(operator, loss.risk(y, weights, 1.0 / weights.sum(), 1), folds.starts, np.zeros(3))
     for fold in range(4):  # the last holds out nothing
         objective = FoldObjective(parts, loss, y, weights, fold, threads=1)
         objective.begin(0.1)
-        steps, starts = objective.steps, objective.starts
+        steps, starts = objective.passes, objective.starts
         w, end = np.zeros(3), 0.1 * rng.standard_normal(3)
         best = objective.evaluate(w)
         if steps.slope(best.margins, steps.margins(end), 0.0, 0.0)[0] > 0.0:
             end = -end
-        alone, penalty = HostSteps(design, steps.rows, cut_of=parts.risk), objective.reg.line(w, end - w)
+        alone, penalty = HostPasses(operator, steps.rows, cut_of=parts.risk), objective.reg.line(w, end - w)
         # A little beyond the lowest point of the line.
-        exact = Ray(best.margins, alone.margins(end), w, end, penalty, 1.0, 1e-9, 0.0, 0.0)
+        exact = LineSearchProblem(best.margins, alone.margins(end), w, end, penalty, 1.0, 1e-9, 0.0, 0.0)
         end *= 1.05 * alone.search(exact)[1].step
         penalty = objective.reg.line(w, end - w)
         for content, taken in ((100.0, True), (1e-9, False)):  # any slope will do at the end; none will
             given = w, end, penalty, 1.0, 1e-9, content, 0.0
-            dz, found = steps.search(Ray(best.margins, steps.margins(end), *given))
-            dz_alone, expected = alone.search(Ray(best.margins, alone.margins(end), *given))
+            dz, found = steps.search(LineSearchProblem(best.margins, steps.margins(end), *given))
+            dz_alone, expected = alone.search(LineSearchProblem(best.margins, alone.margins(end), *given))
             assert (found.step == 1.0) == taken
             assert found.step == expected.step
             assert found.risk == pytest.approx(expected.risk, rel=1e-13)
@@ -287,9 +287,9 @@ def test_hessians_are_kept_while_the_margins_are_much_the_same():
     rng = np.random.default_rng(10)
     X, folds = rng.standard_normal((200, 4)), deal(None, 200, 3, 0)
     y, weights = np.where(rng.random(200) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 200)
-    design = RowsByFold(bmrm.Dataset(X).matrix, folds)
+    operator = RowsByFold(bmrm.Dataset(X).matrix, folds)
     risk = losses.get("logistic").risk(y, weights, 1.0 / weights.sum(), 1)
-    parts, there = FoldParts(design, risk, folds.starts, np.zeros(3)), X[folds.order]
+    parts, there = FoldParts(operator, risk, folds.starts, np.zeros(3)), X[folds.order]
     margins = rng.standard_normal(200)
 
     def expected(margins):
@@ -430,7 +430,9 @@ def test_a_shared_bundle_bounds_every_fold(seed, folds, passes, most):
         offsets = np.array([b[i] for b, i in zip(levels, tops, strict=True)])
         bundle.make_room()
         bundle.add(
-            Cut(Planes(gradients, None, gradients @ w, gradients @ w + offsets, offsets), offsets, 0.0)
+            CutBatch(
+                Subgradients(gradients, None, gradients @ w, gradients @ w + offsets, offsets), offsets, 0.0
+            )
         )
         fold, lam = k % (folds + 1), lams[k % 2]
         scale = 1.0 if fold == folds else 1.25
@@ -462,7 +464,7 @@ def test_a_shared_bundle_grows_with_its_cuts():
         bounds = []
         for bundle in (few, many):
             bundle.make_room()
-            bundle.add(Cut(Planes(gradients, None, unknown, unknown, unknown), offsets, 0.0))
+            bundle.add(CutBatch(Subgradients(gradients, None, unknown, unknown, unknown), offsets, 0.0))
             bundle.hold_out(k % 3, 1.5)
             start = Iterate(np.zeros(4), None, 0.0, np.inf)
             bounds.append(bundle.minimise(L2(0.3), start, 0.0)[1])
@@ -549,7 +551,7 @@ def test_the_matrix_is_shared_and_the_data_stay_as_they_were():
 
 def test_known_margins_take_no_product():
     X, _ = problem(rows=30)
-    matrix = Remembering(bmrm.Dataset(X).matrix)
+    matrix = CachedProducts(bmrm.Dataset(X).matrix)
     w, z = np.arange(4.0), np.empty(30)
     first = matrix.matvec(w)
     first += 1.0  # what a caller does with its own vector is not remembered

@@ -11,7 +11,7 @@ from loss_cases import labels_for
 import bmrm
 from bmrm import losses
 from bmrm.linear.backends.gpu import ascent as device_ascent
-from bmrm.linear.backends.gpu.ascent import device_ascent_pays
+from bmrm.linear.backends.gpu.ascent import gpu_ascent_pays
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 on_gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
@@ -203,8 +203,8 @@ def test_what_is_refused():
 
 def test_where_it_pays():
     def pays(shape, nnz, loss="hinge", *, dense=False, profile=False):
-        design = types.SimpleNamespace(shape=shape, nnz=nnz, is_dense=dense)
-        return device_ascent_pays(design, losses.get(loss), profile=profile)
+        operator = types.SimpleNamespace(shape=shape, nnz=nnz, is_dense=dense)
+        return gpu_ascent_pays(operator, losses.get(loss), profile=profile)
 
     text = (3000, 6000), 90_000
     assert pays(*text)

@@ -19,7 +19,7 @@ from bmrm.linear.backends.host.ascent import EASY, EASY_OF_SEVERAL, ascent_pays
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
 from bmrm.linear.regularizers import L2
-from bmrm.linear.selection.lockstep import Seat
+from bmrm.linear.selection.lockstep import Worker
 from bmrm.linear.solvers import dual_ascent
 from bmrm.linear.warm_start import problem_of
 from bmrm.losses import _losses
@@ -562,9 +562,9 @@ def test_where_it_pays(monkeypatch):
         at = (np.arange(nnz) - np.repeat(ends[:-1], np.diff(ends))) % max(1, min(d, width))
         matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
         if in_step:
-            matrix = Seat(matrix)
-        design = matrix if K == 1 else Columns(matrix, K, None)
-        return ascent_pays(design, losses.get(loss), reg or L2(1e-5), threads, **given_to)
+            matrix = Worker(matrix)
+        operator = matrix if K == 1 else Columns(matrix, K, None)
+        return ascent_pays(operator, losses.get(loss), reg or L2(1e-5), threads, **given_to)
 
     text = (3000, 6000), 90_000
     assert pays(*text)

@@ -11,15 +11,15 @@ from oracles import optimum
 import bmrm
 from bmrm import losses
 from bmrm.errors import DeviceMemoryError
-from bmrm.linear.backends.gpu.steps import DeviceSteps
-from bmrm.linear.backends.host.steps import HostSteps
-from bmrm.linear.intercept import design_of, intercept_of
+from bmrm.linear.backends.gpu.passes import GpuPasses
+from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers import bundle_method as solver
 from bmrm.linear.solvers import interior_point as interior
 from bmrm.linear.solvers.interior_point import InteriorPoint
-from bmrm.linear.solvers.interior_rule import WINDOW, Outlook, can_step
+from bmrm.linear.solvers.interior_rule import WINDOW, InteriorRule, can_step
 
 KINKED = [loss for loss in CASES if loss.kinked]
 LAM = 1e-3
@@ -37,10 +37,10 @@ def start(loss, *, profile=False, blocks=3, weights=None, reg=None):
     """An interior point on its way, and the data that it is of."""
     X, y = data(loss)
     matrix = bmrm.Dataset(X, y).matrix
-    design = design_of(matrix, loss, 1, intercept_of(loss, fit=profile, penalize=False, scaling=1.0))
+    operator = operator_of(matrix, loss, 1, intercept_of(loss, fit=profile, penalize=False, scaling=1.0))
     scale = 1.0 / (len(y) if weights is None else weights.sum())
-    steps = HostSteps(design, loss.risk(y, weights, scale, 1))
-    objective = Objective(design, steps, loss, reg or L2(LAM), profile=profile, blocks=blocks)
+    steps = HostPasses(operator, loss.risk(y, weights, scale, 1))
+    objective = Objective(operator, steps, loss, reg or L2(LAM), profile=profile, blocks=blocks)
     assert can_step(objective)
     at = objective.evaluate(np.random.default_rng(1).normal(size=X.shape[1]))
     return InteriorPoint(objective, at, at.objective), objective, X, y
@@ -184,14 +184,14 @@ class Costs:
     profile = False
 
     def __init__(self, rows, columns, length, blocks):
-        self.design, self.blocks, self.steps = self, blocks, HostSteps.__new__(HostSteps)
+        self.operator, self.blocks, self.passes = self, blocks, HostPasses.__new__(HostPasses)
         self.shape, self.nnz = (rows, columns), rows * length
         self.weighted_gram_work = rows * (columns**2 / 16 if length == columns else length**2 / 2)
 
 
 def passes_outside(costs, gaps, tol=1e-5):
     """Passes of planes before steps pay; None where they never do."""
-    outlook = Outlook(costs)
+    outlook = InteriorRule(costs)
     for k, gap in enumerate(gaps):
         if outlook.better_inside(gap, tol, 2 * costs.blocks + k * costs.blocks):
             return k + 1
@@ -213,7 +213,7 @@ def test_when_steps_pay():
 def test_when_steps_pay_with_a_gpu():
     def there(rows, columns):
         costs = Costs(rows, columns, columns, 1)
-        costs.steps = DeviceSteps.__new__(DeviceSteps)
+        costs.steps = GpuPasses.__new__(GpuPasses)
         matrix = SimpleNamespace(vector_dtype=np.dtype(np.float32))
         costs.steps.problem = SimpleNamespace(matrix=matrix)
         return costs
@@ -228,7 +228,7 @@ def test_where_there_are_steps():
     X, y = data(KINKED[0])
     options = {"tol": 1e-6, "lam": LAM}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Outlook, "better_inside", lambda *_: True)
+        patch.setattr(InteriorRule, "better_inside", lambda *_: True)
         patch.setattr(InteriorPoint, "step", lambda self: pytest.fail("a step was taken"))
         for loss, more in [
             ("logistic", {}),
@@ -249,7 +249,7 @@ def test_no_plane_that_bounds_the_risk_for_one_intercept_only():
 
 
 def test_no_step_where_nothing_makes_a_hessian(monkeypatch, inside):
-    monkeypatch.setattr(HostSteps, "has_hessian", False)
+    monkeypatch.setattr(HostPasses, "has_hessian", False)
     X, y = data(KINKED[0])
     assert bmrm.solve(X, y, lam=LAM, tol=1e-4).status == "converged"
     assert not inside

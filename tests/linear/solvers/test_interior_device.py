@@ -12,7 +12,7 @@ from bmrm import losses
 from bmrm.errors import ParameterError
 from bmrm.linear.solvers import bundle_method as solver
 from bmrm.linear.solvers.interior_point import InteriorPoint
-from bmrm.linear.solvers.interior_rule import WINDOW, Outlook
+from bmrm.linear.solvers.interior_rule import WINDOW, InteriorRule
 from bmrm.matrix.gpu import libraries as device_libraries
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
@@ -122,7 +122,7 @@ def test_the_optimum(loss, dtype, intercept, inside):
 
 
 def test_where_there_are_steps(monkeypatch):
-    monkeypatch.setattr(Outlook, "better_inside", lambda *_: True)
+    monkeypatch.setattr(InteriorRule, "better_inside", lambda *_: True)
     monkeypatch.setattr(InteriorPoint, "step", lambda self: pytest.fail("a step was taken"))
     X, y = problem("hinge")
     options = {"lam": 1e-3, "tol": 1e-4, "device": "cuda"}
@@ -130,7 +130,7 @@ def test_where_there_are_steps(monkeypatch):
     bmrm.solve(X, y, "logistic", **options)
     bmrm.solve(X, y, "roc_area", **options)
     bmrm.solve(X[:200, :], y[:200], "hinge", solver="bmrm", max_iter=20, **options)
-    monkeypatch.setattr("bmrm.linear.backends.gpu.steps.has_blas", lambda: False)
+    monkeypatch.setattr("bmrm.linear.backends.gpu.passes.has_blas", lambda: False)
     bmrm.solve(X, y, "hinge", **options)
 
 

@@ -16,7 +16,7 @@ import bmrm
 from bmrm import losses
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.backends import local as parts
-from bmrm.linear.backends.host import steps as host_steps
+from bmrm.linear.backends.host import passes as host_passes
 from bmrm.linear.objective.objective import Iterate, Objective
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers import bundle_method as solver
@@ -124,8 +124,8 @@ class Sizes:
     ],
 )
 def test_where_newton_steps_pay(columns, length, rows, loss, work, pays):
-    design = Sizes(columns, length * rows / 1000, work)
-    assert newton.newton_pays(design, rows, losses.get(loss), L2(1.0)) is pays
+    operator = Sizes(columns, length * rows / 1000, work)
+    assert newton.newton_pays(operator, rows, losses.get(loss), L2(1.0)) is pays
 
 
 @pytest.mark.parametrize("name", ["logistic", "squared_hinge", "squared"])
@@ -225,13 +225,13 @@ def test_a_run_that_ends_leaves_no_kink_rounded():
     y = np.sign(X @ rng.normal(size=6) + rng.normal(size=2000))
     widths = []
 
-    class Steps(host_steps.HostSteps):
+    class Passes(host_passes.HostPasses):
         def round_kinks(self, width):
             widths.append(width)
             super().round_kinks(width)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "HostSteps", Steps)
+        patch.setattr(parts, "HostPasses", Passes)
         bmrm.solve(X, y, lam=1e-3)
     assert len(widths) > 2
     assert widths[-1] == 0.0
@@ -253,10 +253,10 @@ def test_the_margins_of_zero_take_no_product():
         def matvec(self, w, out):
             out[:] = w.sum()
 
-    design = Product()
-    steps = host_steps.HostSteps(design, losses.get("hinge").risk(np.ones(5), None, 1.0, 1))
+    operator = Product()
+    steps = host_passes.HostPasses(operator, losses.get("hinge").risk(np.ones(5), None, 1.0, 1))
     np.testing.assert_array_equal(steps.margins(np.array([0.0, 3.0])), np.full(5, 3.0))
-    design.matvec = None
+    operator.matvec = None
     np.testing.assert_array_equal(steps.margins(np.zeros(2)), np.zeros(5))
 
 
@@ -893,7 +893,7 @@ def test_cuts_where_exp_has_run_away_are_not_kept():
 def test_margins_that_threads_move_are_the_same(monkeypatch):
     X, y = problem(BY_NAME["hinge"])
     here = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
-    monkeypatch.setattr(host_steps, "MANY", 0)
+    monkeypatch.setattr(host_passes, "MANY", 0)
     there = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
     assert there.status == "converged"
     assert there.objective == pytest.approx(here.objective, rel=1e-9)
@@ -914,7 +914,7 @@ def test_an_intercept_is_found_after_a_point_where_sums_overflow():
     X, y = np.array([[1.0], [2.0], [-1.0], [-2.0]]), np.array([1.0, -1.0, 1.0, -1.0])
     data, loss = bmrm.Dataset(X, y), losses.get("exponential")
     # A row of weight 0 whose loss is inf makes no number of a sum.
-    steps = host_steps.HostSteps(data.matrix, loss.risk(y, np.array([1.0, 1.0, 0.0, 1.0]), 1 / 3, 1))
+    steps = host_passes.HostPasses(data.matrix, loss.risk(y, np.array([1.0, 1.0, 0.0, 1.0]), 1 / 3, 1))
     objective = Objective(data.matrix, steps, loss, L2(0.1), profile=True, blocks=1)
     best = objective.evaluate(np.array([0.1]))
     far = objective.line(best, np.array([1e4])).at(1.0, 1e-6)

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmrm.linear.backends.gpu.steps import DeviceSteps
-from bmrm.linear.objective.objective import Cut, Design, Iterate, Objective
+from bmrm.linear.backends.gpu.passes import GpuPasses
+from bmrm.linear.objective.objective import CutBatch, Iterate, Objective, Operator
 from bmrm.linear.solvers.dual_ascent import WIDE, Halving, fenchel_cut
 from bmrm.losses import Loss
 from bmrm.matrix.gpu.memory import CLIMBED_ROWS
@@ -31,29 +31,29 @@ TRIED = 12
 """Cuts that are made in any case. Planes begin where so many in a row have not halved the gap."""
 
 
-def device_ascent_pays(design: Design, loss: Loss, *, profile: bool) -> bool:
+def gpu_ascent_pays(operator: Operator, loss: Loss, *, profile: bool) -> bool:
     """Whether a solve on a GPU under plain l2 begins with ascent in the dual.
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
         The matrix alone: a constant feature ties all rows together.
     loss : Loss
     profile : bool
         Whether an intercept is minimised out, which ties them together too.
     """
-    m, d = design.shape
-    sparse = not getattr(design, "is_dense", True)
-    return loss.has_dual and not profile and sparse and m <= CLIMBED_ROWS * d and design.nnz <= WIDE * d
+    m, d = operator.shape
+    sparse = not getattr(operator, "is_dense", True)
+    return loss.has_dual and not profile and sparse and m <= CLIMBED_ROWS * d and operator.nnz <= WIDE * d
 
 
-class DeviceAscent:
+class GpuAscent:
     """A point of the dual on its way up, and the weights that belong to it, on a GPU.
 
     Parameters
     ----------
     objective : Objective
-        For which `device_ascent_pays`, with one block of rows.
+        For which `gpu_ascent_pays`, with one block of rows.
     at : Iterate
         Where to begin.
     """
@@ -61,9 +61,9 @@ class DeviceAscent:
     exact = False  # in the space of rows weights are only then rounded as they are given out
 
     def __init__(self, objective: Objective, at: Iterate) -> None:
-        assert isinstance(objective.steps, DeviceSteps)
-        self._objective, self._steps = objective, objective.steps
-        self._problem, self._point, self._halving = self._steps.problem, at.w, Halving(TRIED)
+        assert isinstance(objective.passes, GpuPasses)
+        self._objective, self._passes = objective, objective.passes
+        self._problem, self._point, self._halving = self._passes.problem, at.w, Halving(TRIED)
         self._count = FIRST
         self._problem.begin_ascent(at.margins if at.w.square > 0.0 else None)
 
@@ -71,17 +71,17 @@ class DeviceAscent:
         """Whether to go on, where the last step has left this gap."""
         return self._halving.goes_on(gap)
 
-    def step(self) -> Cut | None:
+    def step(self) -> CutBatch | None:
         """Take some steps of all rows; return the cutting plane that r makes; None where it makes none."""
         objective, lam = self._objective, self._objective.reg.lam
         conjugate = self._problem.climb(lam, self._count)
         self._count = min(2 * self._count - 1, MOST)
-        planes = self._steps.mixed_planes(objective.starts, self._point, self._point, 0.0)
-        alone = np.zeros(self._steps.cuts.size + 1)
+        planes = self._passes.mixed_planes(objective.starts, self._point, self._point, 0.0)
+        alone = np.zeros(self._passes.cuts.size + 1)
         alone[-1] = 1.0
         self._point = self._problem.combine(alone, -1.0 / lam, self._point)
         return fenchel_cut(objective, planes, conjugate)
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""
-        return self._objective.evaluate_at(self._point, self._steps.margins(self._point), accuracy)
+        return self._objective.evaluate_at(self._point, self._passes.margins(self._point), accuracy)

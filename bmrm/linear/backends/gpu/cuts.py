@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.row_space import RowCuts
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.objective.objective import Design, Planes
+from bmrm.linear.objective.objective import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.matrix import _cpu
@@ -27,8 +27,8 @@ Vector = NDArray[np.float64]
 Resident: TypeAlias = "_cuda.Vector"
 
 
-class DeviceCuts:
-    """Gradients of cuts on a GPU, where `DeviceSteps.planes` leaves new ones.
+class GpuCuts:
+    """Gradients of cuts on a GPU, where `GpuPasses.planes` leaves new ones.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class DeviceCuts:
         self.problem.reserve(capacity)
         self._capacity = capacity
 
-    def append(self, planes: Planes) -> Vector:
+    def append(self, planes: Subgradients) -> Vector:
         """Keep the cuts that were left behind those in use; return their products with all."""
         assert planes.products is not None
         self.size += len(planes.products)
@@ -112,20 +112,20 @@ class DeviceCuts:
         return products
 
 
-class DeviceRowCuts(DeviceCuts):
+class GpuRowCuts(GpuCuts):
     """Cuts as combinations of rows, see `bmrm.linear.backends.host.row_space`.
 
     Parameters
     ----------
     problem : bmrm.matrix._cuda.Problem
         In the space of rows.
-    design : Design
+    operator : Operator
         The problem's matrix, with a constant feature where there is one.
     """
 
-    def __init__(self, problem: _cuda.Problem, design: Design) -> None:
+    def __init__(self, problem: _cuda.Problem, operator: Operator) -> None:
         super().__init__(problem)
-        self._design = design
+        self._design = operator
 
     def combined_length(self, w: Resident) -> float:
         """Return infinity: nobody looks at the coefficients, which stay on the device."""
@@ -146,23 +146,23 @@ class DeviceRowCuts(DeviceCuts):
         return self.only(numbers).get()
 
 
-def device_cuts(
+def gpu_cuts(
     data: Dataset,
-    design: Design,
+    operator: Operator,
     loss: Loss,
     labels: Vector,
     scale: float,
     constant: float | None,
     known: Bundle | None,
     in_rows: bool,
-) -> DeviceCuts:
+) -> GpuCuts:
     """Put labels and weights beside their matrix, or take up where a bundle's solve left them.
 
     The problem has the loss's formula where the loss is compiled row by row; others evaluate themselves.
     """
     if known is not None:
         store = known.store
-        assert isinstance(store, DeviceCuts)
+        assert isinstance(store, GpuCuts)
         return store
     matrix = data.matrix
     assert not isinstance(matrix, _cpu.Matrix)
@@ -170,4 +170,4 @@ def device_cuts(
         (loss.number, loss.parameter_value) if isinstance(loss, ScalarLoss) else (backend().OWN_LOSS, 0.0)
     )
     problem = matrix.problem(number, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
-    return DeviceRowCuts(problem, design) if in_rows else DeviceCuts(problem)
+    return GpuRowCuts(problem, operator) if in_rows else GpuCuts(problem)

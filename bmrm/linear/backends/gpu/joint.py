@@ -1,6 +1,6 @@
 """The steps of a solve whose loss takes margins together, with all of it on a GPU.
 
-The vectors and the cuts are those of `DeviceSteps`; the risk and its derivatives come from a sort of the
+The vectors and the cuts are those of `GpuPasses`; the risk and its derivatives come from a sort of the
 margins on the device (``src_cuda/joint.cu``).  A search along a line asks for one slope at a time, as on the
 host: eight at once would be eight sorts.
 """
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError
-from bmrm.linear.backends.gpu.cuts import DeviceCuts, Resident
-from bmrm.linear.backends.gpu.steps import SlopeSteps
-from bmrm.linear.objective.objective import Planes
+from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
+from bmrm.linear.backends.gpu.passes import SlopePasses
+from bmrm.linear.objective.objective import Subgradients
 from bmrm.losses import JointLoss
 from bmrm.matrix.gpu.devices import backend
 
@@ -25,19 +25,19 @@ MOST_UNLIKE = 1e15
 have twice the digits of float64."""
 
 
-class JointSteps(SlopeSteps):
-    """`bmrm.linear.objective.objective.Steps` of a joint risk on a GPU.
+class JointPasses(SlopePasses):
+    """`bmrm.linear.objective.objective.Passes` of a joint risk on a GPU.
 
     Parameters
     ----------
-    cuts : DeviceCuts
+    cuts : GpuCuts
         Of the problem to solve.
     loss : JointLoss
     labels : ndarray of shape (m,)
     weights : ndarray of shape (m,), or None
     """
 
-    def __init__(self, cuts: DeviceCuts, loss: JointLoss, labels: Vector, weights: Vector | None) -> None:
+    def __init__(self, cuts: GpuCuts, loss: JointLoss, labels: Vector, weights: Vector | None) -> None:
         super().__init__(cuts)
         parts = loss.joint_risk(labels, weights, 1).parts
         least, most = parts["weight"].min(), parts["weight"].max()
@@ -67,7 +67,7 @@ class JointSteps(SlopeSteps):
 
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
-    ) -> Planes:
+    ) -> Subgradients:
         """Return the cutting plane at ``z + t dz``, the margins of ``w + t (end - w)``."""
         risk, total = self.derivatives(z, dz, t, 0.0, 0)
         plane = self.mixed_planes(starts, w, end, t)

@@ -13,27 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.foreign_arrays import Rows, importer, rows_of
-from bmrm.linear.backends.gpu.cuts import DeviceCuts, Resident
-from bmrm.linear.backends.gpu.steps import SlopeSteps
-from bmrm.linear.backends.host.steps import Starts
-from bmrm.linear.objective.objective import Planes
+from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
+from bmrm.linear.backends.gpu.passes import SlopePasses
+from bmrm.linear.backends.host.passes import Starts
+from bmrm.linear.objective.objective import Subgradients
 from bmrm.losses import CallableLoss
 
 Vector = NDArray[np.float64]
 
 
-class DeviceCallSteps(SlopeSteps):
-    """`bmrm.linear.objective.objective.Steps` on a GPU, with a user's function for the loss.
+class PythonLossPasses(SlopePasses):
+    """`bmrm.linear.objective.objective.Passes` on a GPU, with a user's function for the loss.
 
     Parameters
     ----------
-    cuts : DeviceCuts
+    cuts : GpuCuts
         Of the problem to solve.
     loss : CallableLoss
         Its function takes arrays on a device.
     """
 
-    def __init__(self, cuts: DeviceCuts, loss: CallableLoss) -> None:
+    def __init__(self, cuts: GpuCuts, loss: CallableLoss) -> None:
         super().__init__(cuts)
         from bmrm.matrix import _cuda
 
@@ -63,7 +63,7 @@ class DeviceCallSteps(SlopeSteps):
 
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
-    ) -> Planes:
+    ) -> Subgradients:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         values, derivatives, _ = self._call(z, dz, t, 0.0, keep=False)
         self._sums(values, derivatives, 0, starts)

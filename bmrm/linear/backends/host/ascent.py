@@ -8,9 +8,9 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 
 from bmrm.base.vectors import dot
-from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.cuts_per_pass import MANY, short_blocks
-from bmrm.linear.objective.objective import Cut, Design, Iterate, Objective
+from bmrm.linear.objective.objective import CutBatch, Iterate, Objective, Operator
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.dual_ascent import Halving, fenchel_cut, is_wide
 from bmrm.losses import Loss
@@ -43,21 +43,21 @@ class Climbed(Protocol):
         """Begin an ascent; see `bmrm.matrix._cpu.Matrix.ascent`."""
 
 
-def _parts_of(design: Design) -> tuple[object, int, float]:
+def _parts_of(operator: Operator) -> tuple[object, int, float]:
     """Return a design's matrix, the margins of a row, and the value of the constant, 0 for none."""
-    if isinstance(design, Columns):
-        return design.matrix, design.columns, design.value or 0.0
-    if isinstance(design, WithConstant):
-        return design.matrix, 1, design.value
-    return design, 1, 0.0
+    if isinstance(operator, Columns):
+        return operator.matrix, operator.columns, operator.value or 0.0
+    if isinstance(operator, WithConstant):
+        return operator.matrix, 1, operator.value
+    return operator, 1, 0.0
 
 
-def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, newton: bool) -> bool:
+def ascent_pays(operator: Operator, loss: Loss, reg: Regularizer, threads: int, *, newton: bool) -> bool:
     """Whether to begin with ascent in the dual.
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
     loss : Loss
     reg : Regularizer
     threads : int
@@ -65,15 +65,15 @@ def ascent_pays(design: Design, loss: Loss, reg: Regularizer, threads: int, *, n
     newton : bool
         Whether Newton's steps are taken.
     """
-    matrix, columns, _ = _parts_of(design)
+    matrix, columns, _ = _parts_of(operator)
     if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
         return False
     quick = loss.smooth and not isinstance(matrix, _cpu.Matrix)
     if not is_wide(matrix.shape, matrix.nnz, columns, threads, quick=quick):
         return False
-    if loss.kinked and short_blocks(design, matrix.shape[0], MANY):  # planes would be many, and full
+    if loss.kinked and short_blocks(operator, matrix.shape[0], MANY):  # planes would be many, and full
         return True
-    mean_square = float(cast("Design", matrix).mean_squares.sum())
+    mean_square = float(cast("Operator", matrix).mean_squares.sum())
     return reg.lam <= (EASY if columns == 1 else EASY_OF_SEVERAL) * mean_square
 
 
@@ -91,12 +91,12 @@ class DualAscent:
     """
 
     def __init__(self, objective: Objective, at: Iterate, tol: Callable[[float], float]) -> None:
-        assert isinstance(objective.steps, HostSteps)
-        self._objective, self._steps = objective, objective.steps
-        self.exact = objective.steps.whole and not objective.profile
-        matrix, columns, constant = _parts_of(objective.design)
+        assert isinstance(objective.passes, HostPasses)
+        self._objective, self._passes = objective, objective.passes
+        self.exact = objective.passes.whole and not objective.profile
+        matrix, columns, constant = _parts_of(objective.operator)
         assert isinstance(matrix, Climbed)
-        conjugates = cast("DualRisk", self._steps.rows).conjugates()
+        conjugates = cast("DualRisk", self._passes.rows).conjugates()
         lam = penalty = objective.reg.lam
         if objective.profile:
             constant, penalty = 1.0, 0.0
@@ -104,7 +104,7 @@ class DualAscent:
         self._held = constant != 0.0 and not isinstance(conjugates, tuple)
         self._pull = -penalty / constant if self._held else 0.0
         self._ascent = matrix.ascent(conjugates, columns, lam, constant, penalty, held=self._held)
-        rows, self._width = objective.design.shape
+        rows, self._width = objective.operator.shape
         self._r, self._w = np.zeros(rows), np.zeros(self._width + objective.profile)
         self._intercepts = self._w[-columns:]
         self._halving = Halving(TRIED)
@@ -121,13 +121,13 @@ class DualAscent:
         from there: they are shortened to where they belong to weights as near to the point as they get.
         """
         starts, gradient = self._objective.starts, np.empty((1, self._width))
-        self._steps.rows.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
+        self._passes.rows.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
         self._ascent.set(self._r)
         if self._held:
-            known = at.intercept if self._objective.profile else self._steps.array(at.w)
+            known = at.intercept if self._objective.profile else self._passes.array(at.w)
             self._intercepts[:] = np.atleast_1d(known)[-len(self._intercepts) :]
         self._balance()
-        self._objective.design.rmatvec_blocks(self._r, starts, gradient)
+        self._objective.operator.rmatvec_blocks(self._r, starts, gradient)
         w = self._objective.reg.minimiser(gradient[0])
         square = self._objective.reg.lam * dot(w, w)
         if not self._objective.loss.smooth and square > 0.0:
@@ -148,20 +148,20 @@ class DualAscent:
         """Whether to go on, where the last step has left this gap."""
         return self._halving.goes_on(gap)
 
-    def step(self) -> Cut | None:
+    def step(self) -> CutBatch | None:
         """Sweep over the rows; return the cutting plane that r makes; None where it makes none."""
         self._ascent.step(self._w, self._tol(self._reached))
         self._balance()
-        planes = self._steps.planes_of(self._r, self._objective.starts, self._point)
+        planes = self._passes.planes_of(self._r, self._objective.starts, self._point)
         assert isinstance(planes.gradients, np.ndarray)
         self._point = self._objective.reg.minimiser(planes.gradients.reshape(self._point.shape))
         if self._held:
-            self._w[: self._width] = self._steps.array(self._point)
+            self._w[: self._width] = self._passes.array(self._point)
         slope = self._r.sum(keepdims=True) if self._objective.profile else np.zeros(1)
         return fenchel_cut(self._objective, planes._replace(slope=slope), self._ascent.conjugate)
 
     def at(self, accuracy: float) -> Iterate:
         """Evaluate J at the point whose minimum with the penalty the plane has."""
-        found = self._objective.evaluate_at(self._point, self._steps.margins(self._point), accuracy)
+        found = self._objective.evaluate_at(self._point, self._passes.margins(self._point), accuracy)
         self._reached = found.objective
         return found

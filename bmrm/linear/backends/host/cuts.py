@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Planes
+from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.matrix import _cpu
 
@@ -54,7 +54,7 @@ class HostCuts:
         rows[: self.size] = self._rows[: self.size]
         self._rows = rows
 
-    def append(self, planes: Planes) -> Vector:
+    def append(self, planes: Subgradients) -> Vector:
         """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
         gradients = planes.gradients
         assert isinstance(gradients, np.ndarray)
@@ -122,4 +122,4 @@ class HostCuts:
     def put(self, gradients: Vector) -> Vector:
         """Fill an empty store; return the products of all with all."""
         unknown = np.full(len(gradients), np.nan)
-        return self.append(Planes(gradients, None, unknown, unknown, unknown))
+        return self.append(Subgradients(gradients, None, unknown, unknown, unknown))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.linear.objective.objective import Ray, Searched
+from bmrm.linear.objective.objective import LineSearchProblem, LineSearchResult
 from bmrm.losses.base import ValuedRisk
 
 if TYPE_CHECKING:
-    from bmrm.linear.backends.host.steps import HostSteps
+    from bmrm.linear.backends.host.passes import HostPasses
 
 Vector = NDArray[np.float64]
 
@@ -29,24 +29,24 @@ class _Point(NamedTuple):
     derivatives: Vector
 
 
-class ValuedSearch:
+class JointLineSearch:
     """Searches of one solve.
 
     Parameters
     ----------
-    steps : HostSteps
+    passes : HostPasses
     risk : ValuedRisk
     """
 
-    def __init__(self, steps: HostSteps, risk: ValuedRisk) -> None:
-        self._steps, self.risk = steps, risk
+    def __init__(self, passes: HostPasses, risk: ValuedRisk) -> None:
+        self._passes, self.risk = passes, risk
         self._known: tuple[Vector, _Point] | None = None
         self._spare: list[Vector] = []
 
-    def __call__(self, ray: Ray) -> tuple[Vector, Searched]:
+    def __call__(self, ray: LineSearchProblem) -> tuple[Vector, LineSearchResult]:
         """Minimise J along a line; return the direction too."""
         z, penalty = ray.z, ray.penalty
-        dz = self._steps.direction(z, ray.end)
+        dz = self._passes.direction(z, ray.end)
         # The points last found on either side of the minimum: the search ends at one of them.
         sides: dict[bool, _Point] = {}
 
@@ -64,9 +64,9 @@ class ValuedSearch:
                 self._give_back(point)
         if last is None:
             last = self._point(z, dz, step)
-        moved = self._steps.moved(z, dz, step)
+        moved = self._passes.moved(z, dz, step)
         self._known = moved, last
-        return dz, Searched(step, moved, last.risk)
+        return dz, LineSearchResult(step, moved, last.risk)
 
     def _point(self, z: Vector, dz: Vector, t: float) -> _Point:
         if t == 0.0 and self._known is not None:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows, length
-from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Design, Planes
+from bmrm.linear.objective.objective import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.base import RowRisk
@@ -55,19 +55,19 @@ def inner(x: Vector, y: Vector) -> float:
     return dot(x[COEFFICIENTS], y[PRODUCTS])
 
 
-def _combined(design: Design, rho: Vector) -> Vector:
+def _combined(operator: Operator, rho: Vector) -> Vector:
     """Return ``X' rho``."""
-    combined = np.empty((1, design.shape[1]))
-    design.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, design.shape[0]], np.int64), combined)
+    combined = np.empty((1, operator.shape[1]))
+    operator.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, operator.shape[0]], np.int64), combined)
     return np.asarray(combined[0])
 
 
-class RowSteps(HostSteps):
-    """`bmrm.linear.objective.objective.Steps` with points as combinations of rows.
+class RowPasses(HostPasses):
+    """`bmrm.linear.objective.objective.Passes` with points as combinations of rows.
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
     risk : RowRisk
         The loss bound to labels and weights.
     cuts : RowCuts
@@ -76,15 +76,15 @@ class RowSteps(HostSteps):
 
     whole = False
 
-    def __init__(self, design: Design, risk: RowRisk, cuts: RowCuts) -> None:
-        super().__init__(design, risk, threads=cuts.threads)
+    def __init__(self, operator: Operator, risk: RowRisk, cuts: RowCuts) -> None:
+        super().__init__(operator, risk, threads=cuts.threads)
         self.cuts = cuts
-        self._start = np.zeros(design.shape[1])
+        self._start = np.zeros(operator.shape[1])
         self._last: tuple[Vector, float] = (self._start, 0.0)
 
     def weights(self, w: Vector) -> Vector:
         """Take the point in where a solve starts; 0 is a combination of no rows, and rests on no start."""
-        rows, _ = self.design.shape
+        rows, _ = self.operator.shape
         point = np.zeros((2, rows + 1))
         if w.any():
             self._start = w
@@ -104,7 +104,7 @@ class RowSteps(HostSteps):
     def array(self, w: Vector) -> Vector:
         """Give weights out."""
         rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
-        return np.asarray(_combined(self.design, rho) + c * self._start)
+        return np.asarray(_combined(self.operator, rho) + c * self._start)
 
     def margins(self, w: Vector) -> Vector:
         """``X w``, as the products of the cuts make it."""
@@ -128,17 +128,17 @@ class RowSteps(HostSteps):
         dw = end - w
         return StraightLine(reg.lam * inner(w, dw), reg.lam * inner(dw, dw))
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
         """Cutting planes as `RowCuts` keeps them, one row each; only ever one."""
         self._keep(r)
         cut = np.zeros((2, w.shape[1]))
         cut[COEFFICIENTS, :-1] = r
         with self._timed():
-            gradient = _combined(self.design, r)
+            gradient = _combined(self.operator, r)
         cut[PRODUCTS, :-1] = super().margins(gradient)
         cut[PRODUCTS, -1] = self.cuts.along_start(r)
         unknown = np.full(1, np.nan)
-        return Planes(cut.reshape(1, -1), None, np.array([inner(cut, w)]), unknown, unknown)
+        return Subgradients(cut.reshape(1, -1), None, np.array([inner(cut, w)]), unknown, unknown)
 
 
 class RowCuts:
@@ -146,15 +146,15 @@ class RowCuts:
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
     threads : int
     """
 
-    def __init__(self, design: Design, threads: int) -> None:
-        self.design, self.threads, self.size = design, threads, 0
-        self.width = design.shape[1]
-        self._kept = np.empty((2, 0, design.shape[0] + 1))
-        self._start_margins = np.zeros(design.shape[0])
+    def __init__(self, operator: Operator, threads: int) -> None:
+        self.operator, self.threads, self.size = operator, threads, 0
+        self.width = operator.shape[1]
+        self._kept = np.empty((2, 0, operator.shape[0] + 1))
+        self._start_margins = np.zeros(operator.shape[0])
 
     @property
     def most(self) -> int:
@@ -182,7 +182,7 @@ class RowCuts:
         kept[:, : self._kept.shape[1]] = self._kept
         self._kept = kept
 
-    def append(self, planes: Planes) -> Vector:
+    def append(self, planes: Subgradients) -> Vector:
         """Put a new cut behind those in use; return its products with all, shape (1, cuts)."""
         assert isinstance(planes.gradients, np.ndarray)
         new = self.size
@@ -200,7 +200,7 @@ class RowCuts:
     def append_level(self, count: int) -> Vector:
         """Put a plane without a slope behind those in use; return its products with all."""
         zero = np.zeros(count)
-        return self.append(Planes(np.zeros((count, 2 * self._kept.shape[2])), None, zero, zero, zero))
+        return self.append(Subgradients(np.zeros((count, 2 * self._kept.shape[2])), None, zero, zero, zero))
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
@@ -211,10 +211,10 @@ class RowCuts:
 
     def products(self, w: Vector) -> tuple[Vector, Vector, float]:
         """Return a minimiser with products of its own, its products with the cuts, and its square."""
-        rows, _ = self.design.shape
+        rows, _ = self.operator.shape
         rho = w[COEFFICIENTS, :-1]
-        array, z = _combined(self.design, rho), np.zeros(rows)
-        self.design.matvec(array, z)
+        array, z = _combined(self.operator, rho), np.zeros(rows)
+        self.operator.matvec(array, z)
         made = np.stack([w[COEFFICIENTS], np.append(z, self.along_start(rho))])
         return made, dot_rows(self._kept[COEFFICIENTS, : self.size, :-1], z), dot(array, array)
 
@@ -236,12 +236,12 @@ class RowCuts:
 
     def only(self, kept: NDArray[np.intp]) -> RowCuts:
         """Return a store of its own with copies of some of the cuts."""
-        return RowCuts.of(self.design, self._kept[:, kept], self.threads)
+        return RowCuts.of(self.operator, self._kept[:, kept], self.threads)
 
     @classmethod
-    def of(cls, design: Design, kept: Vector, threads: int) -> RowCuts:
+    def of(cls, operator: Operator, kept: Vector, threads: int) -> RowCuts:
         """Make a store of an array of shape (2, cuts, rows + 1), which it keeps."""
-        cuts = cls(design, threads)
+        cuts = cls(operator, threads)
         cuts._kept, cuts.size = kept, kept.shape[1]
         return cuts
 
@@ -249,5 +249,5 @@ class RowCuts:
         """Make the gradients of some cuts, a product each."""
         gradients = np.empty((len(numbers), self.width))
         for k, number in enumerate(numbers):
-            gradients[k] = _combined(self.design, self._kept[COEFFICIENTS, number, :-1])
+            gradients[k] = _combined(self.operator, self._kept[COEFFICIENTS, number, :-1])
         return gradients

@@ -26,19 +26,19 @@ from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.shard import Shard
 from bmrm.errors import BmrmError, DataError, ParameterError
-from bmrm.linear.backends.gpu.cuts import device_cuts
-from bmrm.linear.backends.gpu.steps import DeviceSteps
+from bmrm.linear.backends.gpu.cuts import gpu_cuts
+from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.ranks.cuts import SplitCuts
-from bmrm.linear.backends.ranks.joint import homed_risk
-from bmrm.linear.backends.ranks.owned import OwnedCuts, OwnedDesign, OwnedObjective, OwnedSteps
+from bmrm.linear.backends.ranks.joint import remote_risk
+from bmrm.linear.backends.ranks.owned import OwnedCuts, OwnedObjective, OwnedOperator, OwnedPasses
+from bmrm.linear.backends.ranks.passes import RankPasses, RanksObjective, RanksOperator, SummedRisk
 from bmrm.linear.backends.ranks.penalty import OwnedPenalty
-from bmrm.linear.backends.ranks.steps import ShardedDesign, ShardedObjective, ShardedSteps, SummedRisk
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.store import Store
+from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.blocks import block_starts, group_borders, runs
-from bmrm.linear.objective.objective import Design, Iterate, Objective, Steps
+from bmrm.linear.objective.objective import Iterate, Objective, Operator, Passes
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.interior_rule import may_step
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 
-class ShardedParts:
-    """What a solve on a shard is put together from; see `bmrm.linear.backends.base.Parts`."""
+class RanksBackend:
+    """What a solve on a shard is put together from; see `bmrm.linear.backends.base.Backend`."""
 
     def __init__(self, data: Shard) -> None:
         self.data, self.group = data, data.group
@@ -101,35 +101,35 @@ class ShardedParts:
             coded, classes = encode(extended(y, everyones), m + more, loss, weights)
         return coded[:m], classes
 
-    def spread(self, design: Design) -> Design:
+    def spread(self, operator: Operator) -> Operator:
         """Make the design of all rows from that of the rows here."""
         if not self.data.owned:
-            return ShardedDesign(self.group, design)
-        return OwnedDesign(self.group, design, self._exchange(design))
+            return RanksOperator(self.group, operator)
+        return OwnedOperator(self.group, operator, self._exchange(operator))
 
-    def _exchange(self, design: Design) -> Exchange:
-        if isinstance(design, Columns):
-            return self.data.exchange(design.columns, constant=design.value is not None)
-        return self.data.exchange(constant=isinstance(design, WithConstant))
+    def _exchange(self, operator: Operator) -> Exchange:
+        if isinstance(operator, Columns):
+            return self.data.exchange(operator.columns, constant=operator.value is not None)
+        return self.data.exchange(constant=isinstance(operator, WithConstant))
 
-    def penalty(self, reg: Regularizer, design: Design) -> Regularizer:
+    def penalty(self, reg: Regularizer, operator: Operator) -> Regularizer:
         """Return this rank's part of the penalty where weights are owned in parts."""
         if not self.data.owned:
             return reg
-        return OwnedPenalty.part_of(reg, self.group, self._exchange(design).bounds)
+        return OwnedPenalty.part_of(reg, self.group, self._exchange(operator).bounds)
 
     def ascent_pays(
-        self, design: ShardedDesign, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
+        self, operator: RanksOperator, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
     ) -> bool:
         """Never: a row would wait for those of other ranks."""
         return False
 
-    def newton_pays(self, design: ShardedDesign, rows: int, loss: Loss, reg: Regularizer) -> bool:
+    def newton_pays(self, operator: RanksOperator, rows: int, loss: Loss, reg: Regularizer) -> bool:
         """Whether to take Newton steps; ranks have whole gradients for these and for interior points."""
         if self.data.owned:
             return False
-        newton = newton_pays(design, rows, loss, reg)
-        self._whole = newton or not reg.plain or may_step(design, loss, reg)
+        newton = newton_pays(operator, rows, loss, reg)
+        self._whole = newton or not reg.plain or may_step(operator, loss, reg)
         return newton
 
     def floor(self, loss: Loss, labels: Vector) -> float:
@@ -161,67 +161,69 @@ class ShardedParts:
         groups, firsts = (np.concatenate(arrays) for arrays in zip(*everyones, strict=True))
         return group_borders(groups, firsts, total)
 
-    def place(self, at: Placement) -> tuple[Steps, Store]:
+    def place(self, at: Placement) -> tuple[Passes, CutStore]:
         """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
 
         With Newton or interior-point steps every rank has all columns: there are few. So it has where the
         inner solver of a penalty works on whole cuts; each rank then solves the same inner problem.
         """
-        data, group, design = self.data, self.group, at.design
-        d = design.shape[1]
-        starts, design.reach = _spread_blocks(block_starts(sum(data.rows), at.blocks, at.borders), data.rows)
+        data, group, operator = self.data, self.group, at.operator
+        d = operator.shape[1]
+        starts, operator.reach = _spread_blocks(
+            block_starts(sum(data.rows), at.blocks, at.borders), data.rows
+        )
         self.starts = at.columns * starts[group.rank]
-        if isinstance(design, OwnedDesign):
-            return self._owned(at, design)
+        if isinstance(operator, OwnedOperator):
+            return self._owned(at, operator)
         if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
             return self._on_devices(at, at.loss)
         whole = self._whole or d < group.size
-        design.bounds = None if whole else group.split(d)
-        steps = ShardedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
+        operator.bounds = None if whole else group.split(d)
+        passes = RankPasses(operator, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
         if at.known is not None:
-            return steps, at.known.store
-        if design.bounds is None:
-            return steps, HostCuts(d, data.threads, at.reg.metric)
-        return steps, SplitCuts(group, design.bounds, data.threads)
+            return passes, at.known.store
+        if operator.bounds is None:
+            return passes, HostCuts(d, data.threads, at.reg.metric)
+        return passes, SplitCuts(group, operator.bounds, data.threads)
 
-    def _owned(self, at: Placement, design: OwnedDesign) -> tuple[Steps, Store]:
+    def _owned(self, at: Placement, operator: OwnedOperator) -> tuple[Passes, CutStore]:
         """Keep of weights and cuts the columns of this rank."""
-        steps = OwnedSteps(design, self._risk(at.loss, at.labels, at.columns), threads=self.data.threads)
+        passes = OwnedPasses(operator, self._risk(at.loss, at.labels, at.columns), threads=self.data.threads)
         if at.known is not None:
-            return steps, at.known.store
+            return passes, at.known.store
         assert isinstance(at.reg, OwnedPenalty)
-        bounds = design.exchange.bounds
-        return steps, OwnedCuts(self.group, bounds, self.data.threads, at.reg.metric)
+        bounds = operator.exchange.bounds
+        return passes, OwnedCuts(self.group, bounds, self.data.threads, at.reg.metric)
 
     def _risk(self, loss: Loss, labels: Vector, columns: int) -> RowRisk:
         """Bind a loss to the labels and weights of all ranks' rows."""
         data, group = self.data, self.group
         if isinstance(loss, JointLoss):
-            return homed_risk(group, loss, labels, data.weights, data.groups, data.threads)
+            return remote_risk(group, loss, labels, data.weights, data.groups, data.threads)
         of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
         # A rank may have no row of the last classes.
         risk = loss.bind(*of_rows, columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
         return SummedRisk(group, risk)
 
-    def _on_devices(self, at: Placement, loss: ScalarLoss) -> tuple[DeviceSteps, Store]:
+    def _on_devices(self, at: Placement, loss: ScalarLoss) -> tuple[GpuPasses, CutStore]:
         """Keep margins where the rows are, on the ranks' GPUs, and weights and cuts on each."""
-        from bmrm.linear.backends.ranks.gpu import shared_steps
+        from bmrm.linear.backends.ranks.gpu import shared_passes
 
         data, scale = self.data, 1.0 / self.data.total_weight
-        cuts = device_cuts(data, at.design, loss, at.labels, scale, at.scaling, at.known, in_rows=False)
-        steps = DeviceSteps(cuts, ahead=at.blocks == 1)
+        cuts = gpu_cuts(data, at.operator, loss, at.labels, scale, at.scaling, at.known, in_rows=False)
+        passes = GpuPasses(cuts, ahead=at.blocks == 1)
         if at.known is None and self.group.size > 1:
-            steps = shared_steps(data.links(), steps)
-        return steps, steps.cuts
+            passes = shared_passes(data.links(), passes)
+        return passes, passes.cuts
 
     def objective(self, *arguments: Any, **keywords: Any) -> Objective:
         """Make the objective."""
-        made: ShardedObjective
+        made: RanksObjective
         if self.data.owned:
             made = OwnedObjective(*arguments, **keywords)
             made.data = self.data
         else:
-            made = ShardedObjective(*arguments, **keywords)
+            made = RanksObjective(*arguments, **keywords)
         made.starts = self.starts
         return made
 

@@ -11,7 +11,7 @@ from bmrm.base.vectors import dot, dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Planes
+from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.matrix import _cpu
 
@@ -35,7 +35,7 @@ class SplitCuts(HostCuts):
         """Cuts that the rank with most columns has memory for."""
         return CUT_BYTES // (8 * int(np.diff(self.bounds).max()))
 
-    def append(self, planes: Planes) -> Vector:
+    def append(self, planes: Subgradients) -> Vector:
         """Put new cuts behind those in use; return their products with all, over all columns."""
         return self.group.total(super().append(planes))
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from bmrm.distributed.group import Group
 from bmrm.distributed.links import Links
 from bmrm.errors import DeviceMemoryError
-from bmrm.linear.backends.gpu.cuts import DeviceCuts
-from bmrm.linear.backends.gpu.steps import DeviceSteps
+from bmrm.linear.backends.gpu.cuts import GpuCuts
+from bmrm.linear.backends.gpu.passes import GpuPasses
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
@@ -31,7 +31,7 @@ Vector = NDArray[np.float64]
 log = logging.getLogger("bmrm")
 
 
-class SharedCuts(DeviceCuts):
+class SharedCuts(GpuCuts):
     """Cuts of which every rank has all, so that all have room for as many."""
 
     def __init__(self, problem: _cuda.Problem, group: Group) -> None:
@@ -56,7 +56,7 @@ class SharedCuts(DeviceCuts):
             raise failure or DeviceMemoryError(failed[0])
 
 
-def shared_steps(links: Links, own: DeviceSteps) -> DeviceSteps:
+def shared_passes(links: Links, own: GpuPasses) -> GpuPasses:
     """Make the steps of all ranks from those of this rank's rows, which are of no use any more."""
     own.problem.share(links.ranks())
-    return DeviceSteps(SharedCuts(own.problem, links.group), own.ahead)
+    return GpuPasses(SharedCuts(own.problem, links.group), own.ahead)

@@ -29,7 +29,7 @@ TRIPS = 3
 log = logging.getLogger("bmrm")
 
 
-class Homes:
+class GroupPlacement:
     """Where the groups of all ranks' rows are worked on.
 
     Parameters
@@ -72,7 +72,7 @@ class Homes:
         out[self._order] = self.group.exchanged(numbers, self._in, self._out)
 
 
-class HomedRisk(ValuedRisk):
+class RemoteRisk(ValuedRisk):
     """The risk of all ranks' rows, each group's at its home; see `RowRisk`.
 
     Parameters
@@ -84,7 +84,7 @@ class HomedRisk(ValuedRisk):
         Of that risk in the one of all.
     """
 
-    def __init__(self, homes: Homes, risk: LineRisk | None, share: float) -> None:
+    def __init__(self, homes: GroupPlacement, risk: LineRisk | None, share: float) -> None:
         self.homes, self.risk, self.share, self.size = homes, risk, share, homes.rows
         self._known: list[tuple[Vector, Vector]] = []
         self._blocks = RowBlocks(homes.there)
@@ -139,14 +139,14 @@ class HomedRisk(ValuedRisk):
         raise NotImplementedError("a joint loss has no second derivative")
 
 
-def homed_risk(
+def remote_risk(
     group: Group,
     loss: JointLoss,
     labels: Vector,
     weights: Vector | None,
     groups: Indices | None,
     threads: int,
-) -> HomedRisk:
+) -> RemoteRisk:
     """Bind a loss to the labels and weights of all ranks' rows.
 
     Raises
@@ -154,7 +154,7 @@ def homed_risk(
     DataError, ParameterError
         As on one rank, the same on every one.
     """
-    homes = Homes(group, len(labels), groups if loss.needs_groups else None)
+    homes = GroupPlacement(group, len(labels), groups if loss.needs_groups else None)
     y = homes.there(labels)
     weights = None if weights is None else homes.there(weights)
     if loss.needs_groups and groups is not None:
@@ -174,4 +174,4 @@ def homed_risk(
             homes.away,
             8 * TRIPS * homes.away,
         )
-    return HomedRisk(homes, risk, mass / total)
+    return RemoteRisk(homes, risk, mass / total)

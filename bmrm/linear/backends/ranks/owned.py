@@ -18,9 +18,9 @@ from bmrm.base.vectors import dot
 from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.ranks.cuts import SplitCuts
+from bmrm.linear.backends.ranks.passes import RankPasses, RanksObjective, RanksOperator
 from bmrm.linear.backends.ranks.penalty import OwnedPenalty
-from bmrm.linear.backends.ranks.steps import ShardedDesign, ShardedObjective, ShardedSteps
-from bmrm.linear.objective.objective import Design, Iterate
+from bmrm.linear.objective.objective import Iterate, Operator
 from bmrm.linear.regularizers import Regularizer
 from bmrm.matrix import _cpu
 from bmrm.matrix.adapted import Columns, WithConstant
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 
-class OwnedDesign(ShardedDesign):
+class OwnedOperator(RanksOperator):
     """The rows of this rank with the columns that they touch; vectors over the columns are owned in parts."""
 
-    def __init__(self, group: Group, inner: Design, exchange: Exchange) -> None:
+    def __init__(self, group: Group, inner: Operator, exchange: Exchange) -> None:
         super().__init__(group, inner)
         self.exchange, self.bounds = exchange, exchange.bounds
         self.shape = inner.shape[0], int(exchange.bounds[-1])
@@ -61,7 +61,7 @@ class OwnedDesign(ShardedDesign):
         self.exchange.add_up(own, reach, out)
 
 
-class OwnedSteps(ShardedSteps):
+class OwnedPasses(RankPasses):
     """The steps on this rank's rows and columns."""
 
     whole = False
@@ -72,7 +72,7 @@ class OwnedSteps(ShardedSteps):
 
     def weights(self, w: Vector) -> Vector:
         """Take weights in: those of this rank, or all."""
-        exchange = self.design.exchange  # type: ignore[attr-defined]
+        exchange = self.operator.exchange  # type: ignore[attr-defined]
         first = exchange.bounds[exchange.group.rank]
         return w if len(w) == exchange.width else w[first : first + exchange.width].copy()
 
@@ -100,7 +100,7 @@ class OwnedCuts(SplitCuts):
         return w
 
 
-class OwnedObjective(ShardedObjective):
+class OwnedObjective(RanksObjective):
     """The objective of all rows and columns, seen from the rank that has some of either."""
 
     data: Shard
@@ -111,7 +111,7 @@ class OwnedObjective(ShardedObjective):
 
         Every rank has to ask at the same time.
         """
-        data, inner = self.data, self.design.inner
+        data, inner = self.data, self.operator.inner
         if not isinstance(inner, (WithConstant, Columns)):
             return data.put_together(point.w), point.intercept
         if isinstance(inner, Columns) and inner.value is None:

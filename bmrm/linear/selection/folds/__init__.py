@@ -21,15 +21,15 @@ translates at the two products.
 from bmrm.linear.selection.folds.bundle import FoldBundle
 from bmrm.linear.selection.folds.dealing import Folds, by_fold, deal
 from bmrm.linear.selection.folds.objective import FoldObjective, FoldParts, Known
-from bmrm.linear.selection.folds.rows import Remembering, RowsByFold
+from bmrm.linear.selection.folds.rows import CachedProducts, RowsByFold
 
 __all__ = [
+    "CachedProducts",
     "FoldBundle",
     "FoldObjective",
     "FoldParts",
     "Folds",
     "Known",
-    "Remembering",
     "RowsByFold",
     "by_fold",
     "deal",

@@ -9,7 +9,7 @@ from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.inner_qp import maximise, tiny
-from bmrm.linear.objective.objective import Cut, Iterate
+from bmrm.linear.objective.objective import CutBatch, Iterate
 from bmrm.linear.objective.running_error import MeanBlur
 from bmrm.linear.regularizers import Regularizer
 
@@ -42,7 +42,7 @@ class FoldBundle(Bundle):
         self._number_of[fold:] -= 1
         self._number_of[fold : fold + 1] = -1
 
-    def add(self, cut: Cut) -> bool:
+    def add(self, cut: CutBatch) -> bool:
         """Add one cut for each fold."""
         first = self.size == 0
         if not super().add(cut):

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot
-from bmrm.linear.backends.host.steps import HostSteps
+from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.line_search import is_content
 from bmrm.linear.objective.objective import (
     USELESS,
-    Design,
     Iterate,
+    LineSearchProblem,
+    LineSearchResult,
     Objective,
-    Planes,
-    Ray,
-    Searched,
+    Operator,
     Starts,
+    Subgradients,
 )
 from bmrm.linear.regularizers import L2
 from bmrm.losses import Loss
@@ -59,7 +59,7 @@ class FoldParts:
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
         With rows sorted by fold.
     risk : RowRisk
         Of all rows.
@@ -68,10 +68,10 @@ class FoldParts:
         Numbers that the parts are nowhere below.
     """
 
-    def __init__(self, design: Design, risk: RowRisk, starts: NDArray[np.int64], floors: Vector) -> None:
-        self.design, self.risk, self.starts, self._floors = design, risk, starts, floors
+    def __init__(self, operator: Operator, risk: RowRisk, starts: NDArray[np.int64], floors: Vector) -> None:
+        self.operator, self.risk, self.starts, self._floors = operator, risk, starts, floors
         self._most = np.inf
-        self._derivatives = np.empty(design.shape[0])
+        self._derivatives = np.empty(operator.shape[0])
         self._curvature: Vector | None = None
         self._hessian = np.empty(0)
         self._doubted = True
@@ -83,7 +83,7 @@ class FoldParts:
             self._most = USELESS * abs(float(parts.sum()))
         return Known(w, margins, parts, slopes, size)
 
-    def useful(self, planes: Planes, unseen: slice) -> Planes:
+    def useful(self, planes: Subgradients, unseen: slice) -> Subgradients:
         """Put the floor of a part that nobody looked at in the place of a cut that says nothing.
 
         Rows that are held out may be where exp() has run away: their cut would drown all others.
@@ -109,9 +109,9 @@ class FoldParts:
             curvature, self._doubted = np.empty_like(margins), False
             total = risk.curvature(margins, 0.0, curvature)
             if self._curvature is None or np.abs(curvature - self._curvature).sum() > CHANGED * total:
-                d = self.design.shape[1]
+                d = self.operator.shape[1]
                 self._curvature, self._hessian = curvature, np.empty((d, d))
-                self.design.weighted_gram(curvature, self._hessian)
+                self.operator.weighted_gram(curvature, self._hessian)
         return self._hessian.copy()
 
 
@@ -123,7 +123,7 @@ class _FullStep(NamedTuple):
     parts: Vector
 
 
-class FoldSteps(HostSteps):
+class FoldSteps(HostPasses):
     """Steps of all rows but one fold's, with cuts of every fold's part.
 
     Parameters
@@ -140,7 +140,7 @@ class FoldSteps(HostSteps):
     whole = False
 
     def __init__(self, parts: FoldParts, risk: RowRisk, held_out: slice, scale: float) -> None:
-        super().__init__(parts.design, risk, cut_of=parts.risk)
+        super().__init__(parts.operator, risk, cut_of=parts.risk)
         self._parts, self._held_out, self._scale = parts, held_out, scale
         starts = parts.starts[held_out.start : held_out.stop + 1]
         self._left_out = slice(int(starts[0]), int(starts[-1])) if len(starts) > 1 else slice(0, 0)
@@ -161,7 +161,7 @@ class FoldSteps(HostSteps):
         """Tell the parts of the risk at margins where a line was content to end."""
         return self._full.parts if self._full is not None and self._full.margins is margins else None
 
-    def search(self, ray: Ray) -> tuple[Vector, Searched]:
+    def search(self, ray: LineSearchProblem) -> tuple[Vector, LineSearchResult]:
         """Minimise J along a line; return the direction too.
 
         Where its end may be good enough, all that a cut there needs is made at once, and the slope from that.
@@ -177,13 +177,13 @@ class FoldSteps(HostSteps):
 
             if is_content(slope, slope(0.0), 1.0, last, ray.content):
                 self._full = _FullStep(end, dz, parts)
-                return dz, Searched(1.0, end, float(self.without(parts)))
+                return dz, LineSearchResult(1.0, end, float(self.without(parts)))
             self._parts.doubt()
         return super().search(ray._replace(content=0.0))
 
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
-    ) -> Planes:
+    ) -> Subgradients:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         full = self._full
         if full is None or dz is not full.direction or t != 1.0:
@@ -222,9 +222,9 @@ class FoldObjective(Objective):
             rest[starts[held_out] : starts[held_out + 1]] = 0.0
         inside = float(rest.sum())
         self.scale = float(weights.sum()) / inside
-        steps = FoldSteps(parts, loss.risk(y, rest, 1.0 / inside, threads), self._held_out, self.scale)
-        super().__init__(parts.design, steps, loss, L2(1.0), profile=False, blocks=1)
-        self.starts, self._parts, self._fold_steps = starts, parts, steps
+        passes = FoldSteps(parts, loss.risk(y, rest, 1.0 / inside, threads), self._held_out, self.scale)
+        super().__init__(parts.operator, passes, loss, L2(1.0), profile=False, blocks=1)
+        self.starts, self._parts, self._fold_steps = starts, parts, passes
         self._known: list[Known] = []
 
     @property
@@ -262,7 +262,7 @@ class FoldObjective(Objective):
         """Evaluate J at ``w``: from its parts where it is known, else from a new product."""
         point = self.known(w)
         if point is None:
-            point = self._parts.at(w, self.steps.margins(w), np.empty((0, 0)), self.size(w))
+            point = self._parts.at(w, self.passes.margins(w), np.empty((0, 0)), self.size(w))
         return Iterate(w, point.margins, 0.0, self.value(point), point.size)
 
     def gradient(self, slopes: Vector) -> Vector:

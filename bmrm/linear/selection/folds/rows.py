@@ -63,7 +63,7 @@ class RowsByFold:
         self.matrix.weighted_gram(self._z, out)
 
 
-class Remembering:
+class CachedProducts:
     """A resident matrix that remembers the margins of the last two weight vectors.
 
     A solve starts where the last one ended, and its answer's margins are asked for again to predict the fold.

@@ -17,9 +17,17 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.linear.backends.gpu.cuts import DeviceCuts, DeviceRowCuts, Resident
-from bmrm.linear.backends.host.steps import OneProcess, search_on_slopes
-from bmrm.linear.objective.objective import FARTHEST, LONGEST_STEP, Design, Iterate, Planes, Ray, Searched
+from bmrm.linear.backends.gpu.cuts import GpuCuts, GpuRowCuts, Resident
+from bmrm.linear.backends.host.passes import OneProcess, search_on_slopes
+from bmrm.linear.objective.objective import (
+    FARTHEST,
+    LONGEST_STEP,
+    Iterate,
+    LineSearchProblem,
+    LineSearchResult,
+    Operator,
+    Subgradients,
+)
 from bmrm.linear.objective.running_error import Derivatives
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
@@ -30,12 +38,12 @@ Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
 
-class DeviceSteps(OneProcess):
-    """`bmrm.linear.objective.objective.Steps` on a GPU.
+class GpuPasses(OneProcess):
+    """`bmrm.linear.objective.objective.Passes` on a GPU.
 
     Parameters
     ----------
-    cuts : DeviceCuts
+    cuts : GpuCuts
         Of the problem to solve.
     ahead : bool
         Begin the cut with the search, where a pass makes one.
@@ -43,7 +51,7 @@ class DeviceSteps(OneProcess):
         Binds the risk on the host, for interior points.
     """
 
-    def __init__(self, cuts: DeviceCuts, ahead: bool, rows: Callable[[], RowRisk] | None = None) -> None:
+    def __init__(self, cuts: GpuCuts, ahead: bool, rows: Callable[[], RowRisk] | None = None) -> None:
         self.cuts, self.problem, self.ahead = cuts, cuts.problem, ahead
         self._rows = rows
         self._mean_squares: Vector | None = None
@@ -110,7 +118,7 @@ class DeviceSteps(OneProcess):
         """Return the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
         return StraightLine(reg.lam * end.inner, reg.lam * end.away)
 
-    def search(self, ray: Ray) -> tuple[Resident, Searched]:
+    def search(self, ray: LineSearchProblem) -> tuple[Resident, LineSearchResult]:
         """Minimise J along a line; return the direction too.
 
         Where a pass makes one cut it is begun at once, at the place where it will most likely be asked for.
@@ -122,7 +130,7 @@ class DeviceSteps(OneProcess):
         step, risk, moved = self.problem.search(
             z, end, w, w_end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy, cut, FARTHEST, reach
         )
-        return end, Searched(step, moved, risk)
+        return end, LineSearchResult(step, moved, risk)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
@@ -149,27 +157,27 @@ class DeviceSteps(OneProcess):
 
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
-    ) -> Planes:
+    ) -> Subgradients:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         return self._planes(starts, z, dz, w, end, t)
 
-    def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Planes:
+    def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Subgradients:
         """Cutting planes of the first derivatives as they are."""
         return self._planes(starts, None, None, w, end, t)
 
     def _planes(
         self, starts: Starts, z: Resident | None, dz: Resident | None, w: Resident, end: Resident, t: float
-    ) -> Planes:
+    ) -> Subgradients:
         size = self.cuts.size
         sums, products = self.problem.cut(size, starts, z, dz, w, end, t)
         new = range(size, size + len(sums))
-        return Planes(new, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
+        return Subgradients(new, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
 
     @property
     def may_go_inside(self) -> bool:
         """Whether interior points may step here: with all rows in this process, X dense, and room."""
         matrix = self.problem.matrix
-        if self._rows is None or isinstance(self.cuts, DeviceRowCuts) or not matrix.is_dense:
+        if self._rows is None or isinstance(self.cuts, GpuRowCuts) or not matrix.is_dense:
             return False
         return bool(matrix.weighted_gram_bytes <= matrix.bytes_left)
 
@@ -191,7 +199,7 @@ class DeviceSteps(OneProcess):
         """Take a point in; its margins come from a product."""
         return self.fresh(self.weights(w))
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
         """Cutting planes of any derivatives; their risk is not known."""
         point = self.weights(w)
         self.problem.set_derivatives(r, starts)
@@ -201,32 +209,32 @@ class DeviceSteps(OneProcess):
         self,
         at: Iterate,
         gradients: range,
-        design: Design,
+        operator: Operator,
         lam: float,
         profile: bool,
-        steps: int,
+        passes: int,
         forcing: float,
     ) -> Resident | None:
         """Minimise the quadratic model of J at a point by conjugate gradients; see `solvers.newton`."""
         if self._mean_squares is None:
-            self._mean_squares = design.mean_squares
+            self._mean_squares = operator.mean_squares
         return self.problem.newton_point(
-            at.w, at.margins, at.intercept, gradients, self._mean_squares, lam, profile, steps, forcing
+            at.w, at.margins, at.intercept, gradients, self._mean_squares, lam, profile, passes, forcing
         )
 
 
-class SlopeSteps(DeviceSteps):
-    """`DeviceSteps` whose search asks for one slope of the risk at a time, as on the host.
+class SlopePasses(GpuPasses):
+    """`GpuPasses` whose search asks for one slope of the risk at a time, as on the host.
 
     Parameters
     ----------
-    cuts : DeviceCuts
+    cuts : GpuCuts
         Of the problem to solve.
     """
 
-    def __init__(self, cuts: DeviceCuts) -> None:
+    def __init__(self, cuts: GpuCuts) -> None:
         super().__init__(cuts, ahead=False)
 
-    def search(self, ray: Ray) -> tuple[Resident, Searched]:
+    def search(self, ray: LineSearchProblem) -> tuple[Resident, LineSearchResult]:
         """Minimise J along a line; return the direction too."""
         return search_on_slopes(self, ray)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot_rows
 from bmrm.distributed.group import Group
-from bmrm.linear.backends.host.steps import HostSteps
-from bmrm.linear.objective.objective import Design, Iterate, Objective, Planes
+from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.objective.objective import Iterate, Objective, Operator, Subgradients
 from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.losses.extent import Extent
 from bmrm.matrix.adapted import Columns, WithConstant
@@ -23,7 +23,7 @@ from bmrm.matrix.adapted import Columns, WithConstant
 Vector = NDArray[np.float64]
 
 
-class ShardedDesign:
+class RanksOperator:
     """The rows of this rank; a gradient is that of all rows, in the columns of this rank.
 
     Attributes
@@ -34,12 +34,12 @@ class ShardedDesign:
         Blocks of rows that each rank has rows of.
     """
 
-    def __init__(self, group: Group, inner: Design) -> None:
+    def __init__(self, group: Group, inner: Operator) -> None:
         self.group, self.inner = group, inner
         self.shape = inner.shape
         work = group.everyones((inner.nnz, inner.weighted_gram_work))
         self.nnz = sum(nnz for nnz, _ in work)
-        self.weighted_gram_work = math.fsum(steps for _, steps in work)
+        self.weighted_gram_work = math.fsum(passes for _, passes in work)
         self.bounds: NDArray[np.int64] | None = None
         self.reach: list[tuple[int, int]] = []
 
@@ -112,57 +112,57 @@ class SummedRisk:
         return SummedRisk(self.group, cast("KinkedRisk", self.own).rounded(width))
 
 
-class ShardedSteps(HostSteps):
+class RankPasses(HostPasses):
     """The steps on this rank's rows, with sums over all rows."""
 
-    design: ShardedDesign
+    operator: RanksOperator
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
         """Whether every rank has all columns of a gradient."""
-        return self.design.bounds is None
+        return self.operator.bounds is None
 
     def total(self, sums: Vector) -> Vector:
         """Return sums over the rows of all ranks."""
-        return self.design.group.total(sums)
+        return self.operator.group.total(sums)
 
     def least(self, number: float) -> float:
         """Return the least of the numbers of all ranks."""
-        return float(self.design.group.parts(np.array([number])).min())
+        return float(self.operator.group.parts(np.array([number])).min())
 
     def _sums(self, parts: list[Vector], extra: float) -> Vector:
         """Add up derivatives: each rank's in two numbers, since they cancel between ranks as well."""
         wide = [part.sum(dtype=np.longdouble) for part in parts]
         high = np.array([float(one) for one in wide])
         low = np.array([float(one - np.longdouble(more)) for one, more in zip(wide, high, strict=True)])
-        everyones = self.design.group.parts(np.concatenate([high, low])).astype(np.longdouble)
+        everyones = self.operator.group.parts(np.concatenate([high, low])).astype(np.longdouble)
         sums = everyones.sum(axis=0) + np.longdouble(0.0)
         n = len(parts)
         return np.asarray((sums[:n] + sums[n:] + extra).astype(np.float64))
 
     def _own(self, w: Vector) -> Vector:
         """Weights of this rank's columns."""
-        bounds, rank = self.design.bounds, self.design.group.rank
+        bounds, rank = self.operator.bounds, self.operator.group.rank
         return w if bounds is None else w[bounds[rank] : bounds[rank + 1]]
 
-    def _planes(self, starts: NDArray[np.int64], w: Vector, risk: Vector, slope: Vector) -> Planes:
-        design, bounds, group = self.design, self.design.bounds, self.design.group
-        gradients = np.empty((len(starts) - 1, design.width))
+    def _planes(self, starts: NDArray[np.int64], w: Vector, risk: Vector, slope: Vector) -> Subgradients:
+        operator, bounds, group = self.operator, self.operator.bounds, self.operator.group
+        gradients = np.empty((len(starts) - 1, operator.width))
         with self._timed():
-            design.rmatvec_blocks(self._derivatives[0], starts, gradients)
+            operator.rmatvec_blocks(self._derivatives[0], starts, gradients)
         if bounds is None:
             at_point = dot_rows(gradients, w)
         else:
             at_point = group.total(dot_rows(gradients, self._own(w)))
         if not np.isfinite(at_point).all():  # what is no number on one rank is none on all
             gradients[:] = np.nan
-        return Planes(gradients, None, at_point, risk, slope)
+        return Subgradients(gradients, None, at_point, risk, slope)
 
 
-class ShardedObjective(Objective):
+class RanksObjective(Objective):
     """The objective of all rows, seen from the rank that has some."""
 
-    design: ShardedDesign
+    operator: RanksOperator
 
     def block_rows(self, extent: Extent) -> NDArray[np.int64]:
         """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
@@ -170,7 +170,7 @@ class ShardedObjective(Objective):
 
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them."""
-        w, inner = self.steps.array(point.w), self.design.inner
+        w, inner = self.passes.array(point.w), self.operator.inner
         if isinstance(inner, (WithConstant, Columns)):
             return inner.split(w)
         return w, point.intercept

@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows
-from bmrm.linear.backends.host.joint_line_search import ValuedSearch
-from bmrm.linear.objective.objective import Design, Iterate, Margins, Planes, Ray, Searched, Steps
+from bmrm.linear.backends.host.joint_line_search import JointLineSearch
+from bmrm.linear.objective.objective import (
+    Iterate,
+    LineSearchProblem,
+    LineSearchResult,
+    Margins,
+    Operator,
+    Passes,
+    Subgradients,
+)
 from bmrm.linear.objective.running_error import Derivatives
 from bmrm.linear.regularizers import Regularizer, Slopes
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
@@ -26,17 +34,17 @@ MANY = 100_000
 """Margins from which on threads move them: fewer are there before a call of the threads is."""
 
 
-def search_on_slopes(steps: Steps, ray: Ray) -> tuple[Margins, Searched]:
-    """Minimise J along a line from one slope of the risk at a time; see `Steps.search`."""
+def search_on_slopes(passes: Passes, ray: LineSearchProblem) -> tuple[Margins, LineSearchResult]:
+    """Minimise J along a line from one slope of the risk at a time; see `Passes.search`."""
     z, penalty = ray.z, ray.penalty
-    dz = steps.direction(z, ray.end)
+    dz = passes.direction(z, ray.end)
 
     def slope(t: float) -> float:
-        return penalty.slope(t) + steps.slope(z, dz, t, 0.0)[0]
+        return penalty.slope(t) + passes.slope(z, dz, t, 0.0)[0]
 
     step = ray.minimise(slope)
-    risk, moved = steps.risk(z, dz, step, 0.0)
-    return dz, Searched(step, moved, risk)
+    risk, moved = passes.risk(z, dz, step, 0.0)
+    return dz, LineSearchResult(step, moved, risk)
 
 
 class OneProcess:
@@ -51,12 +59,12 @@ class OneProcess:
         return number
 
 
-class HostSteps(OneProcess):
-    """`bmrm.linear.objective.objective.Steps` on the host; the products are the design's.
+class HostPasses(OneProcess):
+    """`bmrm.linear.objective.objective.Passes` on the host; the products are the design's.
 
     Parameters
     ----------
-    design : Design
+    operator : Operator
     risk : RowRisk
         The loss bound to labels and weights.
     cut_of : RowRisk, optional
@@ -72,21 +80,21 @@ class HostSteps(OneProcess):
     """Whether what makes a Hessian is found."""
 
     def __init__(
-        self, design: Design, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
+        self, operator: Operator, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
     ) -> None:
-        self.design, self.rows, self.cut_of, self.threads = design, risk, cut_of or risk, threads
+        self.operator, self.rows, self.cut_of, self.threads = operator, risk, cut_of or risk, threads
         self._slopes_of, self._exact = self.rows, self.cut_of
-        self._valued = ValuedSearch(self, risk) if isinstance(risk, ValuedRisk) else None
+        self._valued = JointLineSearch(self, risk) if isinstance(risk, ValuedRisk) else None
         self._pieces: Pieces | None = None
         self._constants: list[Vector | None] = [None, None]
         self.seconds = 0.0
-        m = design.shape[0]
+        m = operator.shape[0]
         self._derivatives = np.empty(m), np.empty(m)
         self._everything = np.array([0, m], np.int64)
 
     def origin(self) -> Vector:
         """Weights that are 0."""
-        return self.weights(np.zeros(self.design.shape[1]))
+        return self.weights(np.zeros(self.operator.shape[1]))
 
     def column_lengths(self, squares: Vector) -> Vector | float:
         """Return the length of each column of X."""
@@ -136,10 +144,10 @@ class HostSteps(OneProcess):
     def margins(self, w: Vector) -> Vector:
         """``X w``; no product where most solves start, at zero."""
         if self._is_zero(w):
-            return np.zeros(self.design.shape[0])
-        z = np.empty(self.design.shape[0])
+            return np.zeros(self.operator.shape[0])
+        z = np.empty(self.operator.shape[0])
         with self._timed():
-            self.design.matvec(w, z)
+            self.operator.matvec(w, z)
         return z
 
     def _is_zero(self, w: Vector) -> bool:
@@ -151,7 +159,7 @@ class HostSteps(OneProcess):
 
     def rescaled(self, w: Vector, scale: float) -> Vector:
         """Margins of ``scale w``, from a product of its own."""
-        return HostSteps.margins(self, scale * self.array(w))
+        return HostPasses.margins(self, scale * self.array(w))
 
     def direction(self, z: Vector, end: Vector) -> Vector:
         """``end - z``, in the place of ``end``."""
@@ -177,7 +185,7 @@ class HostSteps(OneProcess):
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
         return reg.line(w, end - w)
 
-    def search(self, ray: Ray) -> tuple[Vector, Searched]:
+    def search(self, ray: LineSearchProblem) -> tuple[Vector, LineSearchResult]:
         """Minimise J along a line; return the direction too."""
         return search_on_slopes(self, ray) if self._valued is None else self._valued(ray)
 
@@ -227,14 +235,14 @@ class HostSteps(OneProcess):
         """Take a point in, with its margins."""
         return w, margins
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Planes:
+    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
         """Cutting planes of any derivatives; their risk is not known."""
         self._keep(r)
-        gradients = np.empty((len(starts) - 1, self.design.shape[1]))
+        gradients = np.empty((len(starts) - 1, self.operator.shape[1]))
         with self._timed():
-            self.design.rmatvec_blocks(r, starts, gradients)
+            self.operator.rmatvec_blocks(r, starts, gradients)
         unknown = np.full(len(starts) - 1, np.nan)
-        return Planes(gradients, None, dot_rows(gradients, w), unknown, unknown)
+        return Subgradients(gradients, None, dot_rows(gradients, w), unknown, unknown)
 
     def mix_derivatives(self, share: float) -> None:
         """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
@@ -254,34 +262,34 @@ class HostSteps(OneProcess):
 
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
-    ) -> Planes:
+    ) -> Subgradients:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
         self._note_constants(0)
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
-    def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Planes:
+    def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Subgradients:
         """Cutting planes of the first derivatives as they are."""
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 
     def curvature(self, at: Iterate) -> tuple[Vector, float]:
         """Weighted second derivatives of the rows at a point, and their sum."""
-        s = np.empty(self.design.shape[0])
+        s = np.empty(self.operator.shape[0])
         return s, self._slopes_of.curvature(at.margins, at.intercept, s)
 
     def hessian(self, at: Iterate, profile: bool) -> Vector:
         """Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
-        d = self.design.shape[1]
+        d = self.operator.shape[1]
         hessian = np.empty((d, d))
         s, total = self.curvature(at)
-        self.design.weighted_gram(s, hessian)
+        self.operator.weighted_gram(s, hessian)
         if profile and total > 0.0:
             mixed = np.empty((1, d))
-            self.design.rmatvec_blocks(s, self._everything, mixed)
+            self.operator.rmatvec_blocks(s, self._everything, mixed)
             hessian -= mixed.T * (mixed / total)
         return hessian
 
-    def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Planes:
+    def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Subgradients:
         return self.planes_of(self._derivatives[0], starts, w)._replace(risk=risk, slope=slope)
