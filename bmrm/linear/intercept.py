@@ -8,9 +8,8 @@ import numpy as np
 
 from bmrm.base.arguments import flag, number
 from bmrm.errors import ParameterError
-from bmrm.linear.objective.objective import Operator
 from bmrm.losses import Loss, Structured
-from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.adapted import MatrixAdapter, MultiOutput, WithConstant
 from bmrm.matrix.resident import Matrix
 
 
@@ -54,8 +53,8 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
     return Intercept(free, scaling if penalize else None)
 
 
-def operator_of(matrix: Matrix, loss: Loss, columns: int, intercept: Intercept) -> Operator:
-    """Return X for one column of weights or several, with the constant feature where there is one."""
+def operator_of(matrix: Matrix, loss: Loss, n_outputs: int, intercept: Intercept) -> MatrixAdapter:
+    """Return X for one output or several, with the constant feature if there is one."""
     if loss.several:
-        return Columns(matrix, columns, intercept.scaling)
-    return matrix if intercept.scaling is None else WithConstant(matrix, intercept.scaling)
+        return MultiOutput(matrix, n_outputs, intercept.scaling)
+    return MatrixAdapter(matrix) if intercept.scaling is None else WithConstant(matrix, intercept.scaling)

@@ -21,7 +21,6 @@ from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
-from bmrm.linear.objective.objective import Operator
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
@@ -37,7 +36,7 @@ from bmrm.linear.warm_start import (
     prior_mean,
 )
 from bmrm.losses import Loss
-from bmrm.matrix.adapted import Copies
+from bmrm.matrix.adapted import MatrixAdapter, StackedIdentity
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.overflow import blamed
@@ -224,11 +223,11 @@ def solve(
     intercept = intercept_of(
         chosen, fit=fit_intercept, penalize=penalize_intercept, scaling=intercept_scaling
     )
-    operator: Operator
+    operator: MatrixAdapter
     cuts_per_pass = asked_cuts(cuts_per_pass)
     if isinstance(data, Examples):
         columns, cuts_per_pass = data.shape[1], oracle_cuts(cuts_per_pass, data.shape[0], solver)
-        operator = Copies(columns, cuts_per_pass)
+        operator = StackedIdentity(columns, cuts_per_pass)
     else:
         operator = operator_of(data.matrix, chosen, columns, intercept)
     shape, each = ((columns,), columns) if chosen.several else ((), 1)

@@ -29,7 +29,6 @@ from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
 from bmrm.losses import CallableLoss, Loss
-from bmrm.matrix.adapted import Columns, WithConstant
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
@@ -56,11 +55,7 @@ def prior_mean(
     if prior.w.shape[1:] != columns:
         wanted = f"{columns[0]} numbers" if columns else "a number"
         raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
-    return (
-        operator.joined(prior.w, prior.intercept)
-        if isinstance(operator, (WithConstant, Columns))
-        else prior.w
-    )
+    return operator.join(prior.w, prior.intercept)
 
 
 def first_point(
@@ -77,8 +72,8 @@ def first_point(
     if isinstance(warm_start, (Result, Model, Checkpoint)):
         found = warm_start.model if isinstance(warm_start, Checkpoint) else warm_start
         w = found.w
-        if w.ndim == len(shape) and w.shape[1:] == columns and isinstance(operator, (WithConstant, Columns)):
-            w = operator.joined(w, found.intercept).reshape(-1, *columns)
+        if w.ndim == len(shape) and w.shape[1:] == columns:
+            w = operator.join(w, found.intercept).reshape(-1, *columns)
     else:
         w = numbers("warm_start", warm_start, each="feature", expected="a Result, a Model or weights")
     name = warm_start.path if isinstance(warm_start, Checkpoint) else "warm_start"

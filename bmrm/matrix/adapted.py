@@ -1,159 +1,253 @@
-"""A weight matrix of several columns as the vector that the outer loop knows.
+"""What stands in the place of a resident matrix: X with a constant column, for several outputs, or copied.
 
-A model of K classes has weights W of shape (d, K) and margins X W of shape (m, K).  Row after row both are
+A model of K outputs has weights W of shape (d, K) and margins X W of shape (m, K).  Row after row both are
 vectors, of d K and m K numbers, and the map between them is a matrix of shape (m K, d K): X, each entry times
-the identity of K.  `Columns` is that matrix without its copies.  Its products are those of X with several
+the identity of K.  `MultiOutput` is that matrix without its copies.  Its products are those of X with several
 columns, which read X once.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.matrix import _cpu
-from bmrm.matrix.resident import Matrix
 
 Vector = NDArray[np.float64]
 
 
-class Columns:
-    """A resident matrix that acts on K columns of weights, and where asked for one more row of X's, constant.
+class MatrixView:
+    """What stands in a matrix's place: has what the inner matrix has, except what a subclass defines."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class MatrixAdapter(MatrixView):
+    """The operator of a solve: a matrix as it is. Subclasses state what differs.
 
     Parameters
     ----------
-    matrix : Matrix
-    columns : int
-        K.
-    value : float, optional
-        The value of a constant feature, whose weights are penalised intercepts; None for none.
+    inner : Matrix or MatrixAdapter
+        What does the products.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Margins of all rows, and weights.
+    nnz : int
+    n_outputs : int
+        Margins per row.
+    constant : float or None
+        Value of a constant feature whose weights are penalised intercepts.
     """
 
-    def __init__(self, matrix: Matrix, columns: int, value: float | None = None) -> None:
-        self.matrix, self.columns, self.value = matrix, columns, value
-        m, d = matrix.shape
-        d += value is not None
-        self.shape = (m * columns, d * columns)
-        self.nnz = matrix.nnz + (m if value is not None else 0)
+    n_outputs = 1
+    constant: float | None = None
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.shape: tuple[int, int] = inner.shape
+        self.nnz: int = inner.nnz
 
     @property
     def weighted_gram_work(self) -> float:
-        """Infinite: there is no such product."""
-        return np.inf
+        """Multiply-adds of `weighted_gram`; infinite if there is no such product."""
+        return float(self.inner.weighted_gram_work)
 
     @property
     def mean_squares(self) -> Vector:
-        """Mean square of each column, once for each class."""
-        squares = self.matrix.mean_squares
-        return np.repeat(squares if self.value is None else np.append(squares, self.value**2), self.columns)
+        """Mean square of each column; not to be written to."""
+        return np.asarray(self.inner.mean_squares)
+
+    def matvec(self, w: Vector, out: Vector) -> object:
+        """``out = X w``."""
+        return self.inner.matvec(w, out)
+
+    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> object:
+        """``out[p] = X_p' r_p`` for each block of rows."""
+        return self.inner.rmatvec_blocks(r, starts, out)
+
+    def weighted_gram(self, s: Vector, out: Vector) -> object:
+        """``out = X' diag(s) X``."""
+        return self.inner.weighted_gram(s, out)
+
+    def split(self, w: Vector) -> tuple[Vector, float | Vector | None]:
+        """Return weights and penalised intercepts of a vector of weights; None for no intercept."""
+        return w, None
+
+    def join(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Return the vector of weights and intercepts that `split` takes apart."""
+        return w
+
+    def column_squares(self, counted: Vector | None, rows: int) -> Vector:
+        """Return the sum of the squares of each column.
+
+        Parameters
+        ----------
+        counted : ndarray of shape (d,), or None
+            Those of the columns of X over the rows that count; None if all rows do.
+        rows : int
+            In all processes.
+        """
+        if counted is None:
+            return np.asarray(rows * self.mean_squares)
+        return self._widened(counted, float(rows))
+
+    def _widened(self, of_columns: Vector, rows: float) -> Vector:
+        """Return numbers of all columns from those of X's, of which a column of ones has ``rows``."""
+        return of_columns
+
+
+class MultiOutput(MatrixAdapter):
+    """A matrix that acts on K columns of weights, with a constant column if asked for.
+
+    Parameters
+    ----------
+    inner : Matrix
+    n_outputs : int
+        K.
+    constant : float, optional
+        The value of a constant feature, whose weights are penalised intercepts.
+    """
+
+    weighted_gram_work = np.inf
+
+    def __init__(self, inner: Any, n_outputs: int, constant: float | None = None) -> None:
+        self.inner, self.n_outputs, self.constant = inner, n_outputs, constant
+        m, d = inner.shape
+        d += constant is not None
+        self.shape = (m * n_outputs, d * n_outputs)
+        self.nnz = inner.nnz + (m if constant is not None else 0)
+
+    @property
+    def mean_squares(self) -> Vector:
+        """Mean square of each column, once per output."""
+        return self._widened(self.inner.mean_squares, 1.0)
+
+    def _widened(self, of_columns: Vector, rows: float) -> Vector:
+        if self.constant is not None:
+            of_columns = np.append(of_columns, rows * self.constant**2)
+        return np.repeat(of_columns, self.n_outputs)
 
     def split(self, w: Vector) -> tuple[Vector, Vector]:
-        """Weights (d, K) and intercepts (K,) of a vector of weights."""
-        W = w.reshape(-1, self.columns)
-        if self.value is None:
-            return W, np.zeros(self.columns)
-        return W[:-1], self.value * W[-1]
+        """Return weights (d, K) and intercepts (K,), 0 without a constant column."""
+        W = w.reshape(-1, self.n_outputs)
+        if self.constant is None:
+            return W, np.zeros(self.n_outputs)
+        return W[:-1], self.constant * W[-1]
 
-    def joined(self, W: Vector, intercepts: float | Vector) -> Vector:
-        """Undo `split`."""
-        return (W if self.value is None else np.vstack([W, intercepts / np.float64(self.value)])).ravel()
+    def join(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Return the vector of weights and intercepts that `split` takes apart."""
+        if self.constant is None:
+            return w.ravel()
+        return np.vstack([w, intercept / np.float64(self.constant)]).ravel()
 
     def matvec(self, w: Vector, out: Vector) -> None:
         """``out = X W``, row after row."""
-        W, Z = w.reshape(-1, self.columns), out.reshape(-1, self.columns)
-        if self.value is None:
-            self.matrix.matmat(W, Z)
+        W, Z = w.reshape(-1, self.n_outputs), out.reshape(-1, self.n_outputs)
+        if self.constant is None:
+            self.inner.matmat(W, Z)
         else:
-            self.matrix.matmat(W[:-1], Z)
-            Z += self.value * W[-1]
+            self.inner.matmat(W[:-1], Z)
+            Z += self.constant * W[-1]
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
         """``out[p] = X_p' R_p``, row after row, for each block of whole rows of X."""
-        blocks, K = starts // self.columns, self.columns
+        blocks, K = starts // self.n_outputs, self.n_outputs
         R, full = r.reshape(-1, K), out.reshape(len(out), -1, K)
-        if self.value is None:
+        if self.constant is None:
             self._products(R, blocks, full)
             return
         inner = np.empty((len(out), full.shape[1] - 1, K))
         self._products(R, blocks, inner)
         full[:, :-1] = inner
         for p in range(len(out)):
-            full[p, -1] = self.value * R[blocks[p] : blocks[p + 1]].sum(axis=0)
+            full[p, -1] = self.constant * R[blocks[p] : blocks[p + 1]].sum(axis=0)
 
     def _products(self, R: Vector, starts: NDArray[np.int64], out: Vector) -> None:
         if len(out) == 1:
-            self.matrix.rmatmat(R, out[0])
-        elif isinstance(self.matrix, _cpu.Matrix):
-            self.matrix.rmatmat_blocks(R, starts, out)
+            self.inner.rmatmat(R, out[0])
+        elif isinstance(self.inner, _cpu.Matrix):
+            self.inner.rmatmat_blocks(R, starts, out)
         else:
             # A GPU keeps blocks of rows apart for one column at a time, and so do solves in step.
             column = np.empty(out.shape[:2])
-            for c in range(self.columns):
-                self.matrix.rmatvec_blocks(np.ascontiguousarray(R[:, c]), starts, column)
+            for c in range(self.n_outputs):
+                self.inner.rmatvec_blocks(np.ascontiguousarray(R[:, c]), starts, column)
                 out[:, :, c] = column
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
         """There is no such product."""
-        raise NotImplementedError("several columns have no weighted Gram matrix")
+        raise NotImplementedError("several outputs have no weighted Gram matrix")
 
 
-class WithConstant:
-    """A resident matrix with one more column, the same value in every row: a penalised intercept.
+class WithConstant(MatrixAdapter):
+    """A matrix with one more column, the same value in every row: a penalised intercept.
 
     Parameters
     ----------
-    matrix : Matrix
-    value : float
+    inner : Matrix
+    constant : float
         The constant feature's value, LIBLINEAR's ``-B``.
     """
 
-    def __init__(self, matrix: Matrix, value: float) -> None:
-        self.matrix, self.value = matrix, value
-        self.shape = (matrix.shape[0], matrix.shape[1] + 1)
-        self.nnz = matrix.nnz + matrix.shape[0]
+    constant: float
+
+    def __init__(self, inner: Any, constant: float) -> None:
+        self.inner, self.constant = inner, constant
+        self.shape = (inner.shape[0], inner.shape[1] + 1)
+        self.nnz = inner.nnz + inner.shape[0]
 
     def split(self, w: Vector) -> tuple[Vector, float]:
-        """Weights and intercept of a vector of weights."""
-        return w[:-1], float(w[-1]) * self.value
+        """Return weights and intercept of a vector of weights."""
+        return w[:-1], float(w[-1]) * self.constant
 
-    def joined(self, w: Vector, intercept: float | Vector) -> Vector:
-        """Undo `split`."""
-        return np.append(w, intercept / np.float64(self.value))
+    def join(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Return the vector of weights and intercept that `split` takes apart."""
+        return np.append(w, intercept / np.float64(self.constant))
+
+    def _widened(self, of_columns: Vector, rows: float) -> Vector:
+        return np.append(of_columns, rows * self.constant**2)
 
     @property
     def weighted_gram_work(self) -> float:
-        """Multiply-adds of `weighted_gram`; infinite where X has no such product."""
-        return self.matrix.weighted_gram_work + self.nnz
+        """Multiply-adds of `weighted_gram`; infinite if X has no such product."""
+        return float(self.inner.weighted_gram_work) + self.nnz
 
     @property
     def mean_squares(self) -> Vector:
         """Mean square of each column."""
-        return np.append(self.matrix.mean_squares, self.value**2)
+        return self._widened(self.inner.mean_squares, 1.0)
 
     def matvec(self, w: Vector, out: Vector) -> None:
-        """``out = [X, value 1] w``."""
-        self.matrix.matvec(w[:-1], out)
-        out += self.value * w[-1]
+        """``out = [X, constant 1] w``."""
+        self.inner.matvec(w[:-1], out)
+        out += self.constant * w[-1]
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
-        """``out[p] = [X_p, value 1]' r_p`` for each block of rows."""
+        """``out[p] = [X_p, constant 1]' r_p`` for each block of rows."""
         inner = np.empty((out.shape[0], out.shape[1] - 1))
-        self.matrix.rmatvec_blocks(r, starts, inner)
+        self.inner.rmatvec_blocks(r, starts, inner)
         out[:, :-1] = inner
-        out[:, -1] = [self.value * r[i:j].sum() for i, j in pairwise(starts)]
+        out[:, -1] = [self.constant * r[i:j].sum() for i, j in pairwise(starts)]
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
-        """``out = [X, value 1]' diag(s) [X, value 1]``."""
+        """``out = [X, constant 1]' diag(s) [X, constant 1]``."""
         d = self.shape[1] - 1
-        out[:d, :d] = self.matrix.weighted_gram(s)
-        out[d, :d] = out[:d, d] = self.value * self.matrix.rmatvec(s)
-        out[d, d] = self.value**2 * s.sum()
+        out[:d, :d] = self.inner.weighted_gram(s)
+        out[d, :d] = out[:d, d] = self.constant * self.inner.rmatvec(s)
+        out[d, d] = self.constant**2 * s.sum()
 
 
-class Copies:
-    """The identity, once for each block of examples, one below the other: a block's "margins" are w.
+class StackedIdentity(MatrixAdapter):
+    """The identity, once per block of examples, one below the other: the "margins" of a block are w.
 
     Parameters
     ----------
@@ -164,6 +258,7 @@ class Copies:
     weighted_gram_work = np.inf
 
     def __init__(self, n_features: int, copies: int) -> None:
+        self.inner = None
         self.shape = (n_features * copies, n_features)
         self.nnz = n_features * copies
 
@@ -173,7 +268,7 @@ class Copies:
         return np.full(self.shape[1], 1.0 / self.shape[1])
 
     def matvec(self, w: Vector, out: Vector) -> None:
-        """``out`` is w, and again."""
+        """``out`` is w, once per block."""
         out.reshape(-1, len(w))[:] = w
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:

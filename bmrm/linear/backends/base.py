@@ -16,6 +16,7 @@ from bmrm.linear.objective.objective import Margins, Objective, Operator, Passes
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.losses import Loss
+from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
@@ -103,10 +104,10 @@ class Backend(Protocol):
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
         """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
 
-    def spread(self, operator: Operator) -> Operator:
+    def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
         """Make the design of all rows from that of the rows here."""
 
-    def penalty(self, reg: Regularizer, operator: Operator) -> Regularizer:
+    def penalty(self, reg: Regularizer, operator: MatrixAdapter) -> Regularizer:
         """Return what of a penalty is worked on here; the design is that of the rows here."""
 
     def newton_pays(self, operator: Any, rows: int, loss: Loss, reg: Regularizer) -> bool:

@@ -29,6 +29,7 @@ from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.newton import newton_pays
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode
+from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
@@ -59,11 +60,11 @@ class LocalBackend:
         here = margins if isinstance(margins, np.ndarray) else margins.get()
         return loss.thresholds(here, labels, self.data.weights)
 
-    def spread(self, operator: Operator) -> Operator:
+    def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
         """Leave the design as it is."""
         return operator
 
-    def penalty(self, reg: Regularizer, operator: Operator) -> Regularizer:
+    def penalty(self, reg: Regularizer, operator: MatrixAdapter) -> Regularizer:
         """Leave the penalty as it is."""
         return reg
 

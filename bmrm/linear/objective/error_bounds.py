@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot
-from bmrm.linear.objective.objective import Objective, Operator
+from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
-from bmrm.matrix.adapted import Columns, WithConstant
 
 if TYPE_CHECKING:
     from bmrm.linear.backends.base import Backend
@@ -61,27 +60,6 @@ def extent_of(
     )
 
 
-def squares_of(operator: Operator, matrix: Vector | None, rows: int) -> Vector:
-    """Return the sum of the squares of each column of a design.
-
-    Parameters
-    ----------
-    operator : Operator
-    matrix : ndarray of shape (d,), or None
-        Those of its matrix, if they are not of all rows.
-    rows : int
-        In all processes.
-    """
-    if matrix is None:
-        return np.asarray(rows * operator.mean_squares)
-    if isinstance(operator, WithConstant):
-        return np.append(matrix, rows * operator.value**2)
-    if isinstance(operator, Columns):
-        each = matrix if operator.value is None else np.append(matrix, rows * operator.value**2)
-        return np.repeat(each, operator.columns)
-    return matrix
-
-
 def watch(
     objective: Objective, extent: Extent, rows: int, floor: float, longest: int, squares: Vector | None = None
 ) -> None:
@@ -103,7 +81,7 @@ def watch(
     loss, passes, operator = objective.loss, objective.passes, objective.operator
     if loss.limited_at_zero:
         extent = extent._replace(at_zero=objective.risk_at_zero())
-    lengths = passes.column_lengths(squares_of(operator, squares, rows))
+    lengths = passes.column_lengths(operator.column_squares(squares, rows))
     errors = ErrorBound(
         extent,
         lengths,

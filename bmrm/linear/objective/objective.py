@@ -30,7 +30,6 @@ from bmrm.linear.objective.running_error import NOTED, Blur, Derivatives, ErrorB
 from bmrm.linear.regularizers import Regularizer, Slopes
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
-from bmrm.matrix.adapted import Columns, WithConstant
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -80,8 +79,16 @@ class Operator(Protocol):
         """Stored values."""
 
     @property
+    def n_outputs(self) -> int:
+        """Margins per row of X."""
+
+    @property
+    def constant(self) -> float | None:
+        """Value of the constant feature whose weights are penalised intercepts; None without one."""
+
+    @property
     def weighted_gram_work(self) -> float:
-        """Multiply-adds of `weighted_gram`; infinite where there is no such product."""
+        """Multiply-adds of `weighted_gram`; infinite if there is no such product."""
 
     @property
     def mean_squares(self) -> Vector:
@@ -95,6 +102,15 @@ class Operator(Protocol):
 
     def weighted_gram(self, s: Vector, out: Vector) -> object:
         """``out = X' diag(s) X``."""
+
+    def split(self, w: Vector) -> tuple[Vector, float | Vector | None]:
+        """Return weights and penalised intercepts of a vector of weights; None for no intercept."""
+
+    def join(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Return the vector of weights and intercepts that `split` takes apart."""
+
+    def column_squares(self, counted: Vector | None, rows: int) -> Vector:
+        """Return the sum of the squares of each column; see `bmrm.matrix.adapted.MatrixAdapter`."""
 
 
 class LineSearchProblem(NamedTuple):
@@ -321,11 +337,9 @@ class Objective:
         return len(self.starts) - 1
 
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
-        """Weights and intercept as the user sees them; a penalised intercept is the design's last weight."""
-        w = self.passes.array(point.w)
-        if isinstance(self.operator, (WithConstant, Columns)):
-            return self.operator.split(w)
-        return w, point.intercept
+        """Return weights and intercept as the user sees them; a penalised one is the last weight."""
+        w, intercept = self.operator.split(self.passes.array(point.w))
+        return w, point.intercept if intercept is None else intercept
 
     def evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product."""

@@ -36,7 +36,6 @@ from bmrm.linear.intercept import intercept_of
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
-from bmrm.linear.objective.objective import Operator
 from bmrm.linear.regularizers import L2
 from bmrm.linear.result import Result
 from bmrm.linear.selection.folds import (
@@ -58,7 +57,7 @@ from bmrm.linear.solvers.settings import Settings
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode, label_numbers
 from bmrm.matrix import _cpu
-from bmrm.matrix.adapted import WithConstant
+from bmrm.matrix.adapted import MatrixAdapter, WithConstant
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.overflow import blamed
 from bmrm.matrix.row_weights import lam_of
@@ -466,7 +465,7 @@ class _Shared:
         scaling = intercept_of(
             problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"]
         ).scaling
-        operator = cast("Operator", rows if scaling is None else WithConstant(cast("Matrix", rows), scaling))
+        operator = MatrixAdapter(rows) if scaling is None else WithConstant(rows, scaling)
         self._bundle = FoldBundle(operator.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
         total = float(self._weights.sum())

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from bmrm.base import interrupts
 from bmrm.matrix._cpu import Ascent, Matrix
+from bmrm.matrix.adapted import MatrixView
 
 Vector = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -65,7 +66,7 @@ class _SeatedAscent:
         self._seat.wait(_Sweep(self._ascent, w, wanted))
 
 
-class Worker:
+class Worker(MatrixView):
     """A resident matrix as one of the solves sees it.
 
     Parameters
@@ -74,7 +75,7 @@ class Worker:
     """
 
     def __init__(self, matrix: Matrix) -> None:
-        self._matrix = matrix
+        super().__init__(matrix)
         self.start()
         self.done = True
 
@@ -84,30 +85,27 @@ class Worker:
         self.wanted: _Product | _Sweep | None = None
         self.done = self.stopped = False
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._matrix, name)
-
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
         """``out = X w``."""
-        out = np.empty(self._matrix.shape[0]) if out is None else out
+        out = np.empty(self.inner.shape[0]) if out is None else out
         self.wait(_Product(False, w, out))
         return out
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> Vector:
         """``out[p] = X_p' r_p`` for each block of rows."""
         if len(starts) > 2:
-            return np.asarray(self._matrix.rmatvec_blocks(r, starts, out))
+            return np.asarray(self.inner.rmatvec_blocks(r, starts, out))
         self.wait(_Product(True, r, out[0]))
         return out
 
     def ascent(self, *arguments: Any, **keywords: Any) -> _SeatedAscent:
         """Begin an ascent in the dual; see `bmrm.matrix._cpu.Matrix.ascent`."""
-        return _SeatedAscent(self, self._matrix.ascent(*arguments, **keywords))
+        return _SeatedAscent(self, self.inner.ascent(*arguments, **keywords))
 
     def wait(self, wanted: _Product | _Sweep) -> None:
         """Wait until what is wanted has been done."""
         if self.done:  # nobody else runs
-            _do(self._matrix, [wanted])
+            _do(self.inner, [wanted])
             return
         if not self.stopped:
             self.wanted = wanted

@@ -543,7 +543,7 @@ def test_the_matrix_is_shared_and_the_data_stay_as_they_were():
     data = bmrm.Dataset(X, y)
     folds = FoldProblem(data, 3, "hinge", 0, {"lam": 0.1})
     parts = [folds.without(fold, data.matrix) for fold in range(4)]
-    assert all(part.matrix._matrix is data.matrix for part in parts)
+    assert all(part.matrix.inner is data.matrix for part in parts)
     assert data.weights is None
     assert parts[3].weights is None
     assert [int(part.weights.sum()) for part in parts[:3]] == [40] * 3

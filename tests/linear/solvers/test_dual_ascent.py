@@ -24,7 +24,7 @@ from bmrm.linear.solvers import dual_ascent
 from bmrm.linear.warm_start import problem_of
 from bmrm.losses import _losses
 from bmrm.matrix import _cpu
-from bmrm.matrix.adapted import Columns
+from bmrm.matrix.adapted import MatrixAdapter, MultiOutput
 
 WITHOUT = [loss for loss in CASES if not loss.has_dual]
 LAM = 0.05
@@ -563,7 +563,7 @@ def test_where_it_pays(monkeypatch):
         matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
         if in_step:
             matrix = Worker(matrix)
-        operator = matrix if K == 1 else Columns(matrix, K, None)
+        operator = MatrixAdapter(matrix) if K == 1 else MultiOutput(matrix, K, None)
         return ascent_pays(operator, losses.get(loss), reg or L2(1e-5), threads, **given_to)
 
     text = (3000, 6000), 90_000

@@ -16,7 +16,7 @@ from bmrm.linear.solvers.dual_ascent import Halving, fenchel_cut, is_wide
 from bmrm.losses import Loss
 from bmrm.losses.base import DualRisk
 from bmrm.matrix import _cpu
-from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.adapted import MatrixAdapter
 
 EASY, EASY_OF_SEVERAL = 3e-4, 2e-3
 """lam over the mean square of a row, above which planes take so few passes that ascent is slower: with one
@@ -43,15 +43,6 @@ class Climbed(Protocol):
         """Begin an ascent; see `bmrm.matrix._cpu.Matrix.ascent`."""
 
 
-def _parts_of(operator: Operator) -> tuple[object, int, float]:
-    """Return a design's matrix, the margins of a row, and the value of the constant, 0 for none."""
-    if isinstance(operator, Columns):
-        return operator.matrix, operator.columns, operator.value or 0.0
-    if isinstance(operator, WithConstant):
-        return operator.matrix, 1, operator.value
-    return operator, 1, 0.0
-
-
 def ascent_pays(operator: Operator, loss: Loss, reg: Regularizer, threads: int, *, newton: bool) -> bool:
     """Whether to begin with ascent in the dual.
 
@@ -65,7 +56,7 @@ def ascent_pays(operator: Operator, loss: Loss, reg: Regularizer, threads: int, 
     newton : bool
         Whether Newton's steps are taken.
     """
-    matrix, columns, _ = _parts_of(operator)
+    matrix, columns = cast("MatrixAdapter", operator).inner, operator.n_outputs
     if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Climbed)):
         return False
     quick = loss.smooth and not isinstance(matrix, _cpu.Matrix)
@@ -94,7 +85,8 @@ class DualAscent:
         assert isinstance(objective.passes, HostPasses)
         self._objective, self._passes = objective, objective.passes
         self.exact = objective.passes.whole and not objective.profile
-        matrix, columns, constant = _parts_of(objective.operator)
+        operator = cast("MatrixAdapter", objective.operator)
+        matrix, columns, constant = operator.inner, operator.n_outputs, operator.constant or 0.0
         assert isinstance(matrix, Climbed)
         conjugates = cast("DualRisk", self._passes.rows).conjugates()
         lam = penalty = objective.reg.lam

@@ -38,7 +38,7 @@ from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.blocks import block_starts, group_borders, runs
-from bmrm.linear.objective.objective import Iterate, Objective, Operator, Passes
+from bmrm.linear.objective.objective import Iterate, Objective, Passes
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.interior_rule import may_step
@@ -48,7 +48,7 @@ from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
 from bmrm.losses.labels import distinct, encode, extended, taken
 from bmrm.losses.multiclass import ClassLoss
-from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.adapted import MatrixAdapter
 
 if TYPE_CHECKING:
     from bmrm.linear.backends.base import Placement
@@ -101,18 +101,16 @@ class RanksBackend:
             coded, classes = encode(extended(y, everyones), m + more, loss, weights)
         return coded[:m], classes
 
-    def spread(self, operator: Operator) -> Operator:
+    def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
         """Make the design of all rows from that of the rows here."""
         if not self.data.owned:
             return RanksOperator(self.group, operator)
         return OwnedOperator(self.group, operator, self._exchange(operator))
 
-    def _exchange(self, operator: Operator) -> Exchange:
-        if isinstance(operator, Columns):
-            return self.data.exchange(operator.columns, constant=operator.value is not None)
-        return self.data.exchange(constant=isinstance(operator, WithConstant))
+    def _exchange(self, operator: MatrixAdapter) -> Exchange:
+        return self.data.exchange(operator.n_outputs, constant=operator.constant is not None)
 
-    def penalty(self, reg: Regularizer, operator: Operator) -> Regularizer:
+    def penalty(self, reg: Regularizer, operator: MatrixAdapter) -> Regularizer:
         """Return this rank's part of the penalty where weights are owned in parts."""
         if not self.data.owned:
             return reg

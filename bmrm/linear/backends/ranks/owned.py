@@ -20,10 +20,10 @@ from bmrm.distributed.group import Group
 from bmrm.linear.backends.ranks.cuts import SplitCuts
 from bmrm.linear.backends.ranks.passes import RankPasses, RanksObjective, RanksOperator
 from bmrm.linear.backends.ranks.penalty import OwnedPenalty
-from bmrm.linear.objective.objective import Iterate, Operator
+from bmrm.linear.objective.objective import Iterate
 from bmrm.linear.regularizers import Regularizer
 from bmrm.matrix import _cpu
-from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.adapted import MatrixAdapter
 
 if TYPE_CHECKING:
     from bmrm.distributed.shard import Shard
@@ -34,11 +34,11 @@ Vector = NDArray[np.float64]
 class OwnedOperator(RanksOperator):
     """The rows of this rank with the columns that they touch; vectors over the columns are owned in parts."""
 
-    def __init__(self, group: Group, inner: Operator, exchange: Exchange) -> None:
+    def __init__(self, group: Group, inner: MatrixAdapter, exchange: Exchange) -> None:
         super().__init__(group, inner)
         self.exchange, self.bounds = exchange, exchange.bounds
         self.shape = inner.shape[0], int(exchange.bounds[-1])
-        self.weighted_gram_work = np.inf  # a Hessian of columns that are spread
+        self._gram_work = np.inf  # a Hessian would need columns of other ranks
 
     @cached_property
     def mean_squares(self) -> Vector:
@@ -72,7 +72,7 @@ class OwnedPasses(RankPasses):
 
     def weights(self, w: Vector) -> Vector:
         """Take weights in: those of this rank, or all."""
-        exchange = self.operator.exchange  # type: ignore[attr-defined]
+        exchange = self.operator.exchange
         first = exchange.bounds[exchange.group.rank]
         return w if len(w) == exchange.width else w[first : first + exchange.width].copy()
 
@@ -112,14 +112,11 @@ class OwnedObjective(RanksObjective):
         Every rank has to ask at the same time.
         """
         data, inner = self.data, self.operator.inner
-        if not isinstance(inner, (WithConstant, Columns)):
-            return data.put_together(point.w), point.intercept
-        if isinstance(inner, Columns) and inner.value is None:
-            W, zeros = inner.split(point.w)
-            return data.put_together(W), zeros
+        if inner.constant is None:
+            w, zeros = inner.split(point.w)
+            return data.put_together(w), point.intercept if zeros is None else zeros
         # The constant column is the last rank's.
         last = data.group.rank == data.group.size - 1
-        each = inner.columns if isinstance(inner, Columns) else 1
-        w, intercept = inner.split(point.w if last else np.append(point.w, np.zeros(each)))
-        told = data.group.total(np.atleast_1d(intercept))
-        return data.put_together(w), told if isinstance(inner, Columns) else float(told[0])
+        w, intercept = inner.split(point.w if last else np.append(point.w, np.zeros(inner.n_outputs)))
+        total = data.group.total(np.atleast_1d(np.asarray(intercept)))
+        return data.put_together(w), total if isinstance(intercept, np.ndarray) else float(total[0])

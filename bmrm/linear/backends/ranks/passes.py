@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.passes import HostPasses
-from bmrm.linear.objective.objective import Iterate, Objective, Operator, Subgradients
+from bmrm.linear.objective.objective import Objective, Subgradients
 from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.losses.extent import Extent
-from bmrm.matrix.adapted import Columns, WithConstant
+from bmrm.matrix.adapted import MatrixAdapter
 
 Vector = NDArray[np.float64]
 
 
-class RanksOperator:
+class RanksOperator(MatrixAdapter):
     """The rows of this rank; a gradient is that of all rows, in the columns of this rank.
 
     Attributes
@@ -34,14 +34,21 @@ class RanksOperator:
         Blocks of rows that each rank has rows of.
     """
 
-    def __init__(self, group: Group, inner: Operator) -> None:
+    inner: MatrixAdapter
+
+    def __init__(self, group: Group, inner: MatrixAdapter) -> None:
         self.group, self.inner = group, inner
-        self.shape = inner.shape
+        self.shape, self.n_outputs, self.constant = inner.shape, inner.n_outputs, inner.constant
         work = group.everyones((inner.nnz, inner.weighted_gram_work))
         self.nnz = sum(nnz for nnz, _ in work)
-        self.weighted_gram_work = math.fsum(passes for _, passes in work)
+        self._gram_work = math.fsum(gram for _, gram in work)
         self.bounds: NDArray[np.int64] | None = None
         self.reach: list[tuple[int, int]] = []
+
+    @property
+    def weighted_gram_work(self) -> float:
+        """Multiply-adds of `weighted_gram` on all ranks; infinite if there is no such product."""
+        return self._gram_work
 
     @property
     def width(self) -> int:
@@ -57,9 +64,13 @@ class RanksOperator:
         total = self.group.total(np.append(rows * self.inner.mean_squares, rows))
         return np.asarray(total[:-1] / total[-1])
 
-    def matvec(self, w: Vector, out: Vector) -> None:
-        """Margins of this rank's rows."""
-        self.inner.matvec(w, out)
+    def split(self, w: Vector) -> tuple[Vector, float | Vector | None]:
+        """Return weights and penalised intercepts of a vector of weights; None for no intercept."""
+        return self.inner.split(w)
+
+    def join(self, w: Vector, intercept: float | Vector) -> Vector:
+        """Return the vector of weights and intercepts that `split` takes apart."""
+        return self.inner.join(w, intercept)
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
         """Gradients of all ranks' rows, a block of them each, in the columns of this rank."""
@@ -167,10 +178,3 @@ class RanksObjective(Objective):
     def block_rows(self, extent: Extent) -> NDArray[np.int64]:
         """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
         return np.full(self.blocks, extent.margins)
-
-    def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
-        """Weights and intercept as the user sees them."""
-        w, inner = self.passes.array(point.w), self.operator.inner
-        if isinstance(inner, (WithConstant, Columns)):
-            return inner.split(w)
-        return w, point.intercept

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.linear.selection.folds.dealing import Folds
+from bmrm.matrix.adapted import MatrixAdapter, MatrixView
 from bmrm.matrix.resident import Matrix
 
 Vector = NDArray[np.float64]
 
 
-class RowsByFold:
+class RowsByFold(MatrixAdapter):
     """A resident matrix whose rows look sorted by fold.
 
     Parameters
@@ -25,25 +25,15 @@ class RowsByFold:
     """
 
     def __init__(self, matrix: Matrix, folds: Folds) -> None:
-        self.matrix, self.folds = matrix, folds
-        self.shape, self.nnz = matrix.shape, matrix.nnz
+        super().__init__(matrix)
+        self.folds = folds
         # A column a fold, each with the derivatives of its own rows: X' times it is one read of X.
         self._spread = np.zeros((self.shape[0], folds.number))
         self._z = np.empty(self.shape[0])
 
-    @property
-    def weighted_gram_work(self) -> float:
-        """Multiply-adds of `weighted_gram`; infinite where X has no such product."""
-        return self.matrix.weighted_gram_work
-
-    @property
-    def mean_squares(self) -> Vector:
-        """Mean square of each column."""
-        return self.matrix.mean_squares
-
     def matvec(self, w: Vector, out: Vector) -> None:
         """``out = X w``, sorted by fold."""
-        self.matrix.matvec(w, self._z)
+        self.inner.matvec(w, self._z)
         np.take(self._z, self.folds.order, out=out)
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
@@ -51,19 +41,19 @@ class RowsByFold:
         rows = self.folds.order
         if len(starts) == 2:
             self._z[rows] = r
-            self.matrix.rmatvec_blocks(self._z, starts, out)
+            self.inner.rmatvec_blocks(self._z, starts, out)
             return
         for fold, (i, j) in enumerate(pairwise(starts)):
             self._spread[rows[i:j], fold] = r[i:j]
-        out[:] = self.matrix.rmatmat(self._spread).T
+        out[:] = self.inner.rmatmat(self._spread).T
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
         """``out = X' diag(s) X``."""
         self._z[self.folds.order] = s
-        self.matrix.weighted_gram(self._z, out)
+        self.inner.weighted_gram(self._z, out)
 
 
-class CachedProducts:
+class CachedProducts(MatrixView):
     """A resident matrix that remembers the margins of the last two weight vectors.
 
     A solve starts where the last one ended, and its answer's margins are asked for again to predict the fold.
@@ -74,11 +64,8 @@ class CachedProducts:
     """
 
     def __init__(self, matrix: Matrix) -> None:
-        self._matrix = matrix
+        super().__init__(matrix)
         self._known: deque[tuple[Vector, Vector]] = deque()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._matrix, name)
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
         """``out = X w``."""
@@ -88,11 +75,11 @@ class CachedProducts:
                     return margins.copy()
                 out[:] = margins
                 return out
-        found = self._matrix.matvec(w, out)
+        found = self.inner.matvec(w, out)
         # Into memory that is there already: new pages at each product would cost more than the copy.
         known, margins = (
             self._known.popleft() if len(self._known) == 2 else (np.empty_like(w), np.empty_like(found))
         )
         known[:], margins[:] = w, found
         self._known.append((known, margins))
-        return found
+        return np.asarray(found)

@@ -1,4 +1,4 @@
-"""`Columns` is X, each entry times the identity of K, whatever backend does its products."""
+"""`MultiOutput` is X, each entry times the identity of K, whatever backend does its products."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmrm.matrix._cpu import Matrix
-from bmrm.matrix.adapted import Columns
+from bmrm.matrix.adapted import MultiOutput
 
 
 class Stranger:
@@ -36,7 +36,7 @@ def test_products_are_those_of_the_big_matrix(m, d, K, blocks, value, strange, s
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(m, d))
     X = Matrix.from_dense(A)
-    operator = Columns(Stranger(X) if strange else X, K, value)
+    operator = MultiOutput(Stranger(X) if strange else X, K, value)
     full = np.kron(A if value is None else np.hstack([A, np.full((m, 1), value)]), np.eye(K))
     assert operator.shape == full.shape
     w, r = rng.normal(size=full.shape[1]), rng.normal(size=full.shape[0])
@@ -51,11 +51,11 @@ def test_products_are_those_of_the_big_matrix(m, d, K, blocks, value, strange, s
     W, intercepts = operator.split(w)
     assert (W.shape, intercepts.shape) == ((d, K), (K,))
     np.testing.assert_allclose((A @ W + intercepts).ravel(), z, atol=1e-12)
-    np.testing.assert_allclose(operator.joined(W, intercepts), w, rtol=1e-15)
+    np.testing.assert_allclose(operator.join(W, intercepts), w, rtol=1e-15)
 
 
 def test_there_is_no_weighted_gram():
-    operator = Columns(Matrix.from_dense(np.eye(2)), 3)
+    operator = MultiOutput(Matrix.from_dense(np.eye(2)), 3)
     assert operator.weighted_gram_work == np.inf
     with pytest.raises(NotImplementedError):
         operator.weighted_gram(np.ones(6), np.empty((6, 6)))
