@@ -1,5 +1,7 @@
 """Build of the compiled core: one extension a file of ``src_cython``, ``_cuda`` with all of ``src_cuda``.
 
+Both read ``src_common``. #include is written from these folders.
+
 ``BMRM_SANITIZE=1`` builds for the sanitizers of addresses and undefined behaviour (``scripts/fuzz.sh``).
 ``BMRM_CUDA`` says whether to build the CUDA backend (`cuda_compiler`). nvcc compiles each ``.cu`` on its own,
 in parallel, into an object named by what went into it (`object_name`), so that a second build compiles
@@ -17,7 +19,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+COMMON = "src_common"
 SOURCES = "src_cython"
+CUDA = "src_cuda"
+# Each extension, and the package that it lies in: that of its users.
 MODULES = {
     "_cpu": "bmrm.matrix",
     "_cuda": "bmrm.matrix",
@@ -27,16 +32,15 @@ MODULES = {
     "_qp": "bmrm.linear.bundle",
     "_svmlight": "bmrm.io",
 }
-"""Each extension, and the package that it lies in: that of its users."""
-
+HEADERS = (".h", ".cuh", ".inl")
 # Nobody reads the flags of floating-point exceptions, for which no loop with a condition would vectorise.
 COMPILE_FLAGS = ["-O3", "-std=c++17", "-fopenmp", "-fno-trapping-math", "-fvisibility=hidden", "-g0"]
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
-CUDA_SOURCES = "src_cuda/**/*.cu"
+CUDA_SOURCES = f"{CUDA}/**/*.cu"
 CUDA_BUILD = "build/cuda"
 ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
-NVCC_FLAGS = ["-std=c++17", "-O3", "-Xcompiler", "-fPIC,-fvisibility=hidden", f"-I{SOURCES}"]
+NVCC_FLAGS = ["-std=c++17", "-O3", "-Xcompiler", "-fPIC,-fvisibility=hidden", f"-I{COMMON}", f"-I{CUDA}"]
 
 
 def cuda_compiler(
@@ -97,6 +101,12 @@ def library_folders(dry_run: str) -> list[str]:
     return list(dict.fromkeys([*named, *(re.sub(r"/lib64(?=$|/stubs$)", "/lib", path) for path in named)]))
 
 
+def headers_of(*roots: str) -> list[str]:
+    """The headers in some folders and below."""
+    paths = [path for root in roots for path in glob.glob(f"{root}/**/*.*", recursive=True)]
+    return [path for path in paths if path.endswith(HEADERS)]
+
+
 def object_name(source: str, headers: Iterable[str], command: Sequence[str]) -> str:
     """Name of an object that tells all that it is made of: source, headers and compiler options."""
     digest = hashlib.sha256("\0".join(command).encode())
@@ -117,8 +127,7 @@ def ask(nvcc: str, *words: str) -> str:
 def compile_cuda(nvcc: str, sources: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Compile what has changed of the ``.cu`` files and return the objects of all."""
     flags = [*NVCC_FLAGS, *architecture_flags(environ, ask(nvcc, "--list-gpu-code"))]
-    headers = [p for top in ("src_cuda", SOURCES) for p in glob.glob(f"{top}/**/*.*", recursive=True)]
-    headers = [path for path in headers if path.endswith((".h", ".cuh", ".inl"))]
+    headers = headers_of(COMMON, CUDA)
     key = [*flags, ask(nvcc, "--version")]
     objects = {path: os.path.join(CUDA_BUILD, object_name(path, headers, key)) for path in sources}
     stale = [path for path in sources if not os.path.exists(objects[path])]
@@ -161,33 +170,27 @@ def main() -> None:
     from setuptools.command.build_ext import build_ext
 
     sanitized = os.environ.get("BMRM_SANITIZE") == "1"
-    headers = [
-        path
-        for top in (SOURCES, "src_cuda")
-        for path in glob.glob(f"{top}/**/*.*", recursive=True)
-        if path.endswith((".h", ".inl"))
-    ]
 
-    def extension(name: str, *sources: str) -> Extension:
+    def extension(name: str, roots: Sequence[str], sources: Sequence[str] = ()) -> Extension:
         # -ffp-contract and friends stay at their defaults; -ffast-math is never used: sums are
         # ordered by hand, and NaN and inf must be seen where they occur.
         return Extension(
             f"{MODULES[name]}.{name}",
             [os.path.join(SOURCES, f"{name}.pyx"), *sources],
-            depends=[path for path in headers if path.startswith(SOURCES) or sources],
-            include_dirs=[SOURCES, np.get_include()],
+            depends=headers_of(*roots),
+            include_dirs=[*roots, np.get_include()],
             language="c++",
             extra_compile_args=[*COMPILE_FLAGS, *(SANITIZED_FLAGS if sanitized else [])],
             extra_link_args=["-fopenmp", *(SANITIZERS if sanitized else [])],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         )
 
-    extensions = [extension(name) for name in MODULES if name != "_cuda"]
+    extensions = [extension(name, [COMMON, SOURCES]) for name in MODULES if name != "_cuda"]
     cuda_sources = sorted(glob.glob(CUDA_SOURCES, recursive=True))
     nvcc = cuda_compiler(os.environ, cuda_sources, sys.path)
     if nvcc:
-        cuda = extension("_cuda", *sorted(glob.glob("src_cuda/**/*.cpp", recursive=True)))
-        cuda.include_dirs.append("src_cuda")
+        host_sources = sorted(glob.glob(f"{CUDA}/**/*.cpp", recursive=True))
+        cuda = extension("_cuda", [COMMON, SOURCES, CUDA], host_sources)
         cuda.library_dirs = library_folders(ask(nvcc, "--dryrun", cuda_sources[0]))
         cuda.libraries = ["cudart_static", "rt", "dl", "pthread"]
         cuda.extra_link_args.append("-Wl,--exclude-libs,ALL")
@@ -198,7 +201,7 @@ def main() -> None:
 
         def build_extensions(self) -> None:
             for ext in self.extensions:
-                if nvcc and ext.name == "bmrm.matrix._cuda":
+                if nvcc and ext.name == f"{MODULES['_cuda']}._cuda":
                     ext.extra_objects = compile_cuda(nvcc, cuda_sources, os.environ)
                     ext.depends.append(linked_list(ext.extra_objects))
             super().build_extensions()
@@ -207,6 +210,7 @@ def main() -> None:
         ext_modules=cythonize(
             extensions,
             build_dir="build/cython",
+            include_path=[SOURCES],
             compiler_directives={
                 "language_level": 3,
                 "boundscheck": False,

@@ -36,7 +36,7 @@ OPERATORS = ("normal", "transposed")
 TITLES = {"normal": "X w", "transposed": "X^T r"}
 REPEATS = 12  # products a time is taken over
 ROUNDS = 3  # times of which the least counts: now and then all of one is late
-TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/tuning.h
+TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/formats/tuning.h
 AHEAD = 12  # matrices made while one is timed
 LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuning products": 50}
 

@@ -6,18 +6,18 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-from board cimport Board as CBoard
+from ranks.shared_sums cimport SharedSums as CSharedSums
 
 import numpy as np
 
 from bmrm.errors import BmrmError, DataError, ParameterError
 
 
-cdef extern from "omp.h" nogil:
+cdef extern from "<omp.h>" nogil:
     int omp_get_max_threads()
 
 
-cdef extern from "team.h" namespace "bmrm" nogil:
+cdef extern from "common/team.h" namespace "bmrm" nogil:
     int team_of(int)
 
 
@@ -103,10 +103,10 @@ def most_threads(int threads):
     return team_of(threads)
 
 
-include "vectors.pxi"
-include "products.pxi"
-include "board.pxi"
+include "common/vectors.pxi"
+include "common/products.pxi"
+include "ranks/shared_sums.pxi"
 include "cpu/arguments.pxi"
 include "cpu/matrix.pxi"
 include "cpu/bundle.pxi"
-include "cpu/ascent.pxi"
+include "dual/ascent.pxi"

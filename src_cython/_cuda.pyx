@@ -1,4 +1,4 @@
-"""The matrix resident on a GPU and its products: binding of the blackbox (``src_cuda/blackbox.h``).
+"""The matrix resident on a GPU and its products: binding of the blackbox (``src_cuda/api/blackbox.h``).
 
 Every call goes through `check`, and none holds the interpreter's lock while it works.  Importing the module
 touches no driver; the first call that needs a device does.
@@ -6,15 +6,15 @@ touches no driver; the first call that needs a device does.
 
 from typing import NamedTuple
 
-from blackbox cimport *
-from board cimport Board as CBoard
+from cuda.blackbox cimport *
+from ranks.shared_sums cimport SharedSums as CSharedSums
 from cpython.pycapsule cimport PyCapsule_New
-from joint cimport *
-from landing cimport *
-from own_loss cimport *
-from ranks cimport *
-from sink cimport *
-from training cimport *
+from cuda.joint cimport *
+from cuda.upload_stream cimport *
+from cuda.python_loss cimport *
+from cuda.ranks cimport *
+from svmlight.block_consumer cimport *
+from cuda.training cimport *
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -27,7 +27,7 @@ import numpy as np
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks
 
-cdef extern from "select.h" namespace "bmrm" nogil:
+cdef extern from "formats/sliced.h" namespace "bmrm" nogil:
     cdef struct Cut:
         int64_t tile
         int32_t shared, gathered, by_count, index_bytes
@@ -52,17 +52,17 @@ cdef int check(bb_status status, invalid=ParameterError) except -1:
     raise BmrmError(text)
 
 
-include "vectors.pxi"
-include "products.pxi"
+include "common/vectors.pxi"
+include "common/products.pxi"
 include "cuda/arguments.pxi"
 include "cuda/structures.pxi"
 include "cuda/choice.pxi"
-include "cuda/reference.pxi"
+include "reference/reference.pxi"
 include "cuda/products.pxi"
 include "cuda/report.pxi"
 include "cuda/matrix.pxi"
-include "cuda/landing.pxi"
+include "cuda/upload_stream.pxi"
 include "cuda/ranks.pxi"
 include "cuda/training.pxi"
-include "cuda/own_loss.pxi"
+include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"

@@ -1,4 +1,4 @@
-"""Binding of the risk kernels; see ``losses.h`` for the formulas, ``risk.h`` and ``class_risk.h`` for the passes."""
+"""Binding of the risk kernels; see ``losses.h`` for the formulas, ``losses/risk.h`` and ``losses/class_risk.h`` for the passes."""
 
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as cbool
@@ -6,7 +6,7 @@ from libcpp cimport bool as cbool
 import numpy as np
 
 
-cdef extern from "risk.h" namespace "bmrm" nogil:
+cdef extern from "losses/risk.h" namespace "bmrm" nogil:
     cdef struct LossParameter:
         double value
         double width
@@ -34,7 +34,7 @@ cdef extern from "risk.h" namespace "bmrm" nogil:
     int risk_pieces(int loss, const Rows& rows, int64_t m, double* slope, double* places, double* jumps)
 
 
-cdef extern from "class_risk.h" namespace "bmrm" nogil:
+cdef extern from "losses/class_risk.h" namespace "bmrm" nogil:
     cdef struct ClassRows:
         const double* z
         const double* dz

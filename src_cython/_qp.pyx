@@ -1,12 +1,12 @@
-"""Binding of the inner QP (``qp.h`` has the problem and the method), the table of cuts that it works on from pass
-to pass, Newton's model under a penalty (``penalised_quadratic.h``) and Cholesky (``dense.h``)."""
+"""Binding of the inner QP (``qp/qp.h`` has the problem and the method), the table of cuts that it works on from pass
+to pass, Newton's model under a penalty (``qp/penalised_quadratic.h``) and Cholesky (``qp/dense_algebra.h``)."""
 
 from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t
 from libcpp.vector cimport vector
 
 
-cdef extern from "qp.h" namespace "bmrm" nogil:
+cdef extern from "qp/qp.h" namespace "bmrm" nogil:
     cdef struct QpProblem:
         int64_t n
         int64_t groups
@@ -25,19 +25,19 @@ cdef extern from "qp.h" namespace "bmrm" nogil:
         double gap
         int64_t changes
 
-    cdef cppclass KeptFace:
-        KeptFace() except +
+    cdef cppclass KeptActiveSet:
+        KeptActiveSet() except +
 
     cdef cppclass QpSolver:
-        QpSolver(QpProblem& problem, KeptFace& kept) except +
+        QpSolver(QpProblem& problem, KeptActiveSet& kept) except +
         QpResult run(double best, double rel_tol, double abs_tol, int64_t max_changes) except +
 
 
-cdef extern from "dense.h" namespace "bmrm" nogil:
+cdef extern from "qp/dense_algebra.h" namespace "bmrm" nogil:
     bint c_cholesky_solve "bmrm::cholesky_solve"(size_t n, double* M, double* x) except +
 
 
-cdef extern from "penalised_quadratic.h" namespace "bmrm" nogil:
+cdef extern from "qp/penalised_quadratic.h" namespace "bmrm" nogil:
     cdef struct PenalisedQuadratic:
         size_t n
         const double* H
@@ -76,7 +76,7 @@ cdef const double* _start(const double[::1] origin, Py_ssize_t n) except? NULL:
 cdef class Face:
     """The factored face of a QP whose cuts come and go, kept from one `solve` to the next."""
 
-    cdef KeptFace kept
+    cdef KeptActiveSet kept
 
 
 cdef QpResult _improve(

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from sink cimport *
+from svmlight.block_consumer cimport *
 
 import numpy as np
 
@@ -87,7 +87,7 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
         ) except +raise_python
         cbool count_all() except +raise_python
         cbool parse_all[Value](
-            const Options& options, const Arrays[Value]& arrays, const svmlight_sink* sink
+            const Options& options, const Arrays[Value]& arrays, const svmlight_block_consumer* consumer
         ) except +raise_python
         cbool find_zero() except +raise_python
         int64_t label_count()
@@ -98,7 +98,7 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
         int64_t most_pairs
         int64_t max_index
         int32_t index_shift
-        cbool sink_failed
+        cbool consumer_failed
         cbool has_zero
         cbool ones
         cbool rounded
@@ -307,7 +307,7 @@ def parse(
 cdef fill(Reader* reader, Options& options, bint single, sink):
     """Allocate the arrays that the counts ask for, and parse into them, or into a sink."""
     cdef cbool complete
-    cdef const svmlight_sink* into = NULL
+    cdef const svmlight_block_consumer* into = NULL
     cdef Arrays[float] floats
     cdef Arrays[double] doubles
     indptr = np.empty(reader.rows + 1, np.int64)
@@ -318,7 +318,7 @@ cdef fill(Reader* reader, Options& options, bint single, sink):
         indices = np.empty(reader.nonzeros, np.int32)
         values = np.empty(reader.nonzeros, np.float32 if single else np.float64)
     else:
-        into = <const svmlight_sink*>PyCapsule_GetPointer(sink.capsule, SVMLIGHT_SINK)
+        into = <const svmlight_block_consumer*>PyCapsule_GetPointer(sink.capsule, SVMLIGHT_BLOCK_CONSUMER)
 
     indptr[0] = 0
     doubles.row_ends = <int64_t*>address(indptr) + 1
@@ -339,7 +339,7 @@ cdef fill(Reader* reader, Options& options, bint single, sink):
             complete = reader.parse_all[double](options, doubles, into)
     if not complete:
         raise_pending()
-    if reader.sink_failed:
+    if reader.consumer_failed:
         raise sink.failure
     no_label = fault("no_label", reader.no_label_at)
     if <int>reader.fault != 0:
@@ -518,7 +518,7 @@ def whole_lines(text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t length):
 
 
 def checksum(const unsigned char[::1] data, *, int threads=1):
-    """Checksum of bytes; see ``checksum.h``."""
+    """Checksum of bytes; see ``svmlight/checksum.h``."""
     cdef uint64_t result
     cdef cbool in_range
     cdef const unsigned char* p = &data[0] if data.shape[0] else NULL

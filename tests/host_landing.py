@@ -10,7 +10,7 @@ LEND = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.
 SEND = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32
 )
-NAME = b"svmlight_sink"
+NAME = b"svmlight_block_consumer"
 
 
 class Sink(ctypes.Structure):

@@ -3,8 +3,8 @@
 MPI leaves the order of a reduction open, though implementations are advised to keep it. Here parts travel as
 they are and every sum is made in the order of the ranks, so that a result is bit-identical from run to run
 for a fixed number of ranks, and the same on all ranks. A short sum costs one all-gather, which on one host
-is a look at memory that all share (``src_cython/board.h``); a long one costs what an all-reduce does: each
-rank adds up one piece, then the pieces go round.
+is a look at memory that all share (``src_cython/ranks/shared_sums.h``); a long one costs what an all-reduce
+does: each rank adds up one piece, then the pieces go round.
 
 A rank that fails where the others may fail as well (reading its part of a file, say) tells them, and all
 raise the same error: `Group.together`. A rank that fails alone, in the middle of a solve, cannot tell ranks

@@ -42,7 +42,7 @@ class Sink(Protocol):
     """Where indices and values go while they are parsed, in place of arrays: see ``svmlight/sink.h``."""
 
     capsule: object
-    """Holds a ``svmlight_sink``."""
+    """Holds a ``svmlight_block_consumer``."""
     failure: BaseException | None
     """What was wrong where one of its functions has failed."""
 

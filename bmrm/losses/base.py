@@ -3,7 +3,7 @@
 A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or (`Loss.several`) of
 a margin for each class, ``u_ic = x_i . w_c``, and the classes of the row, or of the margins of many rows
 together.  It knows nothing of the solver, of the regulariser or of where the data lives.  Four kinds exist:
-`ScalarLoss`, whose formula is compiled (``src_cython/losses.h``), `CallableLoss`, a user's Python function,
+`ScalarLoss`, whose formula is compiled (``src_common/losses.h``), `CallableLoss`, a user's Python function,
 the losses of several margins a row (``multiclass.py``), and `JointLoss` (``joint.py``), of the margins of
 many rows.  All answer the same two questions about a line of margins ``z + t dz + b``: the slope of the risk
 along it, and a cut of the risk at a point of it.  A smooth one also tells its second derivatives.

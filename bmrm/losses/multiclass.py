@@ -2,7 +2,7 @@
 
 A model has a column of weights for each class, and its penalty is that of all of them together.  In one
 problem X is read once for all columns; the compiled passes over the margins are in
-``src_cython/class_risk.h``.
+``src_cython/losses/class_risk.h``.
 
 A cost matrix says what it costs to predict class b where class a is right: by margin rescaling
 (Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453, section 2.2) the loss is an upper bound on the

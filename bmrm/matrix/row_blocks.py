@@ -2,7 +2,7 @@
 
 A block is prepared on its own, and takes a multiple of what it comes to while it is. So blocks are small
 beside the memory that X may take: most of it is left for those that are there already, or for two staging
-areas (``src_cuda/matrix.h``).
+areas (``src_cuda/matrix/matrix.h``).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "dense_matrix.h"
-#include "popular.h"
-#include "sparse_matrix.h"
+#include "cpu/column_order.h"
+#include "cpu/dense_matrix.h"
+#include "cpu/sparse_matrix.h"
 
 namespace bmrm {
 

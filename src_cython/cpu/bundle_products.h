@@ -3,7 +3,7 @@
 // those of OpenMP do not compete, and so that sums keep their order for any number of threads.
 #pragma once
 
-#include "matrix.h"
+#include "cpu/matrix.h"
 
 namespace bmrm {
 

@@ -1,7 +1,7 @@
 // A dense row-major X; one copy serves both products, as X^T r adds rows.
 #pragma once
 
-#include "matrix.h"
+#include "cpu/matrix.h"
 
 namespace bmrm {
 

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "simd.h"
+#include "cpu/simd.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors pass between inlined functions alone
 
@@ -13,11 +13,11 @@
 #define BMRM_TARGET
 #define BMRM_REGISTER 2
 #define BMRM_GRAM_TILE 2
-#include "pack.h"
+#include "cpu/pack.h"
 //
-#include "sparse_kernels.h"
+#include "cpu/sparse_kernels.h"
 //
-#include "dense_kernels.h"
+#include "cpu/dense_kernels.h"
 #undef BMRM_ISA
 #undef BMRM_TARGET
 #undef BMRM_REGISTER
@@ -28,11 +28,11 @@
 #define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
 #define BMRM_REGISTER 4
 #define BMRM_GRAM_TILE 2
-#include "pack.h"
+#include "cpu/pack.h"
 //
-#include "sparse_kernels.h"
+#include "cpu/sparse_kernels.h"
 //
-#include "dense_kernels.h"
+#include "cpu/dense_kernels.h"
 #undef BMRM_ISA
 #undef BMRM_TARGET
 #undef BMRM_REGISTER
@@ -42,11 +42,11 @@
 #define BMRM_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")))
 #define BMRM_REGISTER 8
 #define BMRM_GRAM_TILE 4
-#include "pack.h"
+#include "cpu/pack.h"
 //
-#include "sparse_kernels.h"
+#include "cpu/sparse_kernels.h"
 //
-#include "dense_kernels.h"
+#include "cpu/dense_kernels.h"
 #undef BMRM_ISA
 #undef BMRM_TARGET
 #undef BMRM_REGISTER

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "memory.h"
-#include "simd.h"
+#include "common/memory.h"
+#include "cpu/simd.h"
 
 namespace bmrm {
 

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <vector>
 
-#include "dispatch.h"
-#include "entries.h"
-#include "memory.h"
-#include "split.h"
+#include "common/memory.h"
+#include "cpu/dispatch.h"
+#include "cpu/entries.h"
+#include "cpu/split.h"
 
 namespace bmrm {
 

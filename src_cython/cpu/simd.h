@@ -10,9 +10,9 @@
 #include <cstring>
 #include <type_traits>
 
-namespace bmrm {
+#include "common/integers.h"
 
-using i64 = std::int64_t;
+namespace bmrm {
 
 /// Value type of a matrix whose stored entries are all 1: no values are kept.
 struct One {};

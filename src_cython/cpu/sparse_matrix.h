@@ -7,8 +7,8 @@
 
 #include <cmath>
 
-#include "strips.h"
-#include "transpose.h"
+#include "cpu/strips.h"
+#include "cpu/transpose.h"
 
 namespace bmrm {
 

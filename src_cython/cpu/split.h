@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "simd.h"
+#include "cpu/simd.h"
 
 namespace bmrm {
 

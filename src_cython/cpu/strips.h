@@ -4,7 +4,7 @@
 // Worth it where rows are long enough that a strip holds a run of them.
 #pragma once
 
-#include "matrix.h"
+#include "cpu/matrix.h"
 
 namespace bmrm {
 

@@ -6,7 +6,7 @@
 // panel and feature would cost more than it saves, one panel with four-byte indices holds everything.
 #pragma once
 
-#include "matrix.h"
+#include "cpu/matrix.h"
 
 namespace bmrm {
 

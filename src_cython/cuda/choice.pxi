@@ -3,7 +3,7 @@
 from libcpp.vector cimport vector
 
 
-cdef extern from "select.h" namespace "bmrm" nogil:
+cdef extern from "choice/select.h" namespace "bmrm" nogil:
     cdef struct Prediction:
         double seconds, bytes, chunks, elements, items, partials, launches
 

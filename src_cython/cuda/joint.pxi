@@ -1,4 +1,4 @@
-"""Joint risks on the device: binding of ``src_cuda/joint.h``."""
+"""Joint risks on the device: binding of ``src_cuda/api/joint.h``."""
 
 
 cdef class Joint:

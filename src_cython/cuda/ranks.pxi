@@ -1,4 +1,4 @@
-"""The ranks that share the rows of a problem: binding of ``src_cuda/ranks.h``."""
+"""The ranks that share the rows of a problem: binding of ``src_cuda/api/ranks.h``."""
 
 
 def device_uuid(device=0):
@@ -70,12 +70,12 @@ cdef class Ranks:
     """
 
     cdef bb_ranks calls
-    cdef CBoard* board
+    cdef CSharedSums* board
     cdef object total, add_up, dtype, error
     cdef Nccl nccl
 
     def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, size_t board=0, Nccl nccl=None):
-        self.board, self.nccl = <CBoard*>board, nccl
+        self.board, self.nccl = <CSharedSums*>board, nccl
         self.total, self.add_up, self.dtype = total, add_up, np.dtype(dtype)
         self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
         self.calls.total, self.calls.add_up = _total_of_ranks, _sum_of_ranks
@@ -99,7 +99,7 @@ cdef class Ranks:
 
 
 cdef int32_t _total_of_ranks(void* context, double* numbers, int64_t count) noexcept nogil:
-    cdef CBoard* board = (<Ranks>context).board
+    cdef CSharedSums* board = (<Ranks>context).board
     if board != NULL and count <= board.room():
         board.total(numbers, count)
         return 0

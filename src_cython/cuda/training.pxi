@@ -1,4 +1,4 @@
-"""A solve's vectors and steps on the device: binding of ``src_cuda/training.h``."""
+"""A solve's vectors and steps on the device: binding of ``src_cuda/api/training.h``."""
 
 
 cdef class Vector:

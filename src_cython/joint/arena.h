@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../cpu/memory.h"
+#include "common/memory.h"
 
 namespace bmrm {
 

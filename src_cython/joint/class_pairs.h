@@ -7,8 +7,8 @@
 // such branches each.
 #pragma once
 
-#include "classes.h"
-#include "pair_sum.h"
+#include "joint/classes.h"
+#include "joint/pair_sum.h"
 
 namespace bmrm {
 

@@ -1,7 +1,7 @@
 // The rows of a group by level, those of each level in the order of their margins.
 #pragma once
 
-#include "sort.h"
+#include "joint/sort.h"
 
 namespace bmrm {
 

@@ -8,8 +8,8 @@
 // found by bisection on the gain of one more, and the scan is O(m log m) in all.
 #pragma once
 
-#include "classes.h"
-#include "table.h"
+#include "contingency_table.h"
+#include "joint/classes.h"
 
 namespace bmrm {
 
@@ -63,7 +63,7 @@ struct ContingencyRisk {
         lowest[0] = highest[0] = 0.0;
         for (int64_t c = 0; c < n; ++c) lowest[c + 1] = lowest[c] + positive.margin[c];
         for (int64_t b = 0; b < o; ++b) highest[b + 1] = highest[b] + negative.margin[o - 1 - b];
-        const Table table{measure, n, o, k, beta};
+        const ContingencyTable table{measure, n, o, k, beta};
         const double scale = group.share;
         // The true labelling is always allowed, and its term is 0.
         double best = 0.0, loss = 0.0;

@@ -22,7 +22,7 @@
 
 #include <cmath>
 
-#include "classes.h"
+#include "joint/classes.h"
 
 namespace bmrm {
 

@@ -13,8 +13,8 @@
 #include <limits>
 #include <numeric>
 
-#include "problem.h"
-#include "sort.h"
+#include "joint/problem.h"
+#include "joint/sort.h"
 
 namespace bmrm {
 

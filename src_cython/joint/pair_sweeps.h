@@ -9,8 +9,8 @@
 // those of the chunks beyond, and of a part of one.
 #pragma once
 
-#include "pair_sum.h"
-#include "sort.h"
+#include "joint/pair_sum.h"
+#include "joint/sort.h"
 
 namespace bmrm {
 

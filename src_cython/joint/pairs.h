@@ -6,8 +6,8 @@
 // u_j > u_i - 1.  For two classes the scan of both in order is that of Joachims (ICML 2005, algorithm 3).
 #pragma once
 
-#include "class_pairs.h"
-#include "pair_sweeps.h"
+#include "joint/class_pairs.h"
+#include "joint/pair_sweeps.h"
 
 namespace bmrm {
 

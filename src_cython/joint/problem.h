@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "../team.h"
-#include "arena.h"
+#include "common/team.h"
+#include "joint/arena.h"
 
 namespace bmrm {
 

@@ -14,7 +14,7 @@
 #include <numeric>
 #include <utility>
 
-#include "problem.h"
+#include "joint/problem.h"
 
 namespace bmrm {
 

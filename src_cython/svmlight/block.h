@@ -11,9 +11,9 @@
 #include <limits>
 #include <vector>
 
-#include "number.h"
-#include "pair.h"
-#include "text.h"
+#include "svmlight/number.h"
+#include "svmlight/pair.h"
+#include "svmlight/text.h"
 
 namespace svmlight {
 

@@ -17,8 +17,8 @@
 #include <system_error>
 #include <vector>
 
-#include "parallel.h"
-#include "text.h"
+#include "svmlight/parallel.h"
+#include "svmlight/text.h"
 
 namespace svmlight {
 

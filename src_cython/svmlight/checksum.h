@@ -10,8 +10,8 @@
 #include <cstring>
 #include <vector>
 
-#include "bytes.h"
-#include "parallel.h"
+#include "svmlight/bytes.h"
+#include "svmlight/parallel.h"
 
 namespace svmlight {
 

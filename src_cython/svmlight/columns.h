@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "parallel.h"
-#include "rows.h"
+#include "svmlight/parallel.h"
+#include "svmlight/rows.h"
 
 namespace svmlight {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "number.h"
-#include "text.h"
+#include "svmlight/number.h"
+#include "svmlight/text.h"
 
 namespace svmlight {
 

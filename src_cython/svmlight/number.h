@@ -11,7 +11,7 @@
 #include <limits>
 #include <system_error>
 
-#include "text.h"
+#include "svmlight/text.h"
 
 namespace svmlight {
 

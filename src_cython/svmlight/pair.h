@@ -12,8 +12,8 @@
 #include <emmintrin.h>
 #endif
 
-#include "number.h"
-#include "text.h"
+#include "svmlight/number.h"
+#include "svmlight/text.h"
 
 namespace svmlight {
 

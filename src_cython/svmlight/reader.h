@@ -3,9 +3,9 @@
 // The first pass counts line ends and colons, which bound the rows and nonzeros of each block; their
 // running sums are the places where the second pass writes, so that the final arrays are allocated once
 // and no part is ever held twice. Blank lines, comments, qid: and added repeats make a bound loose; the
-// gaps are closed at the end. Indices and values may go to a sink instead, so that no array of the host holds
-// them. The blocks depend on the text and their size alone, and the fault that is reported is the first of
-// the text, so the outcome is the same for any number of threads.
+// gaps are closed at the end. Indices and values may go to a consumer instead, so that no array of the host
+// holds them. The blocks depend on the text and their size alone, and the fault that is reported is the first
+// of the text, so the outcome is the same for any number of threads.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "block.h"
-#include "bytes.h"
-#include "parallel.h"
-#include "relay.h"
+#include "svmlight/block.h"
+#include "svmlight/bytes.h"
+#include "svmlight/ordered_blocks.h"
+#include "svmlight/parallel.h"
 
 namespace svmlight {
 
@@ -99,19 +99,20 @@ class Reader {
     }
 
     // Second pass, into arrays of `rows` and `nonzeros` elements, which it then sets to what was found; with
-    // a sink, indices and values go there, in slots of `most_pairs`, and what is left to do with them is told
-    // by `ones` and `index_shift`. Returns false where it was interrupted.
+    // a consumer, indices and values go there, in slots of `most_pairs`, and what is left to do with them is
+    // told by `ones` and `index_shift`. Returns false where it was interrupted.
     template <class Value>
-    bool parse_all(const Options& options, const Arrays<Value>& arrays, const svmlight_sink* sink) {
+    bool parse_all(const Options& options, const Arrays<Value>& arrays,
+                   const svmlight_block_consumer* consumer) {
         std::atomic<size_t> first_fault{std::numeric_limits<size_t>::max()};
-        std::optional<Relay> relay;
-        if (sink) relay.emplace(*sink);
+        std::optional<OrderedBlocks> ordered;
+        if (consumer) ordered.emplace(*consumer);
         const auto parse_block = [&](size_t b) {
             if (b > first_fault) return;
             Arrays<Value> place = arrays;
-            if (relay) {
+            if (ordered) {
                 svmlight_slot slot;
-                if (!relay->lend(b, slot)) return;
+                if (!ordered->lend(b, slot)) return;
                 place.indices = slot.indices;
                 place.values = static_cast<Value*>(slot.values);
                 blocks_[b].first_nonzero = 0;
@@ -124,31 +125,31 @@ class Reader {
             BlockParser<Value>(options, place, block).run();
             blocks_[b] = std::move(block);
             if (blocks_[b].fault == Fault::kNone) {
-                if (relay) relay->pass(b, blocks_[b].nonzeros, blocks_[b].ones);
+                if (ordered) ordered->pass(b, blocks_[b].nonzeros, blocks_[b].ones);
                 return;
             }
             size_t seen = first_fault;
             while (b < seen && !first_fault.compare_exchange_weak(seen, b)) {
             }
-            if (relay) relay->end_at(b);
+            if (ordered) ordered->end_at(b);
         };
         const bool complete = for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
             try {
                 parse_block(b);
             } catch (...) {
-                if (relay) relay->end_at(0);  // others may be waiting for this block
+                if (ordered) ordered->end_at(0);  // others may be waiting for this block
                 throw;
             }
         });
         if (!complete) return false;
-        sink_failed = relay && relay->failed();
-        if (sink_failed) return true;
+        consumer_failed = ordered && ordered->failed();
+        if (consumer_failed) return true;
         report(first_fault);
         if (fault != Fault::kNone) return true;
         summarise();
         index_shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
         close_gaps(arrays);
-        if (sink) return true;
+        if (consumer) return true;
         return for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
             const Block& block = blocks_[b];
             Value* const values = arrays.values + block.first_nonzero;
@@ -195,7 +196,7 @@ class Reader {
     bool negative = false;    // a value is below 0
     bool has_lists = false;   // some row has several labels
     int32_t index_shift = 0;  // added to every index, as the text turned out to be zero-based
-    bool sink_failed = false;
+    bool consumer_failed = false;
     Fault fault = Fault::kNone;
     Place fault_at = {0, 0, 0};  // lines are now those of the text
     Place no_label_at = {0, 0, 0};

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel.h"
+#include "svmlight/parallel.h"
 
 namespace svmlight {
 

@@ -380,8 +380,8 @@ def test_what_is_tried_are_the_best_predictions_in_order():
 
 
 def tuning(name):
-    """A constant of src_cuda/tuning.h."""
-    text = (Path(__file__).parents[2] / "src_cuda" / "tuning.h").read_text()
+    """A constant of src_cuda/formats/tuning.h."""
+    text = (Path(__file__).parents[2] / "src_cuda" / "formats" / "tuning.h").read_text()
     return float(re.search(rf"constexpr \w+ {name} =\s*([\d.e-]+);", text)[1])
 
 

@@ -7,7 +7,7 @@ data.  The model
 
     J_t(w) = lam Omega(w) + sum_p max_{i in p} <a_i, w> + b_i  <=  J(w)
 
-is minimised through its dual, a QP over a product of simplices (``src_cython/qp.h``).  The dual value at
+is minimised through its dual, a QP over a product of simplices (``src_cython/qp/qp.h``).  The dual value at
 any feasible alpha is a lower bound on the optimum; here it is evaluated from the vector ``A' alpha``
 itself, not from the Gram matrix, so that rounding of the latter cannot leak into a certificate.
 

@@ -2,7 +2,7 @@
 
     maximise  D(alpha) = <b, alpha> + min_w [ P(w) + <A' alpha, w> + sum_j mu_j / 2 (w_j - centre_j)^2 ]
 
-For the plain L2 penalty D is quadratic, and ``src_cython/qp.h`` maximises it at once.  With kinks and
+For the plain L2 penalty D is quadratic, and ``src_cython/qp/qp.h`` maximises it at once.  With kinks and
 intervals it is piecewise quadratic: the features whose w_j is on a kink or at an end of its interval add
 nothing to its curvature.  So Newton's method for such functions (Qi, Sun, Math. Programming 58 (1993) 353):
 a QP with the curvature of the features that move, by the same active set, then a search on the line to its

@@ -5,9 +5,10 @@ once to where the dual
 
     D(r) = -|X' r|^2 / (2 lam) - sum_i f_i(r_i),       f_i the conjugate of the loss of row i,
 
-is largest, and the next row sees what that made of ``w = -X' r / lam`` (``src_cython/cpu/ascent.h``).  A few
-sweeps do what takes planes a hundred passes: these learn of all rows at once, but only their sum.  A sweep is
-the work of one thread, and slow to read memory: the rule below was measured on two cores, beside planes.
+is largest, and the next row sees what that made of ``w = -X' r / lam``
+(``src_cython/dual/coordinate_ascent.h``).  A few sweeps do what takes planes a hundred passes: these learn of
+all rows at once, but only their sum.  A sweep is the work of one thread, and slow to read memory: the rule
+below was measured on two cores, beside planes.
 
 Any r within the domains of the f_i makes a cutting plane of the risk as it is,
 

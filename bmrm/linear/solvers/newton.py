@@ -18,10 +18,10 @@ of J(w, b).
 
 Elsewhere H is not formed: conjugate gradients take a product with X and one with X' a step (Steihaug, SIAM
 J. Numer. Anal. 20 (1983) 626; Lin, Weng, Keerthi, JMLR 9 (2008) 627), scaled by what is known of H's diagonal
-(Hsia, Chiang, Lin, ACML 2018).  On a GPU they run there (``src_cuda/newton.cu``).  Under a penalty with kinks
-they run on the features that are free to move with the signs that they have, what crosses a kink stops there
-(Andrew, Gao, ICML 2007, 33, for the choice of the signs), and steps of the proximal gradient between find the
-face (as in More, Toraldo, SIAM J. Optim. 1 (1991) 93, for bounds).
+(Hsia, Chiang, Lin, ACML 2018).  On a GPU they run there (``src_cuda/training/newton.cu``).  Under a penalty
+with kinks they run on the features that are free to move with the signs that they have, what crosses a kink
+stops there (Andrew, Gao, ICML 2007, 33, for the choice of the signs), and steps of the proximal gradient
+between find the face (as in More, Toraldo, SIAM J. Optim. 1 (1991) 93, for bounds).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Newton's steps for losses with kinks: how far the kinks are rounded, pass by pass.
 
 Many small kinks in a row look like a curve from afar.  Where X is narrow, a step goes to Newton's point of
-the risk with kinks rounded over a width h (``src_cython/rounded.h``), the line there is searched for the
+the risk with kinks rounded over a width h (``src_common/rounded.h``), the line there is searched for the
 least of that risk, and the cut is taken with its derivatives.  Such a cut is no subgradient, yet it bounds
 the risk as it is, less what rounding hides: h^2 times the density of rows near their kinks, or so.  At the
 minimum of the rounded objective one such cut closes the gap up to that (Nesterov, Math. Programming 103

@@ -13,7 +13,7 @@ from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.matrix.gpu.devices import backend
 
 FREE_SHARE = 0.95
-"""Share of the free memory that is planned with where no limit is given (``src_cuda/tuning.h``)."""
+"""Share of the free memory that is planned with where no limit is given (``src_cuda/formats/tuning.h``)."""
 
 CUTS = 256
 """Cuts that memory is left for, where they take no more than `CUT_SHARE` of it."""
@@ -24,7 +24,7 @@ GROWTH = 1.5
 """Cuts grow by copying: for a moment there are half as many old ones beside the new ones."""
 
 CLIMBED_ROWS = 8
-"""Rows a column up to which the dual may be climbed (``src_cuda/tuning.h``)."""
+"""Rows a column up to which the dual may be climbed (``src_cuda/formats/tuning.h``)."""
 
 STAGED = 0.1
 """Share of what X may take that is as good as gone to staging areas where it streams."""

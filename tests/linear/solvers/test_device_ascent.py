@@ -47,7 +47,7 @@ def best(f, r, u, square):
 
 
 def climbed(X, f, lam, steps):
-    """The derivatives after so many steps, as ``src_cuda/ascent.cu`` says, in NumPy."""
+    """The derivatives after so many steps, as ``src_cuda/training/ascent.cu`` says, in NumPy."""
     squares = X.multiply(X).sum(axis=1).A1 / lam
 
     def margins(r):

@@ -6,9 +6,9 @@ at once, each to where the dual
     D(r) = -|X' r|^2 / (2 lam) - sum_i f_i(r_i),       f_i the conjugate of the loss of row i,
 
 would be largest if all rows together bent it by no more than some times what each bends it alone, and goes
-on with the momentum of earlier steps (``src_cuda/ascent.cu``).  A step costs the two products and hardly
-more: no number of it is for the host, and there are no cuts to make and to combine.  Rows of a text share few
-of their features, so that few such steps are enough.
+on with the momentum of earlier steps (``src_cuda/training/ascent.cu``).  A step costs the two products and
+hardly more: no number of it is for the host, and there are no cuts to make and to combine.  Rows of a text
+share few of their features, so that few such steps are enough.
 
 Some steps make a cut, as sweeps do on the CPU: any r within the domains of the f_i makes a plane of the risk
 as it is, whose minimum with the penalty is D(r).

@@ -1,8 +1,8 @@
 """The steps of a solve whose loss takes margins together, with all of it on a GPU.
 
 The vectors and the cuts are those of `GpuPasses`; the risk and its derivatives come from a sort of the
-margins on the device (``src_cuda/joint.cu``).  A search along a line asks for one slope at a time, as on the
-host: eight at once would be eight sorts.
+margins on the device (``src_cuda/joint/joint.cu``).  A search along a line asks for one slope at a time, as
+on the host: eight at once would be eight sorts.
 """
 
 from __future__ import annotations

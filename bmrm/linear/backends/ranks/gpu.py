@@ -4,9 +4,9 @@ Each rank keeps its rows' margins and derivatives on its GPU, and all the weight
 replicated, since a pass reads them in less time than their pieces would take to go round. So a rank needs of
 the others a few numbers a step, summed through memory that the ranks of a host share or by MPI, and the
 gradient, summed on the devices by NCCL where every rank has a GPU of its own and all are on one host, else
-through main memory by MPI (``src_cuda/collective.h``). What the host decides, it decides from the same
-numbers on every rank; what a GPU computes from cuts and weights is the same on equal GPUs, which is what the
-ranks must have.
+through main memory by MPI (``src_cuda/training/collective.h``). What the host decides, it decides from the
+same numbers on every rank; what a GPU computes from cuts and weights is the same on equal GPUs, which is what
+the ranks must have.
 """
 
 from __future__ import annotations

@@ -1,0 +1,36 @@
+// The measures of a contingency table, for the CPU's search and the GPU's.
+#pragma once
+
+#include <cstdint>
+
+#include "losses.h"
+
+namespace bmrm {
+
+enum class Measure { kFBeta, kPrecision, kRecall, kBreakEven };
+
+/// Delta of a table with a positives labelled right and b negatives labelled wrong, and the numbers b
+/// allowed.
+struct ContingencyTable {
+    Measure measure;
+    int64_t positives, negatives, k;
+    double beta;
+
+    BMRM_HD double loss(int64_t a, int64_t b) const {
+        if (measure == Measure::kFBeta) {
+            const double square = beta * beta, hits = (1.0 + square) * double(a);
+            return 1.0 - hits / (double(a + b) + square * double(positives));
+        }
+        return 1.0 - double(a) / double(measure == Measure::kPrecision ? a + b : positives);
+    }
+    BMRM_HD int64_t least(int64_t a) const {
+        if (measure == Measure::kPrecision) return k > a ? k - a : 0;
+        return measure == Measure::kBreakEven ? positives - a : 0;
+    }
+    BMRM_HD int64_t most(int64_t a) const {
+        if (measure == Measure::kRecall) return k - a < negatives ? k - a : negatives;
+        return measure == Measure::kBreakEven && positives - a < negatives ? positives - a : negatives;
+    }
+};
+
+}  // namespace bmrm

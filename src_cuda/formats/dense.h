@@ -1,0 +1,53 @@
+// A dense matrix on the device, row-major, stored once for both products.
+#pragma once
+#include "formats/csr.h"
+#include "runtime/upload.h"
+
+namespace bmrm {
+
+constexpr int kLoadBytes = 16;  // of the widest load
+
+class Dense {
+  public:
+    Dense() = default;
+    Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_device& device);
+
+    void upload(Uploader& uploader, const void* values);
+    void expect_finite();
+    // Adds the squares of each column to the sums.
+    void add_squares(double* sums);
+    // Some rows times the root of their s, in float64.
+    void scale_rows_to(const double* s, int64_t first, int64_t count, double* to);
+    void normal(const void* x, void* y);
+    void transposed(const void* r, void* y);
+    int64_t bytes() const { return rows_ * cols_ * (type_ == BB_FLOAT64 ? 8 : 4); }
+    // Calls f(array, whether products write it) for what X takes; the rest is small.
+    template <class F>
+    void each_array(F&& f) {
+        f(values_, false);
+    }
+    // Gives back what products work in, until the next.
+    void release() {
+        sums_.reset();
+        shifted_.reset();
+    }
+    explicit operator bool() const { return memory_ != nullptr; }
+
+  protected:
+    void reserve(int64_t doubles);
+
+    Memory* memory_ = nullptr;
+    int64_t rows_ = 0, cols_ = 0;
+    bb_type type_ = BB_FLOAT32;
+    bb_device device_ = {};
+    Array<unsigned char> values_;  // and what a load of the last row reads behind it
+    Array<double> sums_;           // partial sums of blocks
+
+  private:
+    template <class T, int VEC, bool SHIFTED>
+    void normal_by(const T* x, int64_t padded, T* y);
+
+    Array<unsigned char> shifted_;  // copies of the input for rows that start anywhere
+};
+
+}  // namespace bmrm

@@ -1,0 +1,76 @@
+// Labels and weights, a number a row, as they are kept on the device: bytes or floats where that loses
+// nothing.
+#pragma once
+#include <stdint.h>
+
+#include "api/blackbox.h"
+
+namespace bmrm {
+
+constexpr int kAtOnce = 4;  // rows that a thread reads and writes as one
+
+// What is at some rows one after the other, the first a multiple of their number; of type char, double, ...
+template <class N>
+struct alignas(kAtOnce * sizeof(N) < 16 ? kAtOnce * sizeof(N) : 16) Some {
+    N at[kAtOnce];
+};
+
+template <class N>
+__device__ __forceinline__ Some<N> read(const N* from, int64_t row, int64_t end) {
+    if (row + kAtOnce <= end) return *reinterpret_cast<const Some<N>*>(from + row);
+    Some<N> found = {};
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+        if (row + j < end) found.at[j] = from[row + j];
+    return found;
+}
+
+template <class R, class N>
+__device__ __forceinline__ Some<R> read_as(const void* from, int64_t row, int64_t end) {
+    const Some<N> found = read(static_cast<const N*>(from), row, end);
+    Some<R> out;
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) out.at[j] = R(found.at[j]);
+    return out;
+}
+
+template <class R>
+__device__ __forceinline__ Some<R> numbers_at(const bb_numbers& numbers, int64_t row, int64_t end) {
+    if (numbers.bytes == 1) return read_as<R, signed char>(numbers.data, row, end);
+    if (numbers.bytes == 4) return read_as<R, float>(numbers.data, row, end);
+    if (numbers.bytes == 8) return read_as<R, double>(numbers.data, row, end);
+    Some<R> ones;
+#pragma unroll
+    for (R& one : ones.at) one = R(1);
+    return ones;
+}
+
+// What is at one row, of which only the bits are there before it is used: to convert it would wait for the
+// load.
+struct HeldNumber {
+    uint32_t low = 0, high = 0;
+    __device__ __forceinline__ void fetch(const bb_numbers& numbers, int64_t row) {
+        if (numbers.bytes == 1) {
+            low = uint32_t(int32_t(__ldg(static_cast<const signed char*>(numbers.data) + row)));
+        } else if (numbers.bytes == 4) {
+            low = __ldg(static_cast<const uint32_t*>(numbers.data) + row);
+        } else if (numbers.bytes == 8) {
+            const uint2 both = __ldg(static_cast<const uint2*>(numbers.data) + row);
+            low = both.x;
+            high = both.y;
+        }
+    }
+    __device__ __forceinline__ double value(const bb_numbers& numbers) const {
+        if (numbers.bytes == 1) return double(int32_t(low));
+        if (numbers.bytes == 4) return double(__uint_as_float(low));
+        return numbers.bytes == 8 ? __hiloint2double(int(high), int(low)) : 1.0;
+    }
+};
+
+__device__ __forceinline__ double number_at(const bb_numbers& numbers, int64_t row) {
+    HeldNumber number;
+    number.fetch(numbers, row);
+    return number.value(numbers);
+}
+
+}  // namespace bmrm

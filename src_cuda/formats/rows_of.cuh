@@ -1,0 +1,29 @@
+// The row of every nonzero, from row pointers: each row's number is put where it starts, and the largest so
+// far carried on, so that neither empty rows nor huge ones cost more.
+#pragma once
+#include "formats/csr.h"
+#include "runtime/device_sort.cuh"
+
+namespace bmrm {
+
+static __global__ void mark_starts(const int64_t* ptr, int64_t rows, uint32_t* mark) {
+    BB_FOR (r, rows)
+        if (ptr[r + 1] > ptr[r]) mark[ptr[r]] = uint32_t(r);
+}
+
+inline Array<uint32_t> expand_rows(Memory& memory, const Csr& a) {
+    Array<uint32_t> mark(memory, a.nnz), row(memory, a.nnz);
+    if (a.nnz == 0) return row;
+    mark.fill_bytes(0);
+    mark_starts<<<blocks_for(a.rows), 256, 0, memory.stream>>>(a.ptr.data(), a.rows, mark.data());
+    BB_CHECK(cudaGetLastError());
+    size_t bytes = 0;
+    BB_CHECK(cub::DeviceScan::InclusiveScan(nullptr, bytes, mark.data(), row.data(), cuda::maximum<>{}, a.nnz,
+                                            memory.stream));
+    Array<unsigned char> scratch(memory, int64_t(bytes));
+    BB_CHECK(cub::DeviceScan::InclusiveScan(scratch.data(), bytes, mark.data(), row.data(), cuda::maximum<>{},
+                                            a.nnz, memory.stream));
+    return row;
+}
+
+}  // namespace bmrm

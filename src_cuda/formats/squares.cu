@@ -1,0 +1,88 @@
+// The squares of each column, summed where X is prepared: what the steps of conjugate gradients are scaled by
+// (training/newton.cu); and of each row, as ascent in the dual wants them (training/ascent.cu).  Later the
+// formats of the products have the values in orders of their own.
+//
+// Sums are float64, over fixed shares, added in their order.
+#include "formats/dense.h"
+#include "formats/prepare.h"
+
+namespace bmrm {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kLong = 512;  // values of a row that a whole block takes
+constexpr int kAcross = 32, kDown = 32;
+
+template <class T, int CODING>
+__device__ double value_at(const void* values, const void* dictionary, int64_t k) {
+    if (CODING == BB_ONES) return 1.0;
+    if (CODING == BB_PLAIN) return double(static_cast<const T*>(values)[k]);
+    return double(static_cast<const T*>(dictionary)[static_cast<const unsigned char*>(values)[k]]);
+}
+
+// `lanes` threads a row, a power of two.
+template <class T, int CODING>
+__global__ void __launch_bounds__(kThreads)
+    square_rows(const int64_t* __restrict__ ptr, const void* values, const void* dictionary, int64_t rows,
+                int lanes, double* sums) {
+    __shared__ double scratch[kThreads];
+    const int lane = int(threadIdx.x) % lanes;
+    const int64_t row = int64_t(blockIdx.x) * (kThreads / lanes) + int(threadIdx.x) / lanes;
+    double sum = 0;
+    if (row < rows)
+        for (int64_t k = ptr[row] + lane; k < ptr[row + 1]; k += lanes) {
+            const double v = value_at<T, CODING>(values, dictionary, k);
+            sum += v * v;
+        }
+    scratch[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = lanes / 2; half; half /= 2) {
+        if (lane < half) scratch[threadIdx.x] += scratch[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (row < rows && lane == 0) sums[row] += scratch[threadIdx.x];
+}
+
+// Dense rows: a block takes some columns, its warps every so many-th row.  No memory is needed for that, of
+// which a limit may leave none.
+template <class T>
+__global__ void __launch_bounds__(kAcross* kDown)
+    square_dense(const T* __restrict__ values, int64_t rows, int64_t cols, double* sums) {
+    __shared__ double scratch[kDown][kAcross];
+    const int64_t col = int64_t(blockIdx.x) * kAcross + threadIdx.x;
+    double sum = 0;
+    if (col < cols)
+#pragma unroll 8
+        for (int64_t row = threadIdx.y; row < rows; row += kDown) {
+            const double v = double(values[row * cols + col]);
+            sum += v * v;
+        }
+    scratch[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y || col >= cols) return;
+    for (int k = 1; k < kDown; k++) sum += scratch[k][threadIdx.x];
+    sums[col] += sum;
+}
+
+}  // namespace
+
+void add_squares(Memory& memory, const Csr& a, const ValueArray& coding, double* sums) {
+    const int lanes = a.nnz >= kLong * a.rows ? kThreads : 32;
+    const unsigned blocks = unsigned((a.rows * lanes + kThreads - 1) / kThreads);
+    with_values(coding.type, coding.coding, [&](auto kind) {
+        using K = decltype(kind);
+        square_rows<typename K::T, K::CODING><<<blocks, kThreads, 0, memory.stream>>>(
+            a.ptr.data(), a.values.data(), coding.dictionary.data(), a.rows, lanes, sums);
+    });
+    BB_CHECK(cudaGetLastError());
+}
+
+void Dense::add_squares(double* sums) {
+    by_type(type_, [&](auto t) {
+        square_dense<<<unsigned((cols_ + kAcross - 1) / kAcross), dim3(kAcross, kDown), 0, memory_->stream>>>(
+            reinterpret_cast<const decltype(t)*>(values_.data()), rows_, cols_, sums);
+    });
+}
+
+}  // namespace bmrm

@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <numeric>
+
+#include "choice/select.h"
+#include "formats/kernels/blocks.cuh"
+#include "formats/tuning.h"
+#include "matrix/row_block.h"
+#include "runtime/graph_time.h"
+
+namespace bmrm {
+
+namespace {
+
+// Statistics of an operator whose every row has every column.
+bb_stats dense_statistics(int64_t rows, int64_t cols, int32_t bytes) {
+    bb_stats stats = {};
+    stats.rows = rows;
+    stats.cols = stats.longest = cols;
+    stats.nnz = rows * cols;
+    stats.length_rows[bb_length_bin(cols)] = rows;
+    stats.length_nnz[bb_length_bin(cols)] = stats.nnz;
+    for (int k = 0; k < BB_SPREADS; k++) {
+        const int64_t group = int64_t(1) << (k + BB_SPREAD_FIRST);
+        stats.fragments[k] = rows * ((cols + group - 1) / group);
+    }
+    for (int k = 0; k < BB_TOPS; k++) stats.top_nnz[k] = rows * std::min(int64_t(1) << k, cols);
+    stats.value_bytes = stats.vector_bytes = bytes;
+    return stats;
+}
+
+}  // namespace
+
+RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
+                   int64_t nnz, bb_type type, bool ones)
+    : memory_(memory), device_(device), scratch_(scratch) {
+    coding_.type = type;
+    coding_.coding = ones ? BB_ONES : BB_PLAIN;
+    Csr& a = csr_[0];
+    a.rows = rows;
+    a.cols = cols;
+    a.nnz = nnz;
+    a.ptr = Array<int64_t>(memory, rows + 1);
+    a.col = Array<uint32_t>(memory, nnz);
+    a.values = Array<unsigned char>(memory, nnz * coding_.value_bytes());
+}
+
+RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
+                   bb_type type, Uploader& uploader, const void* values, bool finite)
+    : memory_(memory), device_(device), scratch_(scratch) {
+    coding_.type = type;
+    csr_[0].rows = rows;
+    csr_[0].cols = cols;
+    dense_ = FusedDense(memory, rows, cols, type, device);
+    dense_.upload(uploader, values);
+    if (finite) dense_.expect_finite();
+    for (int op = 0; op < 2; op++) {
+        Operator& o = operators_[op];
+        o.stats = dense_statistics(op ? cols : rows, op ? rows : cols, coding_.vector_bytes());
+        o.candidates.push_back({{BB_DENSE, 0, 0, 0, 0}, 0, 0, dense_.bytes()});
+        o.chosen = 0;
+    }
+    BB_CHECK(cudaStreamSynchronize(memory.stream));
+}
+
+void RowBlock::append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices,
+                      int index_bytes, const void* values) {
+    Csr& a = csr_[0];
+    if (rows < 0 || filled_rows_ + rows > a.rows) throw Failure(BB_INVALID, "more rows than were announced");
+    if (rows == 0) return;
+    int64_t ends[2];
+    BB_CHECK(cudaMemcpy(ends, indptr, 8, cudaMemcpyDefault));
+    BB_CHECK(cudaMemcpy(ends + 1, indptr + rows, 8, cudaMemcpyDefault));
+    const int64_t count = ends[1] - ends[0];
+    if (count < 0 || count > a.nnz - filled_)
+        throw Failure(BB_INVALID, "row pointers: more nonzeros than were announced");
+    append_rows(memory_, uploader, a, filled_rows_, filled_, rows, indptr, ends[0], count, indices,
+                index_bytes, values, coding_.value_bytes());
+    filled_rows_ += rows;
+    filled_ += count;
+}
+
+void RowBlock::finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares) {
+    if (filled_rows_ != csr_[0].rows || filled_ != csr_[0].nnz)
+        throw Failure(BB_INVALID, "rows: found " + std::to_string(filled_rows_) + " with " +
+                                      std::to_string(filled_) + " nonzeros, expected " +
+                                      std::to_string(csr_[0].rows) + " with " + std::to_string(csr_[0].nnz));
+    const int given = coding_.value_bytes();
+    validate(memory_, csr_[0], given);
+    if (given && options.finite) expect_finite(memory_, coding_.type, csr_[0].values.data(), csr_[0].nnz);
+    if (options.coding) encode(memory_, csr_[0], coding_);
+    if (row_squares) add_squares(memory_, csr_[0], coding_, row_squares);
+    columns_[0] = popularity_of(memory_, csr_[0]);
+    operators_[0].stats = statistics(memory_, csr_[0], coding_, columns_[0]);
+    if (options.transpose) {
+        csr_[1] = transpose(memory_, csr_[0], coding_.value_bytes());
+        add_squares(memory_, csr_[1], coding_, squares);
+        columns_[1] = popularity_of(memory_, csr_[1]);
+        operators_[1].stats = statistics(memory_, csr_[1], coding_, columns_[1]);
+    }
+    pair(options);
+    for (int op = 0; op <= (options.transpose ? 1 : 0); op++)
+        if (!like || !follow(bb_operator(op), options, *like)) choose(bb_operator(op), options);
+    for (int op = 0; op < 2; op++) {
+        columns_[op] = Popularity();
+        if (!operators_[op].product.needs_csr()) {  // the formats hold all that products need
+            csr_[op].col.reset();
+            csr_[op].values.reset();
+            csr_[op].ptr.reset();
+        }
+    }
+    memory_.trim();
+}
+
+double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product& product) {
+    Array<unsigned char> x(memory_, inputs(op) * coding_.vector_bytes());
+    Array<unsigned char> y(memory_, outputs(op) * coding_.vector_bytes());
+    fill_random(memory_, coding_.type, x.data(), inputs(op));
+    return graph_seconds(memory_.stream, tuning::kTimedProducts,
+                         [&] { apply_by(op, plan, product, x.data(), y.data()); });
+}
+
+double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
+                          Product& product) {
+    if (plan.kernel == BB_NARROW) {
+        if (!narrow_rows_) {
+            if (!Narrow::fits(csr_[0].cols, coding_, device_))
+                throw Failure(BB_INVALID, "plan: X has too many columns for the narrow form");
+            narrow_rows_ = Product(memory_, csr_[0], coding_, plan, device_, nullptr);
+            narrow_ = FusedNarrow(memory_, narrow_rows_.sliced(), coding_, device_);
+        }
+        candidate.bytes = narrow_rows_.format_bytes(csr_[0], coding_);
+    } else {
+        product = Product(memory_, csr_[op], coding_, plan, device_, &columns_[op].order);
+        candidate.bytes = product.format_bytes(csr_[op], coding_);
+    }
+    if (!timed) return candidate.predicted;
+    candidate.measured = time_of(op, plan, product);
+    return candidate.measured;
+}
+
+// A small X for the fused pass, where nothing else is asked for and it need not cross the bus.
+void RowBlock::pair(const bb_options& options) {
+    if (!options.transpose || options.forced || options.tuning == BB_TUNE_BUS) return;
+    try {
+        paired_ = Paired(memory_, csr_[0], csr_[1], coding_, device_);
+    } catch (const Failure& failure) {
+        if (failure.status != BB_MEMORY) throw;
+    }
+}
+
+// Takes the plan of another block of the matrix, where it suits.
+bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock& like) {
+    const bb_plan& plan = like.of(op).plan();
+    bb_candidate candidate = {plan, bb_predict(&device_, &options.constants, &operators_[op].stats, &plan), 0,
+                              0};
+    try {
+        try_plan(op, plan, false, candidate, operators_[op].product);
+    } catch (const Failure& failure) {
+        if (failure.status != BB_INVALID) throw;
+        return false;
+    }
+    operators_[op].candidates.assign(1, candidate);
+    operators_[op].chosen = 0;
+    return true;
+}
+
+// Seconds a product where the format crosses the bus for each.
+double RowBlock::seconds_by_bus(const bb_operator op, const bb_options& options, const bb_plan& plan) const {
+    const Prediction found = predict(device_, options.constants, operators_[op].stats, plan);
+    return found.seconds + found.bytes / tuning::kBusBytes;
+}
+
+void RowBlock::choose(bb_operator op, const bb_options& options) {
+    Operator& s = operators_[op];
+    std::vector<bb_plan> plans(1, options.plan[op]);
+    if (!options.forced) {
+        plans.resize(256);
+        plans.resize(size_t(std::min(256, bb_candidates(&device_, &s.stats, plans.data(), 256))));
+        // Statistics of X' alone cannot tell a narrow X from a short one.
+        if (csr_[0].repeated || !Narrow::fits(csr_[0].cols, coding_, device_))
+            plans.erase(std::remove_if(plans.begin(), plans.end(),
+                                       [](const bb_plan& plan) { return plan.kernel == BB_NARROW; }),
+                        plans.end());
+    }
+    std::vector<bb_candidate> list;
+    std::vector<double> predicted;
+    for (const bb_plan& plan : plans) {
+        predicted.push_back(options.tuning == BB_TUNE_BUS
+                                ? seconds_by_bus(op, options, plan)
+                                : bb_predict(&device_, &options.constants, &s.stats, &plan));
+        list.push_back({plan, predicted.back(), 0, 0});
+    }
+    std::vector<int32_t> trials =
+        worth_timing(options.constants, s.stats, plans.data(), predicted.data(), int32_t(plans.size()));
+    if (options.tuning == BB_TUNE_ALL)
+        for (size_t i = 0; i < plans.size(); i++)
+            if (std::find(trials.begin(), trials.end(), int32_t(i)) == trials.end())
+                trials.push_back(int32_t(i));
+    if (options.tuning == BB_TUNE_PREDICT) trials.resize(1);
+    const bool by_bus = options.tuning == BB_TUNE_BUS;
+    if (by_bus) {  // the first that suits; timing would tell nothing of the bus
+        trials.resize(plans.size());
+        std::iota(trials.begin(), trials.end(), 0);
+        std::stable_sort(trials.begin(), trials.end(),
+                         [&](int32_t a, int32_t b) { return predicted[size_t(a)] < predicted[size_t(b)]; });
+    }
+    const bool timed = !by_bus && (trials.size() > 1 || options.tuning == BB_TUNE_ALL);
+    // A narrow X is worth having in a form that the fused pass reads, also where another is faster for X w.
+    const auto narrow_plan = std::find_if(plans.begin(), plans.end(),
+                                          [](const bb_plan& plan) { return plan.kernel == BB_NARROW; });
+    if (!by_bus && !paired_ && op == BB_NORMAL && narrow_plan != plans.end()) {
+        const int32_t at = int32_t(narrow_plan - plans.begin());
+        if (std::find(trials.begin(), trials.end(), at) == trials.end()) trials.insert(trials.begin(), at);
+    }
+    double best = INFINITY;
+    std::exception_ptr refused;
+    for (const int32_t i : trials) {
+        Product product;
+        double seconds;
+        try {
+            seconds = try_plan(op, plans[size_t(i)], timed, list[size_t(i)], product);
+        } catch (const Failure& failure) {
+            // A plan that does not suit, or finds no room, is no candidate, as long as another is.
+            if (failure.status != BB_MEMORY && failure.status != BB_INVALID) throw;
+            refused = std::current_exception();
+            continue;
+        }
+        if (seconds < best) {
+            best = seconds;
+            s.chosen = i;
+            s.product = std::move(product);
+        }
+        if (by_bus) break;
+    }
+    if (best == INFINITY) std::rethrow_exception(refused);
+    s.candidates = std::move(list);
+}
+
+// By a plan: with its own storage, or with the narrow format, which both operators share.
+void RowBlock::apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y) {
+    if (plan.kernel != BB_NARROW) return product.apply(x, y, 1, csr_[op], coding_, scratch_.partial);
+    if (op == BB_NORMAL) return narrow_.normal(narrow_rows_.sliced(), coding_, x, y);
+    narrow_.transposed(narrow_rows_.sliced(), coding_, x, y);
+}
+
+void RowBlock::apply_one(bb_operator op, const void* x, void* y) {
+    if (dense_) return op == BB_NORMAL ? dense_.normal(x, y) : dense_.transposed(x, y);
+    apply_by(op, operators_[op].plan(), operators_[op].product, x, y);
+}
+
+void RowBlock::apply(bb_operator op, const void* x, void* y, int columns) {
+    if (operators_[op].chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
+    if (columns == 1) return apply_one(op, x, y);
+    Product* all = dense_ ? nullptr : &operators_[op].product;
+    if (all && operators_[op].plan().kernel == BB_NARROW) all = op == BB_NORMAL ? &narrow_rows_ : nullptr;
+    if (all && all->takes_columns()) return all->apply(x, y, columns, csr_[op], coding_, scratch_.partial);
+    const int bytes = coding_.vector_bytes();
+    const int64_t in = inputs(op), out = outputs(op);
+    reserve(memory_, scratch_.input, in * columns * bytes);
+    reserve(memory_, scratch_.output, out * columns * bytes);
+    swap_axes(memory_, coding_.type, x, in, columns, scratch_.input.data());
+    for (int c = 0; c < columns; c++)
+        apply_one(op, scratch_.input.data() + c * in * bytes, scratch_.output.data() + c * out * bytes);
+    swap_axes(memory_, coding_.type, scratch_.output.data(), columns, out, y);
+}
+
+void RowBlock::apply_blocks(const void* r, const int64_t* starts, int blocks, void* y) {
+    if (blocks == 1 && starts[0] == 0 && starts[1] == rows()) return apply(BB_TRANSPOSED, r, y, 1);
+    const int bytes = coding_.vector_bytes();
+    Array<unsigned char> spread(memory_, rows() * std::min(blocks, 32) * bytes);
+    Array<unsigned char> product(memory_, cols() * std::min(blocks, 32) * bytes);
+    for (int first = 0; first < blocks; first += 32) {
+        const int some = std::min(32, blocks - first);
+        spread_blocks(memory_, coding_.type, r, rows(), starts + first, some, spread.data());
+        apply(BB_TRANSPOSED, spread.data(), product.data(), some);
+        swap_axes(memory_, coding_.type, product.data(), cols(), some,
+                  static_cast<unsigned char*>(y) + first * cols() * bytes);
+    }
+}
+
+void RowBlock::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
+                     bb_numbers weights, void* margins, void* gradient, double* risk) {
+    if (dense_) return dense_.fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
+    if (paired_)
+        return paired_.fused(coding_, loss, parameter, scale, w, labels, weights, margins, gradient, risk);
+    if (!narrow_)
+        throw Failure(BB_INVALID, "the matrix has no fused pass: it is neither narrow, nor small, nor dense");
+    narrow_.fused(narrow_rows_.sliced(), coding_, loss, parameter, scale, w, labels, weights, margins,
+                  gradient, risk);
+}
+
+}  // namespace bmrm

@@ -1,0 +1,112 @@
+// A block of consecutive rows of the resident matrix: both operators with what was chosen for them, or a
+// dense one.  Most matrices are one block.
+#pragma once
+#include <vector>
+
+#include "formats/csr.h"
+#include "formats/prepare.h"
+#include "formats/products.h"
+#include "fused/dense.h"
+#include "fused/narrow.h"
+#include "fused/paired.h"
+
+namespace bmrm {
+
+// One operator: statistics, what was considered, what was taken.
+struct Operator {
+    bb_stats stats = {};
+    std::vector<bb_candidate> candidates;
+    int chosen = -1;
+    Product product;
+
+    const bb_plan& plan() const { return candidates[size_t(chosen)].plan; }
+};
+
+// What products of several columns write on their way; the blocks of a matrix share it.
+struct Scratch {
+    Array<unsigned char> input, output, partial;
+};
+
+class RowBlock {
+  public:
+    // Room for the compressed rows that are appended next.
+    RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
+             int64_t nnz, bb_type type, bool ones);
+    // Dense rows.
+    RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
+             bb_type type, Uploader& uploader, const void* values, bool finite);
+
+    void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
+                const void* values);
+    // Prepares what was appended; `like`: a block of the same matrix, whose plans this one takes where they
+    // suit.  Where there is to be a transpose, the squares of each column are added to those at `squares`,
+    // and those of each row to what is at `row_squares`, unless that is null.
+    void finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares);
+    void add_dense_squares(double* squares) { dense_.add_squares(squares); }
+
+    void scale_rows_to(const double* s, int64_t first, int64_t count, double* to) {
+        dense_.scale_rows_to(s, first, count, to);
+    }
+    void apply(bb_operator op, const void* x, void* y, int columns);
+    void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
+    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
+               void* margins, void* gradient, double* risk);
+    void release() { dense_.release(); }
+    bool can_fuse() const { return dense_ ? dense_.can_fuse() : narrow_ || paired_; }
+
+    int64_t rows() const { return csr_[0].rows; }
+    int64_t cols() const { return csr_[0].cols; }
+    int64_t nnz() const { return operators_[0].stats.nnz; }
+    const Operator& of(bb_operator op) const { return operators_[op]; }
+    bb_coding coding() const { return coding_.coding; }
+
+    // What the products read lies in up to three storages: that of each operator, and the narrow format,
+    // which both can use, with what the fused pass reads.
+    static constexpr int kStorages = 3;
+    int storage_of(bb_operator op) const {
+        return dense_ ? 0 : operators_[op].plan().kernel == BB_NARROW ? 2 : int(op);
+    }
+    int fused_storage() const { return dense_ ? 0 : 2; }
+    // Calls f(array, whether products write it) for all that the products from a storage work on.
+    template <class F>
+    void each_array(int storage, F&& f) {
+        if (storage == 2) {
+            narrow_rows_.each_array(f);
+            narrow_.each_array(f);
+            paired_.each_array(f);
+        } else if (!dense_) {
+            csr_[storage].each_array(f);
+            operators_[storage].product.each_array(f);
+        } else if (storage == 0) {
+            dense_.each_array(f);
+        }
+    }
+
+  private:
+    int64_t outputs(bb_operator op) const { return op == BB_NORMAL ? rows() : cols(); }
+    int64_t inputs(bb_operator op) const { return op == BB_NORMAL ? cols() : rows(); }
+    void apply_one(bb_operator op, const void* x, void* y);
+    void apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y);
+    double time_of(bb_operator op, const bb_plan& plan, Product& product);
+    bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
+    void choose(bb_operator op, const bb_options& options);
+    void pair(const bb_options& options);
+    double seconds_by_bus(bb_operator op, const bb_options& options, const bb_plan& plan) const;
+    double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
+                    Product& product);
+
+    Memory& memory_;
+    const bb_device& device_;
+    Scratch& scratch_;
+    Csr csr_[2];
+    ValueArray coding_;
+    int64_t filled_rows_ = 0, filled_ = 0;
+    Operator operators_[2];
+    Product narrow_rows_;  // the narrow format of X, where an operator's plan is BB_NARROW
+    FusedNarrow narrow_;
+    Paired paired_;  // a small X for the fused pass, which else reads the narrow format
+    FusedDense dense_;
+    Popularity columns_[2];
+};
+
+}  // namespace bmrm

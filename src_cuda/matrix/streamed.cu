@@ -1,0 +1,113 @@
+#include <tuple>
+
+#include "matrix/streamed.h"
+
+namespace bmrm {
+
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Calls f(array, offset) for the arrays of a storage in the order in which they lie: those that are copied,
+// then those that products write.  Returns where each of the two ends.
+template <class F>
+std::pair<int64_t, int64_t> lay_out(RowBlock& block, int storage, F&& f) {
+    int64_t at = 0, copied = 0;
+    for (const bool scratch : {false, true}) {
+        block.each_array(storage, [&](auto& array, bool written) {
+            if (written != scratch || array.size() == 0) return;
+            f(array, at);
+            at += aligned(array.bytes());
+        });
+        if (!scratch) copied = at;
+    }
+    return {copied, at};
+}
+
+}  // namespace
+
+Packed::Packed(Memory& memory, RowBlock& block, int storage) {
+    std::tie(copied_, bytes_) = lay_out(block, storage, [](auto&, int64_t) {});
+    if (copied_ == 0) return;
+    if (cudaMallocHost(reinterpret_cast<void**>(&host_), size_t(copied_)) != cudaSuccess) {
+        cudaGetLastError();
+        host_ = nullptr;
+        throw Failure(BB_MEMORY,
+                      "no " + size_text(double(copied_)) +
+                          " more of pinned host memory for the rows that the device has no room for");
+    }
+    try {
+        lay_out(block, storage, [&](auto& array, int64_t at) {
+            if (at < copied_)
+                BB_CHECK(cudaMemcpyAsync(host_ + at, array.data(), size_t(array.bytes()), cudaMemcpyDefault,
+                                         memory.stream));
+        });
+        BB_CHECK(cudaStreamSynchronize(memory.stream));
+    } catch (...) {
+        cudaFreeHost(host_);
+        throw;
+    }
+    place(block, storage, nullptr);
+}
+
+Packed::~Packed() {
+    if (host_) cudaFreeHost(host_);
+}
+
+void Packed::place(RowBlock& block, int storage, unsigned char* area) const {
+    lay_out(block, storage, [&](auto& array, int64_t at) { array.lie_at(area ? area + at : nullptr); });
+}
+
+void Packed::restore(Memory& memory, RowBlock& block, int storage) const {
+    lay_out(block, storage, [&](auto& array, int64_t at) {
+        array.own();
+        if (at < copied_)
+            BB_CHECK(cudaMemcpyAsync(array.data(), host_ + at, size_t(array.bytes()), cudaMemcpyDefault,
+                                     memory.stream));
+    });
+    BB_CHECK(cudaStreamSynchronize(memory.stream));  // the copy on the host goes
+}
+
+Staging::~Staging() {
+    for (int i = 0; i < kAreas; i++) {
+        if (arrived_[i]) cudaEventDestroy(arrived_[i]);
+        if (free_[i]) cudaEventDestroy(free_[i]);
+    }
+    if (begin_) cudaEventDestroy(begin_);
+    if (copies_) cudaStreamDestroy(copies_);
+}
+
+void Staging::reserve(Memory& memory, int64_t bytes) {
+    for (Array<unsigned char>& area : areas_) bmrm::reserve(memory, area, bytes);
+    BB_CHECK(cudaStreamSynchronize(memory.stream));  // the memory is there for the other stream too
+    if (copies_) return;
+    BB_CHECK(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking));
+    BB_CHECK(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
+    for (int i = 0; i < kAreas; i++) {
+        BB_CHECK(cudaEventCreateWithFlags(&arrived_[i], cudaEventDisableTiming));
+        BB_CHECK(cudaEventCreateWithFlags(&free_[i], cudaEventDisableTiming));
+    }
+}
+
+void Staging::begin(cudaStream_t work) {
+    BB_CHECK(cudaEventRecord(begin_, work));
+    BB_CHECK(cudaStreamWaitEvent(copies_, begin_, 0));
+}
+
+void Staging::send(int area, const Packed& packed) {
+    if (packed.copied())
+        BB_CHECK(cudaMemcpyAsync(areas_[area].data(), packed.data(), size_t(packed.copied()),
+                                 cudaMemcpyHostToDevice, copies_));
+    BB_CHECK(cudaEventRecord(arrived_[area], copies_));
+}
+
+void Staging::await(int area, cudaStream_t work) { BB_CHECK(cudaStreamWaitEvent(work, arrived_[area], 0)); }
+
+void Staging::release(int area, cudaStream_t work) {
+    BB_CHECK(cudaEventRecord(free_[area], work));
+    BB_CHECK(cudaStreamWaitEvent(copies_, free_[area], 0));
+}
+
+}  // namespace bmrm

@@ -1,0 +1,73 @@
+// Row blocks that find no room on the device: what their products read lies packed in pinned host memory, and
+// each product has it copied, on a stream of its own, to one of two staging areas while the block before is
+// at work in the other.
+//
+// An array that is packed away keeps its size and, from then on, its place within a staging area, so that a
+// block's kernels are launched as ever once its copy is on its way.
+#pragma once
+#include "matrix/row_block.h"
+
+namespace bmrm {
+
+// What one storage of a block (RowBlock::each_array) takes, in pinned host memory.
+class Packed {
+  public:
+    Packed() = default;
+    // Copies the arrays of a storage that is on the device.
+    Packed(Memory& memory, RowBlock& block, int storage);
+    ~Packed();
+    Packed(Packed&& other) noexcept { swap(other); }
+    Packed& operator=(Packed&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    Packed(const Packed&) = delete;
+    Packed& operator=(const Packed&) = delete;
+
+    // Makes the arrays lie at a staging area.
+    void place(RowBlock& block, int storage, unsigned char* area) const;
+    // Takes the arrays back onto the device.
+    void restore(Memory& memory, RowBlock& block, int storage) const;
+
+    const unsigned char* data() const { return host_; }
+    int64_t copied() const { return copied_; }  // bytes, the first of those of an area
+    int64_t bytes() const { return bytes_; }    // of an area: also what products write on their way
+
+  private:
+    void swap(Packed& other) noexcept {
+        std::swap(host_, other.host_);
+        std::swap(copied_, other.copied_);
+        std::swap(bytes_, other.bytes_);
+    }
+    unsigned char* host_ = nullptr;
+    int64_t copied_ = 0, bytes_ = 0;
+};
+
+// The two areas, and the order of copies and kernels.  Events are recorded and waited for within one product,
+// so that it can be captured in a graph.
+class Staging {
+  public:
+    static constexpr int kAreas = 2;
+
+    Staging() = default;
+    ~Staging();
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+
+    void reserve(Memory& memory, int64_t bytes);  // of each area
+    unsigned char* area(int number) const { return areas_[number].data(); }
+
+    // Copies wait for what is queued on the stream so far.
+    void begin(cudaStream_t work);
+    void send(int area, const Packed& packed);
+    // The stream goes on when the copy is there; and lets go of it.
+    void await(int area, cudaStream_t work);
+    void release(int area, cudaStream_t work);
+
+  private:
+    Array<unsigned char> areas_[kAreas];
+    cudaStream_t copies_ = nullptr;
+    cudaEvent_t begin_ = nullptr, arrived_[kAreas] = {}, free_[kAreas] = {};
+};
+
+}  // namespace bmrm

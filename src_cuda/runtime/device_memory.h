@@ -1,0 +1,162 @@
+// Device memory of one matrix: a pool of its own, so that all of it goes back when the matrix goes, a limit
+// that is checked before anything is taken, and arrays that free themselves.
+#pragma once
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include <utility>
+#include <vector>
+
+#include "runtime/status.h"
+
+namespace bmrm {
+
+// Makes `device` current for a scope.
+class OnDevice {
+  public:
+    explicit OnDevice(int device) {
+        BB_CHECK(cudaGetDevice(&before_));
+        if (before_ != device) BB_CHECK(cudaSetDevice(device));
+        changed_ = before_ != device;
+    }
+    ~OnDevice() {
+        if (changed_) cudaSetDevice(before_);
+    }
+    OnDevice(const OnDevice&) = delete;
+    OnDevice& operator=(const OnDevice&) = delete;
+
+  private:
+    int before_ = 0;
+    bool changed_ = false;
+};
+
+class Memory {
+  public:
+    explicit Memory(int device);
+    ~Memory();
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+    void* take(int64_t bytes);
+    void give(void* pointer, int64_t bytes) noexcept;
+    void set_limit(int64_t limit) { limit_ = limit; }
+    int64_t limit() const { return limit_; }  // 0: what the device has
+    // Gives back to the device what the pool holds and nobody uses.
+    void trim() noexcept;
+    // Waits for all work on the device and goes back to a stream of its own: a caller's may be gone by the
+    // time that arrays are freed.
+    void settle() noexcept;
+    int64_t used() const { return used_; }
+    int64_t peak() const { return peak_; }  // most bytes that were in use at a time
+
+    const int device;
+    cudaStream_t stream = nullptr;  // work is ordered by it; a caller may put its own here
+    // Whether launches of products may begin before what comes before them ends (chain.cuh): within a
+    // product, and its first one, whose matrix must be there already.
+    bool chains = false, overlaps = false;
+
+  private:
+    cudaMemPool_t pool_ = nullptr;
+    cudaStream_t own_ = nullptr;
+    int64_t used_ = 0, peak_ = 0, limit_ = 0;
+};
+
+// `size` elements on the device.
+template <class T>
+class Array {
+  public:
+    Array() = default;
+    Array(Memory& memory, int64_t size)
+        : memory_(&memory), data_(static_cast<T*>(memory.take(size * int64_t(sizeof(T))))), size_(size) {}
+    ~Array() { reset(); }
+    Array(Array&& other) noexcept { swap(other); }
+    Array& operator=(Array&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    Array(const Array&) = delete;
+    Array& operator=(const Array&) = delete;
+
+    void reset() noexcept {
+        if (data_ && !lent_) memory_->give(data_, bytes());
+        data_ = nullptr;
+        size_ = 0;
+        lent_ = false;
+    }
+    // Frees the elements and goes on with as many at a place that somebody else owns; null where they are
+    // none for the moment.
+    void lie_at(void* place) noexcept {
+        if (data_ && !lent_) memory_->give(data_, bytes());
+        data_ = static_cast<T*>(place);
+        lent_ = true;
+    }
+    // Goes on with elements of its own, whose values are open.
+    void own() {
+        data_ = static_cast<T*>(memory_->take(bytes()));
+        lent_ = false;
+    }
+    T* data() const { return data_; }
+    int64_t size() const { return size_; }
+    int64_t bytes() const { return size_ * int64_t(sizeof(T)); }
+    explicit operator bool() const { return data_ != nullptr; }
+
+    void fill_bytes(int value) { BB_CHECK(cudaMemsetAsync(data_, value, size_t(bytes()), memory_->stream)); }
+    void from_host(const T* source, int64_t count) {
+        BB_CHECK(
+            cudaMemcpyAsync(data_, source, size_t(count) * sizeof(T), cudaMemcpyDefault, memory_->stream));
+    }
+    std::vector<T> to_host() const {
+        std::vector<T> out(static_cast<size_t>(size_));
+        BB_CHECK(cudaMemcpyAsync(out.data(), data_, size_t(bytes()), cudaMemcpyDefault, memory_->stream));
+        BB_CHECK(cudaStreamSynchronize(memory_->stream));
+        return out;
+    }
+    T at(int64_t position) const {
+        T out;
+        BB_CHECK(cudaMemcpyAsync(&out, data_ + position, sizeof(T), cudaMemcpyDefault, memory_->stream));
+        BB_CHECK(cudaStreamSynchronize(memory_->stream));
+        return out;
+    }
+
+  private:
+    void swap(Array& other) noexcept {
+        std::swap(memory_, other.memory_);
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(lent_, other.lent_);
+    }
+    Memory* memory_ = nullptr;
+    T* data_ = nullptr;
+    int64_t size_ = 0;
+    bool lent_ = false;
+};
+
+// Makes an array larger where it has fewer elements; what they are is lost.
+template <class T>
+void reserve(Memory& memory, Array<T>& array, int64_t size) {
+    if (array.size() >= size) return;
+    array.reset();
+    array = Array<T>(memory, size);
+}
+
+template <class T>
+Array<T> on_device(Memory& memory, const std::vector<T>& source) {
+    Array<T> out(memory, int64_t(source.size()));
+    if (!source.empty()) out.from_host(source.data(), int64_t(source.size()));
+    BB_CHECK(cudaStreamSynchronize(memory.stream));
+    return out;
+}
+
+// A kernel's loop over [0, n): each thread takes every so many-th.
+#define BB_FOR(i, n)                                                                 \
+    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < int64_t(n); \
+         i += int64_t(gridDim.x) * blockDim.x)
+
+// Blocks of `threads` that cover `count`, at most what one dimension of a grid holds; kernels stride over the
+// rest.
+inline unsigned blocks_for(int64_t count, int threads = 256) {
+    const int64_t blocks = (count + threads - 1) / threads;
+    return unsigned(blocks < 1 ? 1 : blocks > 0x7FFFFFF ? 0x7FFFFFF : blocks);
+}
+
+}  // namespace bmrm

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <exception>
+
+#include "runtime/pinned.h"
+#include "runtime/upload.h"
+
+namespace bmrm {
+
+namespace {
+
+constexpr int kMostWorkers = 8;             // as many as fill the bus
+constexpr int64_t kPiece = 1 << 20;         // bytes
+constexpr int64_t kWorthPieces = 16 << 20;  // bytes that are worth starting threads for
+
+bool is_pageable(const void* address) {
+    cudaPointerAttributes found;
+    if (cudaPointerGetAttributes(&found, address) == cudaSuccess)
+        return found.type == cudaMemoryTypeUnregistered;
+    cudaGetLastError();
+    return false;
+}
+
+}  // namespace
+
+Uploader::Uploader(int threads) : workers_(std::clamp(threads, 1, kMostWorkers)) {}
+
+Uploader::~Uploader() { release(); }
+
+void Uploader::release() noexcept {
+    for (Piece& piece : pieces_) {
+        if (piece.sent) cudaEventDestroy(piece.sent);
+        if (piece.memory) cudaFreeHost(piece.memory);
+    }
+    pieces_.clear();
+}
+
+bool Uploader::reserve() {
+    if (!pieces_.empty() || refused_) return !refused_;
+    pieces_.resize(size_t(2 * workers_));
+    for (Piece& piece : pieces_)
+        if (cudaMallocHost(reinterpret_cast<void**>(&piece.memory), size_t(kPiece)) != cudaSuccess ||
+            cudaEventCreateWithFlags(&piece.sent, cudaEventDisableTiming) != cudaSuccess) {
+            cudaGetLastError();
+            release();
+            refused_ = true;
+            return false;
+        }
+    return true;
+}
+
+void Uploader::copy(Memory& memory, void* to, const void* from, int64_t bytes) {
+    if (bytes < kWorthPieces || workers_ == 1 || !is_pageable(from) || !reserve()) {
+        BB_CHECK(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDefault, memory.stream));
+        BB_CHECK(cudaStreamSynchronize(memory.stream));
+        return;
+    }
+    std::vector<std::exception_ptr> failures(static_cast<size_t>(workers_));
+    std::vector<std::thread> team;
+    for (int worker = 0; worker < workers_; worker++)
+        team.emplace_back([&, worker] {
+            try {
+                copy_share(memory, worker, static_cast<unsigned char*>(to),
+                           static_cast<const unsigned char*>(from), bytes);
+            } catch (...) {
+                failures[size_t(worker)] = std::current_exception();
+            }
+        });
+    for (std::thread& one : team) one.join();
+    for (const std::exception_ptr& failure : failures)
+        if (failure) std::rethrow_exception(failure);
+}
+
+// Every so many-th piece.
+void Uploader::copy_share(Memory& memory, int worker, unsigned char* to, const unsigned char* from,
+                          int64_t bytes) {
+    const OnDevice scope(memory.device);
+    int turn = 0;
+    for (int64_t at = worker * kPiece; at < bytes; at += workers_ * kPiece, turn ^= 1) {
+        Piece& piece = pieces_[size_t(2 * worker + turn)];
+        const size_t count = size_t(std::min(kPiece, bytes - at));
+        BB_CHECK(cudaEventSynchronize(piece.sent));
+        copy_to_pinned(from + at, count, piece.memory);
+        BB_CHECK(cudaMemcpyAsync(to + at, piece.memory, count, cudaMemcpyHostToDevice, memory.stream));
+        BB_CHECK(cudaEventRecord(piece.sent, memory.stream));
+    }
+}
+
+}  // namespace bmrm

@@ -1,0 +1,256 @@
+// X with its columns in order of popularity, for products and ascent that gather from vectors longer than the
+// second level of cache: many entries of a text lie in a few thousand columns, whose numbers then share lines
+// of the cache with each other, not with those of columns that hardly anyone asks for. The order is coarse,
+// by the binary logarithm of how often a column is met, and that of the columns before within such a class: a
+// vector is put in it by a few streams that each go forward, and a row by dealing it out once. Rows are dealt
+// out anew, so the values are a copy. Who asks does not know: vectors are put in this order, and taken out of
+// it, product by product.
+//
+// (Renumbering for locality, as in Pichel, Heras, Cabaleiro, Rivera, "Increasing data reuse of sparse algebra
+// codes on simultaneous multithreading architectures", 2009; here by counts alone, which takes one pass.)
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "cpu/strips.h"
+
+namespace bmrm {
+
+/// Whether columns are put in order of popularity.
+enum class ColumnOrder { automatic, as_given, by_popularity };
+
+/// Columns that the second level of cache has room for beside what streams through it, and those that share a
+/// line of it.
+constexpr i64 kNearest = 1 << 15, kALine = 8;
+
+/// Entries that pay for the copy, and for taking vectors there and back at each product (a column on
+/// average).
+constexpr i64 kWorthOrdering = i64{1} << 20, kEntriesAColumn = 4;
+
+/// Share of the entries that have to come to lie near, at least.
+constexpr double kGain = 0.1;
+
+/// Entries that are looked at, at most, and how many follow each other.
+constexpr i64 kLookedAt = i64{1} << 22, kRunLookedAt = 4096;
+
+inline bool may_be_ordered(i64 d, i64 nnz) {
+    return d > kCachedColumns && nnz >= kWorthOrdering && nnz >= kEntriesAColumn * d;
+}
+
+/// How often a sample of the entries meets each column.
+template <class I>
+std::vector<std::uint32_t> count_columns(const I* idx, i64 nnz, i64 d) {
+    std::vector<std::uint32_t> counts(d);
+    const i64 step = std::max<i64>(1, (nnz + kLookedAt - 1) / kLookedAt) * kRunLookedAt;
+    for (i64 first = 0; first < nnz; first += step)
+        for (i64 k = first; k < std::min(nnz, first + kRunLookedAt); ++k) ++counts[idx[k]];
+    return counts;
+}
+
+/// Sum of the largest of some counts.
+inline i64 sum_of_largest(std::vector<std::uint32_t> counts, i64 how_many) {
+    if (static_cast<i64>(counts.size()) > how_many) {
+        std::nth_element(counts.begin(), counts.begin() + how_many, counts.end(), std::greater<>());
+        counts.resize(how_many);
+    }
+    return std::accumulate(counts.begin(), counts.end(), i64{0});
+}
+
+/// Whether many more entries would lie near if popular columns shared lines with each other.
+inline bool gains_by_order(const std::vector<std::uint32_t>& counts) {
+    std::vector<std::uint32_t> lines((counts.size() + kALine - 1) / kALine);
+    i64 all = 0;
+    for (std::size_t j = 0; j < counts.size(); ++j) lines[j / kALine] += counts[j], all += counts[j];
+    const i64 now = sum_of_largest(std::move(lines), kNearest / kALine),
+              then = sum_of_largest(counts, kNearest);
+    return static_cast<double>(then - now) > kGain * static_cast<double>(all);
+}
+
+/// Where each column goes, and the class of the one that is there.
+struct Places {
+    static constexpr int kClasses = 32;
+    Buffer<std::uint32_t> of;
+    Buffer<std::uint8_t> classes;
+
+    explicit Places(const std::vector<std::uint32_t>& counts)
+        : of(static_cast<i64>(counts.size())), classes(static_cast<i64>(counts.size())) {
+        const auto class_of = [](std::uint32_t count) { return __builtin_clz(2 * count + 1); };
+        std::uint32_t next[kClasses + 1] = {};
+        for (const std::uint32_t count : counts) ++next[class_of(count) + 1];
+        std::partial_sum(next, next + kClasses + 1, next);
+        for (int c = 0; c < kClasses; ++c)
+            std::fill(classes.get() + next[c], classes.get() + next[c + 1], static_cast<std::uint8_t>(c));
+        for (std::size_t j = 0; j < counts.size(); ++j) of[j] = next[class_of(counts[j])]++;
+    }
+};
+
+/// Entries ahead whose place is fetched.
+constexpr i64 kPlacesAhead = 64;
+
+/// Renames the columns of all rows and puts each row in the order of the new names, in place, where it was in
+/// that of the old ones; the values go to `to`.
+template <class I, class V>
+void rename(const i64* ptr, i64 m, I* idx, const V* val, const Places& places, int threads, V* to) {
+    const std::vector<Range> tiles =
+        split_evenly(0, m, ptr[m] / kTileEntries + 1, [&](i64 k) { return ptr[k] + kRowCost * k; });
+    for_each_task(static_cast<i64>(tiles.size()), threads_for(ptr[m], threads), [&](i64 t) {
+        std::vector<std::uint32_t> row;
+        std::vector<std::uint16_t> row_classes;
+        const std::uint32_t* const of = places.of.get();
+        const std::uint8_t* const class_at = places.classes.get();
+        const i64 last = ptr[tiles[t].end] - kPlacesAhead;
+        for (i64 i = tiles[t].begin; i < tiles[t].end; ++i) {
+            const i64 first = ptr[i], count = ptr[i + 1] - first;
+            i64 next[Places::kClasses + 1] = {};
+            if (count > static_cast<i64>(row.size())) row.resize(2 * count), row_classes.resize(2 * count);
+            std::uint32_t* const name = row.data();
+            std::uint16_t* const its_class = row_classes.data();
+            for (i64 k = 0; k < count; ++k) {
+                if (first + k < last) __builtin_prefetch(of + idx[first + k + kPlacesAhead]);
+                name[k] = of[idx[first + k]];
+                its_class[k] = class_at[name[k]];
+                ++next[its_class[k] + 1];
+            }
+            std::partial_sum(next, next + Places::kClasses + 1, next);
+            for (i64 k = 0; k < count; ++k) {
+                const i64 at = first + next[its_class[k]]++;
+                idx[at] = static_cast<I>(name[k]);
+                if constexpr (!std::is_same_v<V, One>) to[at] = val[first + k];
+            }
+        }
+    });
+}
+
+class PopularFirst final : public Matrix {
+  public:
+    /// `values` are those that X refers to.
+    PopularFirst(std::unique_ptr<Matrix> X, std::shared_ptr<const Places> places,
+                 Buffer<unsigned char> values, int threads)
+        : values_(std::move(values)),
+          X_(std::move(X)),
+          places_(std::move(places)),
+          d_(places_->of.size()),
+          threads_(threads) {}
+
+    void matvec(const double* w, double* out) const override {
+        Buffer<double> in = scratch_.take(d_);
+        put(w, 1, in.get(), 1);
+        X_->matvec(in.get(), out);
+        scratch_.keep(std::move(in));
+    }
+
+    void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
+        Buffer<double> sums = scratch_.take(blocks * d_);
+        X_->rmatvec_blocks(r, starts, blocks, sums.get());
+        for (i64 p = 0; p < blocks; ++p) take(sums.get() + p * d_, 1, out + p * d_, 1);
+        scratch_.keep(std::move(sums));
+    }
+
+    void matmat(Vectors<const double> W, i64 K, Vectors<double> out) const override {
+        Buffer<double> in = scratch_.take(d_ * K);
+        const Layout own(W.step, d_, K);
+        std::vector<const double*> at(K);
+        for (i64 c = 0; c < K; ++c) {
+            put(W.at[c], W.step, in.get() + own.first(c), own.step);
+            at[c] = in.get() + own.first(c);
+        }
+        X_->matmat({at.data(), own.step}, K, out);
+        scratch_.keep(std::move(in));
+    }
+
+    void rmatmat(Vectors<const double> R, i64 K, Vectors<double> out) override {
+        take_blocks(K, 1, out, [&](Vectors<double> sums) { X_->rmatmat(R, K, sums); });
+    }
+
+    void rmatmat_blocks(Vectors<const double> R, i64 K, const i64* starts, i64 blocks,
+                        Vectors<double> out) override {
+        take_blocks(K, blocks, out,
+                    [&](Vectors<double> sums) { X_->rmatmat_blocks(R, K, starts, blocks, sums); });
+    }
+
+    void weighted_gram(const double* s, double* out) const override {
+        Buffer<double> sums(d_ * d_);
+        X_->weighted_gram(s, sums.get());
+        for (i64 a = 0; a < d_; ++a) take(sums.get() + places_->of[a] * d_, 1, out + a * d_, 1);
+    }
+
+    double weighted_gram_work() const override { return X_->weighted_gram_work(); }
+
+    void column_squares(double* out) const override {
+        Buffer<double> sums = scratch_.take(d_);
+        X_->column_squares(sums.get());
+        take(sums.get(), 1, out, 1);
+        scratch_.keep(std::move(sums));
+    }
+
+    std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const override {
+        Buffer<std::uint64_t> own(d_);
+        each([&](i64 j, i64 place) { own[place] = keys[j]; });
+        return X_->sum_of_entries(first, own.get());
+    }
+
+    const Rows& by_rows() const override { return X_->by_rows(); }
+    const std::uint32_t* places() const override { return places_->of.get(); }
+    void build_transpose() override { X_->build_transpose(); }
+
+    std::unique_ptr<Matrix> reordered(const i64* order, i64* ptr, void* val) const override {
+        return std::make_unique<PopularFirst>(X_->reordered(order, ptr, val), places_,
+                                              Buffer<unsigned char>(), threads_);
+    }
+
+    i64 bytes() const override { return X_->bytes() + places_->of.bytes() + places_->classes.bytes(); }
+    bool has_transpose() const override { return X_->has_transpose(); }
+    int index_bytes() const override { return X_->index_bytes(); }
+    bool ones() const override { return X_->ones(); }
+    bool owns_values() const override { return values_.size() > 0; }
+
+  private:
+    /// Several vectors laid as the caller's are: apart from each other, or side by side.
+    struct Layout {
+        Layout(i64 caller, i64 length, i64 K) : step(caller == 1 ? 1 : K), apart(caller == 1 ? length : 1) {}
+        i64 first(i64 c) const { return c * apart; }
+        i64 step, apart;
+    };
+
+    std::vector<double> find_row_squares() const override { return X_->row_squares(); }
+
+    void put(const double* from, i64 step, double* to, i64 own) const {
+        each([&](i64 j, i64 place) { to[place * own] = from[j * step]; });
+    }
+
+    void take(const double* from, i64 own, double* to, i64 step) const {
+        each([&](i64 j, i64 place) { to[j * step] = from[place * own]; });
+    }
+
+    template <class Body>
+    void each(const Body& body) const {
+        constexpr i64 kColumns = 1 << 14;
+        for_each_task((d_ + kColumns - 1) / kColumns, threads_for(d_, threads_), [&](i64 t) {
+            for (i64 j = t * kColumns; j < std::min(d_, (t + 1) * kColumns); ++j) body(j, places_->of[j]);
+        });
+    }
+
+    template <class Product>
+    void take_blocks(i64 K, i64 blocks, Vectors<double> out, const Product& product) {
+        Buffer<double> sums = scratch_.take(blocks * d_ * K);
+        const Layout own(out.step, blocks * d_, K);
+        std::vector<double*> at(K);
+        for (i64 c = 0; c < K; ++c) at[c] = sums.get() + own.first(c);
+        product({at.data(), own.step});
+        for (i64 c = 0; c < K; ++c)
+            for (i64 p = 0; p < blocks; ++p)
+                take(at[c] + p * d_ * own.step, own.step, out.at[c] + p * d_ * out.step, out.step);
+        scratch_.keep(std::move(sums));
+    }
+
+    Buffer<unsigned char> values_;
+    std::unique_ptr<Matrix> X_;
+    std::shared_ptr<const Places> places_;
+    i64 d_;
+    int threads_;
+    mutable Scratch scratch_;
+};
+
+}  // namespace bmrm

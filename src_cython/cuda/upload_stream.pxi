@@ -1,0 +1,153 @@
+"""Where the indices and values of a text arrive while it is parsed: binding of ``src_cuda/api/upload_stream.h``."""
+
+
+cdef class Landing:
+    """Room on a device for the indices and values of a text, and a ring of pinned slots on the way there.
+
+    `bmrm.io._svmlight.parse` takes it as a sink.
+
+    Parameters
+    ----------
+    nonzeros : int
+        The most that there may be.
+    dtype : {float32, float64}
+        Of the values.
+    slots : int
+        Of the ring.
+    each : int
+        Nonzeros that a slot may hold.
+    device : int, default 0
+
+    Attributes
+    ----------
+    capsule : capsule
+        Holds the ``svmlight_block_consumer``.
+    failure : Exception or None
+        What was wrong, where it has failed.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is too little room on the device, or too little pinned memory.
+    """
+
+    cdef bb_upload_stream* handle
+    cdef svmlight_block_consumer consumer
+    cdef object dtype
+    cdef int32_t device
+    cdef readonly object capsule, failure
+
+    def __cinit__(self, int64_t nonzeros, dtype, int32_t slots, int64_t each, *, device=0):
+        self.dtype, self.device = np.dtype(dtype), _device(device)
+        cdef bb_type kind = _type_of(self.dtype)
+        cdef bb_status status
+        with nogil:
+            status = bb_upload_stream_open(self.device, nonzeros, kind, slots, each, &self.handle)
+        check(status)
+        self.consumer.context, self.consumer.slots = <void*>self, slots
+        self.consumer.lend, self.consumer.send = _lend_slot, _send_slot
+        self.capsule = PyCapsule_New(&self.consumer, SVMLIGHT_BLOCK_CONSUMER, NULL)
+
+    def __dealloc__(self):
+        self.release()
+
+    def release(self):
+        """Give the memory back; the arrays there are of no use any more."""
+        cdef bb_upload_stream* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_upload_stream_close(handle)
+
+    @staticmethod
+    def predict_bytes(int64_t rows, int64_t nonzeros, dtype):
+        """Bytes of device memory that it takes to land and to prepare a matrix of few columns."""
+        return bb_upload_stream_bytes(rows, nonzeros, _type_of(np.dtype(dtype)))
+
+    def settle(self, int64_t count, int32_t shift):
+        """Add `shift` to the first `count` indices, and return them and as many values."""
+        cdef bb_upload_stream* handle = self.handle
+        cdef const int32_t* indices
+        cdef const void* values
+        cdef bb_status status
+        with nogil:
+            status = bb_upload_stream_settle(handle, count, shift, &indices, &values)
+        check(status)
+        return self._array(indices, count, np.dtype(np.int32)), self._array(values, count, self.dtype)
+
+    cdef LandedArray _array(self, const void* address, int64_t count, dtype):
+        cdef LandedArray out = LandedArray.__new__(LandedArray)
+        out.landing, out.address, out.shape, out.dtype = self, <size_t>address, (count,), dtype
+        return out
+
+    cdef int32_t fail(self, bb_status status) noexcept with gil:
+        """Keep what a call has failed with, in the thread that made it."""
+        try:
+            check(status)
+        except Exception as error:
+            self.failure = error
+        return 1
+
+
+cdef int32_t _lend_slot(void* context, int32_t slot, svmlight_slot* out) noexcept nogil:
+    cdef bb_status status = bb_upload_stream_lend((<Landing>context).handle, slot, &out.indices, &out.values)
+    return 0 if status == BB_OK else (<Landing>context).fail(status)
+
+
+cdef int32_t _send_slot(void* context, int32_t slot, int64_t first, int64_t count, int32_t ones) noexcept nogil:
+    cdef bb_status status = bb_upload_stream_send((<Landing>context).handle, slot, first, count, ones)
+    return 0 if status == BB_OK else (<Landing>context).fail(status)
+
+
+cdef class LandedArray:
+    """Numbers of a text on the device of a `Landing`, which are there until it is released.
+
+    A `Matrix` takes them where they are; `numpy.asarray` copies them to the host.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    """
+
+    cdef Landing landing
+    cdef size_t address
+    cdef readonly object shape, dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    @property
+    def __cuda_array_interface__(self):
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, True),
+            "strides": None,
+            "version": 3,
+        }
+
+    def __getitem__(self, slice part):
+        """Copy of every so many-th element on the host."""
+        start, stop, step = part.indices(self.shape[0])
+        if step < 1:
+            raise ParameterError(f"step: found {step}, expected at least 1")
+        out = np.empty(len(range(start, stop, step)), self.dtype)
+        cdef bb_upload_stream* stream = self.landing.handle
+        if stream == NULL:
+            raise ParameterError("the landing of these numbers has been released")
+        cdef int32_t bytes = out.itemsize
+        cdef const void* source = <const void*><size_t>(self.address + start * out.itemsize)
+        cdef void* target = _address(out)
+        cdef int64_t each = step, count = out.size
+        cdef bb_status status
+        with nogil:
+            status = bb_upload_stream_get(stream, source, each, count, bytes, target)
+        check(status)
+        return out
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("copy: found False, but numbers on a device have to be copied to the host")
+        out = self[:]
+        return out if dtype is None else out.astype(dtype, copy=False)

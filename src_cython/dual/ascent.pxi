@@ -1,0 +1,149 @@
+"""Coordinate ascent in the dual; ``coordinate_ascent.h`` says how."""
+
+from libc.stdint cimport int32_t
+
+
+cdef extern from "dual/coordinate_ascent.h" namespace "bmrm" nogil:
+    cdef struct Conjugate:
+        pass
+
+    cdef struct Constant:
+        double value, penalty
+        bint held
+
+    cdef cppclass CAscent "bmrm::Ascent":
+        void step(double*, double) except +
+        void set(double*)
+        void get(double*)
+        void balance(const double*)
+        double conjugate()
+
+    unique_ptr[CAscent] ascent_of_margins(
+        const CMatrix&, int64_t, int64_t, int64_t, double, Constant, const Conjugate*) except +
+    unique_ptr[CAscent] ascent_of_classes(
+        const CMatrix&, int64_t, int64_t, int64_t, double, Constant, const int32_t*, const double*, const double*
+    ) except +
+
+
+cdef class Ascent:
+    """Derivatives r of a risk in its margins, on their way to where the dual is largest.
+
+    The risk is a sum over rows and the penalty ``lam/2 |w|^2``; r begins at the feasible point nearest to
+    zero, and ``w = -X^T r / lam`` goes with it. One thread does all of it, in an order that depends on
+    nothing but the number of rows.
+
+    Parameters
+    ----------
+    X : Matrix
+        Of m rows and d columns.
+    conjugates : ndarray of float64, shape (m K, 6), or tuple
+        Each margin's conjugate as place, width, bend, low, high, entropy (``conjugates.h``), weights in; or the class of each row
+        (int32), the costs (K, K) or None, and the weights of rows, for the largest of K margins, each with
+        its cost, less that of the row's class.
+    columns : int
+        K, margins of a row.
+    lam : float
+        Positive.
+    constant : float, default 0
+        The value of one more feature in every row, behind the others; none for 0.
+    penalty : float, optional
+        On the constant's weight, ``lam`` if not given; may be 0 where it is held.
+    held : bool, default False
+        Hold the constant's weight near where a step begins. Then it is none that belongs to r, but
+        comes to be one as steps go on, each from a balanced r.
+
+    Raises
+    ------
+    ParameterError
+        If the arrays do not fit the matrix, or a number is out of its range.
+
+    References
+    ----------
+    Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, 408. Keerthi, Sundararajan, Chang, Hsieh, Lin, KDD
+    2008, 408. Yu, Huang, Lin, Machine Learning 85 (2011) 41.
+
+    Examples
+    --------
+    The hinge loss of one row of 2 with the label 1, whose conjugate is r for -1 <= r <= 0.
+
+    >>> ascent = Ascent(Matrix.from_dense([[2.0]]), np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]]), 1, 1.0)
+    >>> w, r = np.zeros(1), np.empty(1)
+    >>> ascent.step(w), ascent.get(r)
+    (None, None)
+    >>> w, r, ascent.conjugate
+    (array([0.5]), array([-0.25]), -0.25)
+    """
+
+    cdef unique_ptr[CAscent] impl
+    cdef Matrix _X
+    cdef int64_t _rows, _weights, _columns
+
+    def __init__(self, Matrix X, conjugates, int64_t columns, double lam, double constant=0.0, penalty=None, *,
+                 bint held=False):
+        cdef int64_t m = X._m, d = X._d
+        cdef Constant one = Constant(constant, lam if penalty is None else <double>penalty, held)
+        if columns < 1 or not lam > 0.0:
+            raise ParameterError(f"columns, lam: found {columns} and {lam:g}, expected positive numbers")
+        if not one.penalty >= 0.0 or (constant != 0.0 and one.penalty == 0.0 and not held):
+            raise ParameterError(f"penalty: found {one.penalty:g}, expected a positive number, or 0 where held")
+        self._X, self._rows, self._columns = X, m * columns, columns
+        self._weights = (d + (constant != 0.0)) * columns
+        cdef const Conjugate* rows
+        cdef const int32_t* y
+        cdef const double* cost
+        cdef const double* weight
+        if isinstance(conjugates, tuple):
+            classes, costs, weights = conjugates
+            classes = np.require(classes, np.int32, requirements=("C", "A"))
+            weights = _input(weights, (m,), "weights")
+            if classes.shape != (m,) or (m and not (0 <= classes.min() and classes.max() < columns)):
+                raise ParameterError(f"classes: expected {m} numbers from 0 to {columns - 1}")
+            costs = None if costs is None else _input(costs, (columns, columns), "costs")
+            y, weight = <const int32_t*>_address(classes), <const double*>_address(weights)
+            cost = NULL
+            if costs is not None:
+                cost = <const double*>_address(costs)
+            self.impl = ascent_of_classes(X._get()[0], m, d, columns, lam, one, y, cost, weight)
+        else:
+            conjugates = _input(conjugates, (m * columns, 6), "conjugates")
+            rows = <const Conjugate*>_address(conjugates)
+            self.impl = ascent_of_margins(X._get()[0], m, d, columns, lam, one, rows)
+
+    def step(self, w, double wanted=0.0):
+        """Sweep over all rows, and some times over those that may move again.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (d K,), or ((d + 1) K,) with a constant
+            ``-X^T r / lam``, row after row; written to.
+        wanted : float, default 0
+            End where the objective of w seems to be no farther than this above the dual.
+
+        Raises
+        ------
+        ParameterError
+            If it cannot be written in place.
+        """
+        cdef double* target = <double*>_address(_output(w, (self._weights,)))
+        with nogil:
+            self.impl.get().step(target, wanted)
+
+    def balance(self, sums):
+        """Bring the sums of r, shape (K,), to what they should be, as far as bounds let them.
+
+        Classes with shares are left as they are.
+        """
+        self.impl.get().balance(<const double*>_address(_input(sums, (self._columns,), "sums")))
+
+    def set(self, r):
+        """Go to the feasible point nearest to ``r``, shape (m K,), and write it there."""
+        self.impl.get().set(<double*>_address(_output(r, (self._rows,))))
+
+    def get(self, r):
+        """Write the derivatives to ``r``, shape (m K,)."""
+        self.impl.get().get(<double*>_address(_output(r, (self._rows,))))
+
+    @property
+    def conjugate(self):
+        """Sum of the conjugates at r."""
+        return self.impl.get().conjugate()

@@ -1,0 +1,136 @@
+"""The native sources include one another one way only: each folder what its row of a table names.
+
+Includes are written from the roots ``src_common``, ``src_cython`` and ``src_cuda``. A binding at the top of
+``src_cython`` may include anything.
+"""
+
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOTS = ("src_common", "src_cython", "src_cuda")
+BINDINGS = "src_cython"
+SUFFIXES = {".h", ".inl", ".cuh", ".cpp", ".cu", ".pyx", ".pxd", ".pxi"}
+
+# What the files of a folder may include besides their own folder: folders, or one file.
+MAY_INCLUDE = {
+    "src_common": "",
+    "src_cuda/api": "",
+    "src_cuda/runtime": "src_cuda/api",
+    "src_cuda/formats": "src_cuda/{runtime,api} src_common/host_device.h",
+    "src_cuda/choice": "src_cuda/{formats,runtime,api} src_common/host_device.h",
+    "src_cuda/fused": "src_cuda/{formats,runtime} src_common",
+    "src_cuda/reference": "src_cuda/{formats,runtime,api} src_common",
+    "src_cuda/matrix": "src_cuda/{fused,choice,formats,runtime,api}",
+    "src_cuda/training": "src_cuda/{matrix,formats,runtime,api} src_common",
+    "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
+    "src_cython/common": "src_common",
+    "src_cython/{cpu,svmlight,ranks}": "src_cython/common src_common",
+    "src_cython/{losses,joint,qp}": "src_cython/common src_common",
+    "src_cython/dual": "src_cython/{cpu,common} src_common",
+    "src_cython/cuda": "src_cuda/{api,choice} src_cython/common",
+    "src_cython/reference": "src_cuda/{reference,fused,formats,api} src_cython/common",
+}
+
+INCLUDE = re.compile(r'^\s*(?:#\s*include|cdef\s+extern\s+from|include)\s+"([^"<]+)"', re.MULTILINE)
+CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s|cimport\s+(.+)$)", re.MULTILINE)
+# Packages of Cython and NumPy, whose declarations are not ours.
+FOREIGN = {"cpython", "cython", "libc", "libcpp", "numpy"}
+
+
+def expand(words: str) -> list[str]:
+    """The words, each that has ``{a,b}`` once for a and once for b."""
+    out = []
+    for word in words.split():
+        parts = re.fullmatch(r"([^{]*)\{([^}]*)\}([^}]*)", word)
+        out += [parts[1] + name + parts[3] for name in parts[2].split(",")] if parts else [word]
+    return out
+
+
+def table() -> dict[str, list[str]]:
+    return {folder: expand(named) for row, named in MAY_INCLUDE.items() for folder in expand(row)}
+
+
+def sources() -> list[Path]:
+    return sorted(p for root in ROOTS for p in (ROOT / root).rglob("*") if p.suffix in SUFFIXES)
+
+
+def folder_of(path: str) -> str:
+    """The folder whose row holds for a file: two levels down, or the root itself."""
+    return "/".join(path.split("/")[:-1][:2])
+
+
+def written(text: str) -> list[str]:
+    """The names of files that a source includes, as they are written there."""
+    modules = [name for one, some in CIMPORT.findall(text) for name in (one or some).split(",")]
+    modules = [name.split(" as ")[0].strip() for name in modules]
+    ours = [name for name in modules if name.lstrip(".").split(".")[0] not in FOREIGN]
+    return [*INCLUDE.findall(text), *(name.replace(".", "/") + ".pxd" for name in ours)]
+
+
+def included(source: Path) -> list[tuple[str, list[str]]]:
+    """Each name that a source includes, and the files that it may mean."""
+    names = written(source.read_text())
+    return [(name, [f"{root}/{name}" for root in ROOTS if (ROOT / root / name).is_file()]) for name in names]
+
+
+def graph() -> dict[str, set[str]]:
+    """The files that each file includes."""
+    return {
+        str(source.relative_to(ROOT)): {path for _, found in included(source) for path in found}
+        for source in sources()
+    }
+
+
+def test_every_folder_has_a_row():
+    assert len(MAY_INCLUDE) <= 16
+    folders = {folder_of(path) for path in graph()} - {BINDINGS}
+    assert folders == set(table())
+
+
+def test_every_include_is_one_file():
+    lost = [
+        f"{source.relative_to(ROOT)} includes {name}: {found or 'no such file'}"
+        for source in sources()
+        for name, found in included(source)
+        if len(found) != 1
+    ]
+    assert lost == []
+
+
+def test_includes_follow_the_table():
+    rows = table()
+    wrong = [
+        f"{path} includes {target}"
+        for path, targets in graph().items()
+        for target in sorted(targets)
+        if folder_of(path) not in (BINDINGS, folder_of(target))
+        and not {folder_of(target), target} & set(rows[folder_of(path)])
+    ]
+    assert wrong == []
+
+
+def test_no_file_includes_itself_by_way_of_others():
+    tuple(TopologicalSorter(graph()).static_order())  # raises CycleError with the cycle
+
+
+def test_every_row_names_what_is_there():
+    assert [name for named in table().values() for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '#include "a/b.h"',
+        '    #include "a/b.h"',
+        'cdef extern from "a/b.h" namespace "x" nogil:',
+        'include "a/b.h"',
+    ],
+)
+def test_every_way_to_include_is_seen(line):
+    assert written(f"x\n{line}\n") == ["a/b.h"]
+    assert written("from a.b cimport c\n") == written("cimport a.b as d\n") == ["a/b.pxd"]
+    assert written("from libc.stdint cimport int64_t\n#include <string.h>\n") == []
