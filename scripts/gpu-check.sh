@@ -18,7 +18,7 @@ fi
 
 export PYTHONPATH="$PWD"
 BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
-"$python" -c 'from bmrm import _cuda; print("GPU:", _cuda.device_info()["name"])'
+"$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
 "$python" -m pytest -q $(cat scripts/gpu-tests.txt)
 "$python" scripts/kill_runs.py
 "$python" benchmarks/thesis_ch5.py
