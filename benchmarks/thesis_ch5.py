@@ -108,7 +108,7 @@ def trained(X: Any, y: np.ndarray, device: str) -> dict[str, Any]:
 def driver_seconds() -> float:
     """Time that a fresh process needs until its first matrix is on a GPU, beside the matrix's own."""
     code = (
-        "import time, numpy as np; from bmrm import _cuda; start = time.perf_counter(); "
+        "import time, numpy as np; from bmrm.matrix import _cuda; start = time.perf_counter(); "
         "_cuda.Matrix.from_dense(np.eye(2)); print(time.perf_counter() - start)"
     )
     runs = (subprocess.run([sys.executable, "-c", code], check=True, capture_output=True) for _ in range(3))

@@ -27,15 +27,12 @@ ORDER = os.environ.get("BMRM_TEST_ORDER")
 def _import_all() -> None:
     """Import the package: what a test replaces must not be what a module that it imports first gets.
 
-    What needs MPI is imported by its tests, when they are collected.
+    What needs MPI or PETSc is imported by its tests, when they are collected.
     """
-    top = Path(bmrm.__file__).parent
-    for folder in (top, *(path.parent for path in top.glob("*/__init__.py"))):
-        if folder.name not in ("petsc", "distributed"):
-            package = "bmrm." if folder == top else f"bmrm.{folder.name}."
-            for module in pkgutil.iter_modules([str(folder)], package):
-                if module.name not in ("bmrm.petsc", "bmrm.distributed"):
-                    importlib.import_module(module.name)
+    apart = ("bmrm.petsc", "bmrm.distributed", "bmrm.linear.backends.ranks", "bmrm.matrix.petsc_rows")
+    for module in pkgutil.walk_packages(bmrm.__path__, "bmrm."):
+        if not module.name.startswith(apart):
+            importlib.import_module(module.name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -116,7 +116,7 @@ def test_help_lists_options_and_exit_codes(bmrm_bench):
 
 
 def test_the_command_without_a_gpu_is_one_line():
-    count = "from bmrm import _cuda; import sys; sys.exit(_cuda.device_count() > 0)"
+    count = "from bmrm.matrix import _cuda; import sys; sys.exit(_cuda.device_count() > 0)"
     if run_python(count).returncode:
         pytest.skip("there is a GPU, or the package was built without CUDA")
     code = "import sys; from bmrm.cli.bench import main; sys.exit(main(['spmv', 'no such file']))"

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from host_landing import HostLanding
 
 import bmrm
+import bmrm.matrix
 from bmrm.base import host_memory
 from bmrm.cli import storing, train
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
@@ -176,7 +177,7 @@ def test_auto_without_a_gpu(gpu, monkeypatch):
 
 def test_without_cuda_in_the_package(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bmrm.matrix._cuda", None)
-    monkeypatch.delattr(bmrm, "_cuda", raising=False)
+    monkeypatch.delattr(bmrm.matrix, "_cuda", raising=False)
     X, y = problem()
     with pytest.raises(BmrmError, match="this build has no CUDA support; use device='cpu'"):
         bmrm.solve(X, y, device="cuda")

@@ -73,7 +73,7 @@ def test_weighted_gram_is_of_dense_rows_and_right_shapes():
 
 
 def test_a_library_that_is_not_there():
-    code = "from bmrm import _cuda; _cuda.load_blas('libnowhere.so')"
+    code = "from bmrm.matrix import _cuda; _cuda.load_blas('libnowhere.so')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "libnowhere.so" in done.stderr
 
