@@ -37,14 +37,15 @@ def gpu_ascent_pays(operator: Operator, loss: Loss, *, profile: bool) -> bool:
     Parameters
     ----------
     operator : Operator
-        The matrix alone: a constant feature ties all rows together.
+        A constant feature would tie all rows together.
     loss : Loss
     profile : bool
         Whether an intercept is minimised out, which ties them together too.
     """
     m, d = operator.shape
+    alone = operator.n_outputs == 1 and operator.constant is None and not profile
     sparse = not getattr(operator, "is_dense", True)
-    return loss.has_dual and not profile and sparse and m <= CLIMBED_ROWS * d and operator.nnz <= WIDE * d
+    return loss.has_dual and alone and sparse and m <= CLIMBED_ROWS * d and operator.nnz <= WIDE * d
 
 
 class GpuAscent:
