@@ -107,6 +107,6 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     steps: list[int] = []
     step = InteriorPoint.step
     monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
-    monkeypatch.setattr(InteriorRule, "better_inside", lambda *_: True)
+    monkeypatch.setattr(InteriorRule, "pays", lambda *_: True)
     monkeypatch.setattr(InteriorPoint, "step", lambda self: steps.append(1) or step(self))
     return steps

@@ -18,8 +18,8 @@ PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
 def ascent_at_any_lam():
     """Have the dual climbed also where planes would be quicker."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_ascent, "EASY", np.inf)
-        patch.setattr(host_ascent, "EASY_OF_SEVERAL", np.inf)
+        patch.setattr(host_ascent, "MAX_RELATIVE_LAM", np.inf)
+        patch.setattr(host_ascent, "MAX_RELATIVE_LAM_OF_SEVERAL", np.inf)
         yield
 
 

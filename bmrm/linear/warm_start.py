@@ -317,11 +317,12 @@ def _of_checkpoint(
 
 def go_on(run: BundleMethod, end: End) -> None:
     """Let a run go on from where another ended; raise where the objective says that the data are others."""
-    given, kept = run.given, run.best is run.given
+    state = run.state
+    given, kept = state.given, state.best is state.given
     assert given is not None
     if run.objective.profile:
         given = run.objective.with_intercept(given, float(end.intercept))
-        run.best = given if kept else run.best
+        state.best = given if kept else state.best
     then, now = end.objective, given.objective
     # An objective may be all rounding of what is far larger, as the offsets of cuts are then.
     size = max(abs(then), abs(now), float(np.abs(run.bundle.offsets).max(initial=0.0)))
@@ -333,7 +334,7 @@ def go_on(run: BundleMethod, end: End) -> None:
     if end.lam > lam:
         # By rounding. At the optimum the penalty is what J leaves of the least risk, at most.
         bound -= (end.lam - lam) / lam * (now - run.bundle.floor)
-    run.go_on(end.n_iter, bound, end.radius)
+    state.resume(end.n_iter, bound, end.radius)
 
 
 def of_data(data: Dataset, labels: NDArray[np.float64], loss: Loss) -> dict[str, str]:

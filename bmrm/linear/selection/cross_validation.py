@@ -51,9 +51,10 @@ from bmrm.linear.selection.folds import (
 )
 from bmrm.linear.selection.lockstep import Lockstep
 from bmrm.linear.solve import result_of, solve
-from bmrm.linear.solvers.bundle_method import UNKNOWN, BundleMethod
+from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.newton import newton_pays
 from bmrm.linear.solvers.settings import Settings
+from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode, label_numbers
 from bmrm.matrix import _cpu
@@ -480,7 +481,7 @@ class _Shared:
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
         m, d = operator.shape
-        self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN, 0.0)
+        self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN_GRADIENTS, 0.0)
         self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data))
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
@@ -501,8 +502,7 @@ class _Shared:
         self._bundle.hold_out(fold, objective.scale)
         settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
         run = BundleMethod(objective, self._bundle, settings, start.w, newton=self._newton)
-        if run.kinks is None:
-            run.slopes = start.slopes
+        run.expect_gradients(start.gradients)
         try:
             run.minimise()
         except BmrmError as fault:
@@ -510,8 +510,8 @@ class _Shared:
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
-        assert isinstance(run.slopes, np.ndarray)
-        found = objective.reached(run.certified(), run.slopes)
+        assert isinstance(run.gradients, np.ndarray)
+        found = objective.reached(run.certified(), run.gradients)
         self._latest = self._last.get(fold), found
         self._last[fold] = found
         if self._sorted:
@@ -546,9 +546,9 @@ class _Shared:
 
     def _moved(self, point: Known, before: Known, now: Known) -> Known:
         """Move a point as another one moved; its gradients move nearly as those of the other."""
-        slopes = UNKNOWN
-        if all(len(p.slopes) for p in (point, before, now)):
-            slopes = point.slopes + (now.slopes - before.slopes)
+        gradients = UNKNOWN_GRADIENTS
+        if all(len(p.gradients) for p in (point, before, now)):
+            gradients = point.gradients + (now.gradients - before.gradients)
         margins = point.margins + (now.margins - before.margins)
         size = point.size + now.size + before.size
-        return self._parts.at(point.w + (now.w - before.w), margins, slopes, size)
+        return self._parts.at(point.w + (now.w - before.w), margins, gradients, size)

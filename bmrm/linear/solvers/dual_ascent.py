@@ -1,4 +1,4 @@
-"""Coordinate ascent in the dual, for text and whatever else has many features for its rows.
+"""Ascent in the dual, for text and other wide data: when it pays, and when it ends.
 
 A row that shares few of its features with the others hardly disturbs them.  So its derivative r_i may go at
 once to where the dual
@@ -6,9 +6,10 @@ once to where the dual
     D(r) = -|X' r|^2 / (2 lam) - sum_i f_i(r_i),       f_i the conjugate of the loss of row i,
 
 is largest, and the next row sees what that made of ``w = -X' r / lam``
-(``src_cython/dual/coordinate_ascent.h``).  A few sweeps do what takes planes a hundred passes: these learn of
-all rows at once, but only their sum.  A sweep is the work of one thread, and slow to read memory: the rule
-below was measured on two cores, beside planes.
+(``src_cython/dual/coordinate_ascent.h``, row by row, on the CPU; ``backends/gpu/ascent.py`` moves all rows at
+once).  A few sweeps do what takes planes a hundred passes: planes learn of all rows at once, but only of
+their sum.  A sweep is the work of one thread, and reads memory slowly; when it pays was measured against
+planes on two cores.
 
 Any r within the domains of the f_i makes a cutting plane of the risk as it is,
 
@@ -16,7 +17,7 @@ Any r within the domains of the f_i makes a cutting plane of the risk as it is,
 
 by the Fenchel-Young inequality, whose minimum with the penalty is D(r): objective and bound rest on no sweep.
 
-The weight of a constant feature, or an intercept without penalty, is held near where a step begins.  Behind
+The weight of a constant feature, or an intercept without penalty, is held near where a step begins.  After
 the step r is balanced: brought to the sum that belongs to it, which is 0 for a free intercept.
 """
 
@@ -25,42 +26,50 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import CutBatch, Objective, Subgradients
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.passes import CutBatch, Subgradients
 
-Vector = NDArray[np.float64]
+MAX_VALUES_PER_COLUMN = 1000
+"""Stored values per column up to which ascent pays."""
 
-WIDE, ROWS, FEW_ROWS, FULL = 1000, 16, 4, 16
-"""Stored values a feature up to which ascent pays. Rows for each feature up to which it does, over the
-threads that planes would use; at least, and for a smooth loss in solves whose products are done together. And
-how many times as many features as a row has values there must be, where there are more rows than features at
-all."""
+MAX_ROWS_PER_COLUMN = 16
+"""Rows per column, divided by the threads that planes would use, up to which ascent pays."""
 
-FEW_THREADS, SMALL = 4, 8_000_000
-"""Threads up to which planes are no faster where a problem is large, and the stored values up to which it is
-not: there the bundle takes as long as the products."""
+MAX_ROWS_PER_COLUMN_IN_STEP = 4
+"""The same with any number of threads; and for a smooth loss in solves in step, whose products are done
+together."""
 
+MIN_COLUMNS_PER_VALUE = 16
+"""With more rows than columns, ascent pays only if a row has at most one stored value in this many
+columns."""
+
+MAX_THREADS = 4
+"""Threads up to which ascent is faster than planes even on large problems, where the bundle takes as long as
+the products."""
+
+MAX_SMALL_VALUES = 8_000_000
+"""Stored values, times the margins per row, of a problem that is not large in this sense."""
 
 MARGIN_BYTES = 128
-"""What a margin takes in the dual, while its conjugate is told: no more in all than cuts may take."""
+"""Memory that the dual takes per margin; in all it may take no more than the cuts may."""
 
 
 def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, quick: bool = False) -> bool:
-    """Whether X is so wide that ascent pays for a loss that tells its conjugates.
+    """Whether X is so wide that ascent pays, for a loss whose conjugates are known.
 
     Parameters
     ----------
     shape : tuple of int
     nnz : int
-        Stored values.
+        Number of stored values.
     columns : int
-        Margins of a row.
+        Number of margins per row.
     threads : int
         That products may use.
     quick : bool, default False
-        Whether planes are quick: few are wanted, and their products are done together with other solves'.
+        Whether planes are quick: few are needed, and their products are done together with other solves'.
 
     Examples
     --------
@@ -70,19 +79,21 @@ def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, qui
     False
     """
     m, d = shape
-    rows = FEW_ROWS if quick else max(FEW_ROWS, ROWS // threads)
-    wide = nnz <= WIDE * d and m <= (rows if FULL * nnz <= m * d else 1) * d
+    few = MAX_ROWS_PER_COLUMN_IN_STEP
+    rows = few if quick else max(few, MAX_ROWS_PER_COLUMN // threads)
+    sparse = MIN_COLUMNS_PER_VALUE * nnz <= m * d
+    wide = nnz <= MAX_VALUES_PER_COLUMN * d and m <= (rows if sparse else 1) * d
     fits = m * columns * MARGIN_BYTES <= CUT_BYTES
-    return fits and wide and (threads <= FEW_THREADS or nnz * columns <= SMALL)
+    return fits and wide and (threads <= MAX_THREADS or nnz * columns <= MAX_SMALL_VALUES)
 
 
 class Halving:
-    """Tells whether an ascent goes on: as long as its last steps have halved the gap.
+    """Decides whether an ascent goes on: as long as its last steps have halved the gap.
 
     Parameters
     ----------
-    tried : int
-        How many steps; so many are taken in any case.
+    min_steps : int
+        Number of steps that have to halve the gap, and that are taken in any case.
 
     Examples
     --------
@@ -91,25 +102,21 @@ class Halving:
     [True, True, True, True, False]
     """
 
-    def __init__(self, tried: int) -> None:
-        self._tried = tried
+    def __init__(self, min_steps: int) -> None:
+        self._min_steps = min_steps
         self._gaps: list[float] = []
 
     def goes_on(self, gap: float) -> bool:
-        """Whether to go on, where the last step has left this gap."""
-        self._gaps = [*self._gaps[-self._tried :], gap]
-        return len(self._gaps) <= self._tried or gap <= 0.5 * self._gaps[0]
+        """Whether to go on after a step that has left this gap."""
+        self._gaps = [*self._gaps[-self._min_steps :], gap]
+        return len(self._gaps) <= self._min_steps or gap <= 0.5 * self._gaps[0]
 
 
 def fenchel_cut(objective: Objective, planes: Subgradients, conjugate: float) -> CutBatch | None:
-    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)``: the slopes are known, and that sum is given.
+    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)`` from the plane of r and the value of that sum.
 
-    There is none where r is not in the domain of every f_i, whose sum is then infinite.
+    None if r is not in the domain of every f_i: the sum is then infinite.
     """
     if not math.isfinite(conjugate):
         return None
-    offsets = np.array([-conjugate])
-    planes = planes._replace(risk=offsets + planes.at_point)
-    return CutBatch(
-        planes, offsets, objective.risk(planes.risk), objective.blur_of_conjugates(planes, offsets)
-    )
+    return objective.cut_of_conjugates(planes, np.array([-conjugate]))

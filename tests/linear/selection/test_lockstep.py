@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from dual_problems import ascent_at_any_lam
 
 import bmrm
-from bmrm.linear.backends.host.ascent import EASY
+from bmrm.linear.backends.host.ascent import MAX_RELATIVE_LAM
 from bmrm.linear.selection.cross_validation import FoldProblem
 from bmrm.linear.selection.lockstep import Lockstep, Stopped
 
@@ -229,7 +229,7 @@ def test_folds_climb_where_planes_take_many_passes():
     X = sp.random_array((300, 900), density=0.03, format="csr", rng=rng)
     y = np.where(X @ rng.standard_normal(900) + 0.1 * rng.standard_normal(300) > 0, 1.0, -1.0)
     problem = FoldProblem(bmrm.Dataset(X, y, device="cpu"), 5, "hinge", 0, {"tol": 1e-3})
-    edge = EASY * X.power(2).sum() / 300
+    edge = MAX_RELATIVE_LAM * X.power(2).sum() / 300
     runs = [problem.validate(lam).results for lam in (1.0, 2 * edge, edge / 2, edge / 20)]
     assert [all("ascent" in r.timings for r in results) for results in runs] == [False, False, True, True]
     assert all(r.status == "converged" for results in runs for r in results)

@@ -139,8 +139,8 @@ def test_runs_repeat_and_go_on(shape):
 
 @on_gpu
 def test_planes_go_on_where_it_is_slow(monkeypatch):
-    monkeypatch.setattr(device_ascent, "TRIED", 1)
-    monkeypatch.setattr(device_ascent, "FIRST", 1)
+    monkeypatch.setattr(device_ascent, "MIN_CUTS", 1)
+    monkeypatch.setattr(device_ascent, "FIRST_CUT_STEPS", 1)
     X, y = data(losses.get("hinge"), 150, 90)
     result = bmrm.solve(X, y, lam=1e-3, tol=1e-6, device="cuda")
     assert result.status == "converged"

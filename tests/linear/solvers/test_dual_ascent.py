@@ -15,7 +15,11 @@ import bmrm
 from bmrm import losses
 from bmrm.errors import ParameterError
 from bmrm.linear.backends.host import ascent as host_ascent
-from bmrm.linear.backends.host.ascent import EASY, EASY_OF_SEVERAL, ascent_pays
+from bmrm.linear.backends.host.ascent import (
+    MAX_RELATIVE_LAM,
+    MAX_RELATIVE_LAM_OF_SEVERAL,
+    ascent_pays,
+)
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
 from bmrm.linear.regularizers import L2
@@ -533,7 +537,7 @@ def test_planes_begin_where_the_gap_hardly_falls(free, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 600)) + 1e-3 * rng.normal(size=(60, 600))
     y = rng.choice([-1.0, 1.0], 60)
-    monkeypatch.setattr(host_ascent, "TRIED", 3)
+    monkeypatch.setattr(host_ascent, "MIN_STEPS", 3)
     options = {"lam": 1e-5, "tol": 1e-4, "device": "cpu", "fit_intercept": free}
     result = bmrm.solve(X, y, **options)
     assert ascended(result)
@@ -551,8 +555,8 @@ def test_an_end_by_the_callback_leaves_what_was_found():
 
 
 def test_where_it_pays(monkeypatch):
-    monkeypatch.setattr(host_ascent, "EASY", EASY)
-    monkeypatch.setattr(host_ascent, "EASY_OF_SEVERAL", EASY_OF_SEVERAL)
+    monkeypatch.setattr(host_ascent, "MAX_RELATIVE_LAM", MAX_RELATIVE_LAM)
+    monkeypatch.setattr(host_ascent, "MAX_RELATIVE_LAM_OF_SEVERAL", MAX_RELATIVE_LAM_OF_SEVERAL)
 
     def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, **options):
         given_to = {"newton": False, **options}
@@ -577,10 +581,10 @@ def test_where_it_pays(monkeypatch):
     assert not pays(*text, newton=True)
     assert not pays(*text, reg=L2(1e-5, np.ones(6000)))
     # Thirty ones a row: planes take few passes from some lam on.
-    assert pays(*text, reg=L2(30 * EASY))
-    assert not pays(*text, reg=L2(30.1 * EASY))
-    assert pays(*text, reg=L2(30 * EASY_OF_SEVERAL), loss="multiclass", K=5)
-    assert not pays(*text, reg=L2(30.1 * EASY_OF_SEVERAL), loss="multiclass", K=5)
+    assert pays(*text, reg=L2(30 * MAX_RELATIVE_LAM))
+    assert not pays(*text, reg=L2(30.1 * MAX_RELATIVE_LAM))
+    assert pays(*text, reg=L2(30 * MAX_RELATIVE_LAM_OF_SEVERAL), loss="multiclass", K=5)
+    assert not pays(*text, reg=L2(30.1 * MAX_RELATIVE_LAM_OF_SEVERAL), loss="multiclass", K=5)
     assert not pays((3000, 300), 90_000)
     assert not pays((3000, 185), 30_000)
     assert pays((3000, 190), 30_000)

@@ -16,10 +16,10 @@ from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.regularizers import L2
-from bmrm.linear.solvers import bundle_method as solver
 from bmrm.linear.solvers import interior_point as interior
+from bmrm.linear.solvers import steps as kinds_of_step
 from bmrm.linear.solvers.interior_point import InteriorPoint
-from bmrm.linear.solvers.interior_rule import WINDOW, InteriorRule, can_step
+from bmrm.linear.solvers.interior_rule import WINDOW_PASSES, InteriorRule, may_step
 
 KINKED = [loss for loss in CASES if loss.kinked]
 LAM = 1e-3
@@ -41,7 +41,8 @@ def start(loss, *, profile=False, blocks=3, weights=None, reg=None):
     scale = 1.0 / (len(y) if weights is None else weights.sum())
     steps = HostPasses(operator, loss.risk(y, weights, scale, 1))
     objective = Objective(operator, steps, loss, reg or L2(LAM), profile=profile, blocks=blocks)
-    assert can_step(objective)
+    assert may_step(operator, loss, objective.reg)
+    assert steps.interior_costs(objective) is not None
     at = objective.evaluate(np.random.default_rng(1).normal(size=X.shape[1]))
     return InteriorPoint(objective, at, at.objective), objective, X, y
 
@@ -158,7 +159,7 @@ def test_steps_and_planes_find_the_same(options, monkeypatch, inside):
     if "feature_lambda" in options:
         options["feature_lambda"] = rng.uniform(0.5, 2.0, 60)
     steps = bmrm.solve(X, y, **options)
-    monkeypatch.setattr(solver, "can_step", lambda _: False)
+    monkeypatch.setattr(kinds_of_step, "may_step", lambda *_: False)
     planes = bmrm.solve(X, y, **options)
     assert steps.status == planes.status == "converged"
     assert steps.lower_bound <= planes.objective
@@ -178,57 +179,59 @@ def test_few_rows_for_many_features_end():
         assert result.timings["newton"] > 0.0
 
 
-class Costs:
-    """What the outlook asks of an objective."""
-
-    profile = False
-
-    def __init__(self, rows, columns, length, blocks):
-        self.operator, self.blocks, self.passes = self, blocks, HostPasses.__new__(HostPasses)
-        self.shape, self.nnz = (rows, columns), rows * length
-        self.weighted_gram_work = rows * (columns**2 / 16 if length == columns else length**2 / 2)
+def on_the_host(rows, columns, length, blocks):
+    """The rule for a problem of this size, and the cuts that a pass brings."""
+    work = rows * (columns**2 / 16 if length == columns else length**2 / 2)
+    operator = SimpleNamespace(shape=(rows, columns), nnz=rows * length, weighted_gram_work=work)
+    costs = HostPasses.__new__(HostPasses).interior_costs(SimpleNamespace(operator=operator, profile=False))
+    return lambda: InteriorRule(costs, columns, blocks), blocks
 
 
-def passes_outside(costs, gaps, tol=1e-5):
+def on_a_gpu(rows, columns):
+    passes = GpuPasses.__new__(GpuPasses)
+    matrix = SimpleNamespace(
+        vector_dtype=np.dtype(np.float32), is_dense=True, weighted_gram_bytes=0, bytes_left=1
+    )
+    passes.problem, passes._rows, passes.cuts = SimpleNamespace(matrix=matrix), list, None
+    operator = SimpleNamespace(shape=(rows, columns), nnz=rows * columns)
+    costs = passes.interior_costs(SimpleNamespace(operator=operator, profile=False))
+    return lambda: InteriorRule(costs, columns, 1), 1
+
+
+def passes_outside(problem, gaps, tol=1e-5):
     """Passes of planes before steps pay; None where they never do."""
-    outlook = InteriorRule(costs)
+    make, blocks = problem
+    rule = make()
     for k, gap in enumerate(gaps):
-        if outlook.better_inside(gap, tol, 2 * costs.blocks + k * costs.blocks):
+        if rule.pays(gap, tol, 2 * blocks + k * blocks):
             return k + 1
     return None
 
 
 def test_when_steps_pay():
     slow, quick = 0.99 ** np.arange(1000), 0.5 ** np.arange(20)
-    full, text = Costs(20_000, 500, 500, 16), Costs(200_000, 4000, 76, 16)
-    assert WINDOW < passes_outside(full, slow) < 60
+    full, text = on_the_host(20_000, 500, 500, 16), on_the_host(200_000, 4000, 76, 16)
+    assert WINDOW_PASSES < passes_outside(full, slow) < 60
     assert passes_outside(full, quick) is None
     assert passes_outside(text, slow[:100]) is None
     # A gap that does not move says nothing before planes have had their share.
-    assert WINDOW < passes_outside(full, np.ones(100)) < 60
+    assert WINDOW_PASSES < passes_outside(full, np.ones(100)) < 60
     assert passes_outside(text, np.ones(100)) is None
     assert passes_outside(full, np.full(1000, np.inf)) is None
 
 
 def test_when_steps_pay_with_a_gpu():
-    def there(rows, columns):
-        costs = Costs(rows, columns, columns, 1)
-        costs.steps = GpuPasses.__new__(GpuPasses)
-        matrix = SimpleNamespace(vector_dtype=np.dtype(np.float32))
-        costs.steps.problem = SimpleNamespace(matrix=matrix)
-        return costs
-
     slow, quick = 0.999 ** np.arange(3000), 0.5 ** np.arange(20)
-    assert WINDOW < passes_outside(there(100_000, 1000), slow) < 500
-    assert WINDOW < passes_outside(there(100_000, 4000), slow) < 1500
-    assert passes_outside(there(100_000, 1000), quick) is None
+    assert WINDOW_PASSES < passes_outside(on_a_gpu(100_000, 1000), slow) < 500
+    assert WINDOW_PASSES < passes_outside(on_a_gpu(100_000, 4000), slow) < 1500
+    assert passes_outside(on_a_gpu(100_000, 1000), quick) is None
 
 
 def test_where_there_are_steps():
     X, y = data(KINKED[0])
     options = {"tol": 1e-6, "lam": LAM}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InteriorRule, "better_inside", lambda *_: True)
+        patch.setattr(InteriorRule, "pays", lambda *_: True)
         patch.setattr(InteriorPoint, "step", lambda self: pytest.fail("a step was taken"))
         for loss, more in [
             ("logistic", {}),
@@ -268,7 +271,7 @@ def test_steps_of_no_use_leave_the_planes(failing, monkeypatch, inside):
 
         def without(self, *arguments):
             made(self, *arguments)
-            self._design = SimpleNamespace(weighted_gram=out_of_memory)
+            self._operator = SimpleNamespace(weighted_gram=out_of_memory)
 
         monkeypatch.setattr(InteriorPoint, "__init__", without)
     elif failing == "nan":
@@ -284,7 +287,7 @@ def test_steps_of_no_use_leave_the_planes(failing, monkeypatch, inside):
         )
     result = bmrm.solve(X, y, lam=LAM, tol=1e-6, cuts_per_pass=1, fit_intercept=failing == "nan")
     assert result.status == "converged"
-    assert len(inside) == (interior.PATIENT if failing == "step" else 1)
+    assert len(inside) == (interior.MAX_SHORT_STEPS if failing == "step" else 1)
     assert result.n_iter > len(inside) + 3
 
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import bmrm
 from bmrm import losses
 from bmrm.errors import ParameterError
-from bmrm.linear.solvers import bundle_method as solver
+from bmrm.linear.solvers import steps as kinds_of_step
 from bmrm.linear.solvers.interior_point import InteriorPoint
-from bmrm.linear.solvers.interior_rule import WINDOW, InteriorRule
+from bmrm.linear.solvers.interior_rule import WINDOW_PASSES, InteriorRule
 from bmrm.matrix.gpu import libraries as device_libraries
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
@@ -122,7 +122,7 @@ def test_the_optimum(loss, dtype, intercept, inside):
 
 
 def test_where_there_are_steps(monkeypatch):
-    monkeypatch.setattr(InteriorRule, "better_inside", lambda *_: True)
+    monkeypatch.setattr(InteriorRule, "pays", lambda *_: True)
     monkeypatch.setattr(InteriorPoint, "step", lambda self: pytest.fail("a step was taken"))
     X, y = problem("hinge")
     options = {"lam": 1e-3, "tol": 1e-4, "device": "cuda"}
@@ -142,8 +142,8 @@ def test_steps_are_taken_where_planes_take_longer(monkeypatch):
     result = bmrm.solve(X, y, "hinge", lam=1e-5, tol=1e-5, device="cuda")
     assert result.status == "converged"
     assert 0 < len(steps) < 60
-    assert WINDOW < result.n_iter < 400
-    monkeypatch.setattr(solver, "can_step", lambda _: False)
+    assert WINDOW_PASSES < result.n_iter < 400
+    monkeypatch.setattr(kinds_of_step, "may_step", lambda *_: False)
     planes = bmrm.solve(X, y, "hinge", lam=1e-5, tol=1e-2, device="cuda")
     assert result.objective <= planes.objective * (1 + 1e-5)
     assert result.lower_bound >= planes.lower_bound * (1 - 1e-12)

@@ -19,10 +19,9 @@ from bmrm.linear.backends import local as parts
 from bmrm.linear.backends.host import passes as host_passes
 from bmrm.linear.objective.objective import Iterate, Objective
 from bmrm.linear.regularizers import L2
-from bmrm.linear.solvers import bundle_method as solver
-from bmrm.linear.solvers import newton
-from bmrm.linear.solvers.bundle_method import BundleMethod
+from bmrm.linear.solvers import newton, steps
 from bmrm.linear.solvers.settings import Settings
+from bmrm.linear.solvers.state import State
 
 BY_NAME = {loss.name: loss for loss in CASES}
 
@@ -85,7 +84,7 @@ def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeyp
     X, y = problem(loss, seed=20, m=300, d=12)
     options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
     stepped = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
-    monkeypatch.setattr(newton, "WORK", 0.0)
+    monkeypatch.setattr(newton, "MAX_HESSIAN_WORK", 0.0)
     by_products = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
     monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
     plain = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
@@ -162,9 +161,9 @@ def test_steps_with_rounded_kinks_and_the_model_alone_find_the_same(name, interc
     options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
     options |= {"loss": name, "reg": reg, "lam": 1e-4, "tol": 1e-5, "sample_weight": weights}
     options |= {"cuts_per_pass": 1 if intercept == "free" or reg != "l2" else 8}
-    monkeypatch.setattr(solver, "can_step", lambda _: False)
+    monkeypatch.setattr(steps, "may_step", lambda *_: False)
     stepped = bmrm.solve(X, y, **options)
-    monkeypatch.setattr(newton, "WORK", 0.0)
+    monkeypatch.setattr(newton, "MAX_HESSIAN_WORK", 0.0)
     by_products = bmrm.solve(X, y, **options)
     monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
     plain = bmrm.solve(X, y, **options)
@@ -240,7 +239,7 @@ def test_a_run_that_ends_leaves_no_kink_rounded():
 @pytest.mark.parametrize("point", [None, np.zeros(5), np.full(5, 1e12)])
 def test_a_newton_point_of_no_use_leaves_the_model(point, monkeypatch):
     X, y = problem(BY_NAME["logistic"], seed=21)
-    monkeypatch.setattr(solver, "newton_point", lambda *_: point)
+    monkeypatch.setattr(host_passes.HostPasses, "newton_point", lambda *_: point)
     result = bmrm.solve(X, y, "logistic", lam=1e-3, tol=1e-7)
     assert result.status == "converged"
     assert result.objective == pytest.approx(optimum(BY_NAME["logistic"], X, y, 1e-3, None, False), rel=1e-6)
@@ -406,16 +405,16 @@ def test_bounds_hold_beside_cuts_from_where_the_objective_was_far_larger():
 
 
 def test_a_bound_is_impossible_beyond_the_rounding_of_the_largest_cut():
-    run = object.__new__(BundleMethod)
+    run = object.__new__(State)
     run.settings = Settings("ocas", 1e-3, "rel", 100, 10.0)
     run.best = Iterate(np.zeros(2), np.zeros(3), 0.0, 1e-11)
-    run._first_objective, run._largest_risk, run._evaluated = 1e-9, 0.0, True
-    for run._largest_risk, offset in ((0.0, 8e-4), (8e-4, 0.0)):
+    run.first_objective, run.largest_risk, run._evaluated = 1e-9, 0.0, True
+    for run.largest_risk, offset in ((0.0, 8e-4), (8e-4, 0.0)):
         run.bundle = SimpleNamespace(offsets=np.array([-offset, 1e-12]))
-        assert not run._impossible(1e-11 + 0.5e-6 * 8e-4)
-        assert run._impossible(1e-11 + 2e-6 * 8e-4)
-    run._largest_risk = 0.0
-    assert run._impossible(1e-11 + 0.5e-6 * 8e-4)
+        assert not run._is_impossible(1e-11 + 0.5e-6 * 8e-4)
+        assert run._is_impossible(1e-11 + 2e-6 * 8e-4)
+    run.largest_risk = 0.0
+    assert run._is_impossible(1e-11 + 0.5e-6 * 8e-4)
 
 
 def test_cuts_far_above_the_objective_round_by_more_than_it():
@@ -893,7 +892,7 @@ def test_cuts_where_exp_has_run_away_are_not_kept():
 def test_margins_that_threads_move_are_the_same(monkeypatch):
     X, y = problem(BY_NAME["hinge"])
     here = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
-    monkeypatch.setattr(host_passes, "MANY", 0)
+    monkeypatch.setattr(host_passes, "MIN_THREADED_MARGINS", 0)
     there = bmrm.solve(X, y, lam=1e-2, tol=1e-6, device="cpu")
     assert there.status == "converged"
     assert there.objective == pytest.approx(here.objective, rel=1e-9)

@@ -1,8 +1,8 @@
-"""The steps of a solve whose loss takes margins together, with all of it on a GPU.
+"""The passes of a solve on a GPU whose loss takes all margins together.
 
-The vectors and the cuts are those of `GpuPasses`; the risk and its derivatives come from a sort of the
-margins on the device (``src_cuda/joint/joint.cu``).  A search along a line asks for one slope at a time, as
-on the host: eight at once would be eight sorts.
+Vectors and cuts are those of `GpuPasses`; the risk and its derivatives come from a sort of the margins on the
+device (``src_cuda/joint/joint.cu``).  A line search asks for one slope at a time, as on the host: eight at
+once would be eight sorts.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from bmrm.errors import DataError
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
-from bmrm.linear.objective.objective import Subgradients
+from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import JointLoss
 from bmrm.matrix.gpu.devices import backend
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-MOST_UNLIKE = 1e15
-"""Largest weight of a row over the least. Sums over pairs are differences of sums over all rows here, which
-have twice the digits of float64."""
+MAX_WEIGHT_RATIO = 1e15
+"""Maximum ratio of the largest weight of a row to the least. Sums over pairs are differences of sums over all
+rows here, which have twice the digits of float64."""
 
 
 class JointPasses(SlopePasses):
-    """`bmrm.linear.objective.objective.Passes` of a joint risk on a GPU.
+    """`bmrm.linear.objective.passes.Passes` of a joint risk on a GPU.
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ class JointPasses(SlopePasses):
         super().__init__(cuts)
         parts = loss.joint_risk(labels, weights, 1).parts
         least, most = parts["weight"].min(), parts["weight"].max()
-        if not most <= MOST_UNLIKE * least:
+        if not most <= MAX_WEIGHT_RATIO * least:
             raise DataError(
                 f"sample weights: found one {most / least:g} times the least, expected at most "
-                f"{MOST_UNLIKE:g} for loss {loss.name} on a GPU; use device='cpu'"
+                f"{MAX_WEIGHT_RATIO:g} for loss {loss.name} on a GPU; use device='cpu'"
             )
         self.joint = backend().Joint(cuts.problem, **parts)
 
@@ -54,7 +54,7 @@ class JointPasses(SlopePasses):
         return along, across
 
     def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
-        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         risk, _, _, moved = self.joint.evaluate(z, dz, t, b, move=dz is not None)
         return risk, z if moved is None else moved
 

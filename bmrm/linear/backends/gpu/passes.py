@@ -1,11 +1,11 @@
-"""The steps of a solve with weights, margins and cuts on a GPU.
+"""The passes of a solve with weights, margins and cuts on a GPU.
 
-The host sees a few numbers a step: an answer each from the search along a line, from the new cut with its row
-of the Gram matrix, and from the model's minimiser.  Products are queued and not waited for: that of the
-minimiser's margins is behind it before the host knows its bound.  Their time, which the device measures, is
-part of the wait for the step behind them; `seconds` says how much.
+The host sees a few numbers per step: one answer each from the line search, from the new cut with its row of
+the Gram matrix, and from the minimiser of the model.  Products are queued and not waited for: the margins of
+the minimiser are queued before the host knows its bound.  The device measures the time of the products
+(`seconds`); the host spends it waiting for the step after them.
 
-The regulariser is the L2 norm, of which the device gives what the solver asks along with other sums.
+The penalty is l2; the device returns its values along with other sums.
 """
 
 from __future__ import annotations
@@ -17,36 +17,61 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.linear.backends.gpu.ascent import GpuAscent
 from bmrm.linear.backends.gpu.cuts import GpuCuts, GpuRowCuts, Resident
 from bmrm.linear.backends.host.passes import OneProcess, search_on_slopes
-from bmrm.linear.objective.objective import (
-    FARTHEST,
-    LONGEST_STEP,
+from bmrm.linear.objective.passes import (
+    MAX_LINE_STEP,
+    MAX_SHIFT,
+    Gradients,
     Iterate,
     LineSearchProblem,
     LineSearchResult,
-    Operator,
+    Problem,
+    StepCosts,
     Subgradients,
 )
 from bmrm.linear.objective.running_error import Derivatives
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
+from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
+from bmrm.linear.solvers.newton import CG_FORCING, MAX_CG_STEPS
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.matrix.gpu.libraries import has_blas
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
+# What passes and interior-point steps cost, measured on an H200 with 16 cores.
+
+PASS_NS = 1e5
+"""Nanoseconds of a pass besides its products."""
+
+READ_BYTES_PER_NS = 3e3
+"""Bytes of X that a product reads in a nanosecond."""
+
+FACE_CHANGE_NS = 0.5
+"""Nanoseconds of a solve of the inner QP for each pair of cuts that hold mass."""
+
+GRAM_TERMS_PER_NS = 3e4
+"""Terms of a Hessian, rows times pairs of columns, that are added in a nanosecond."""
+
+FACTOR_TERMS_PER_NS = 500.0
+"""Terms of its factor, triples of columns, that the host adds in a nanosecond."""
+
+STEP_ROW_NS = 200.0
+"""Nanoseconds of the rest of an interior-point step, on the host, for each row."""
+
 
 class GpuPasses(OneProcess):
-    """`bmrm.linear.objective.objective.Passes` on a GPU.
+    """`bmrm.linear.objective.passes.Passes` on a GPU.
 
     Parameters
     ----------
     cuts : GpuCuts
         Of the problem to solve.
     ahead : bool
-        Begin the cut with the search, where a pass makes one.
+        Begin the cut during the search, if a pass makes one cut.
     rows : callable, optional
         Binds the risk on the host, for interior points.
     """
@@ -62,11 +87,11 @@ class GpuPasses(OneProcess):
         return self.problem.product_seconds
 
     def origin(self) -> Resident:
-        """Weights that are 0, of which nothing crosses the bus."""
+        """Return weights of 0; nothing crosses the bus."""
         return self.problem.origin()
 
     def weights(self, w: Vector) -> Resident:
-        """Take weights in."""
+        """Copy weights to the device."""
         return self.problem.weights(w)
 
     def column_lengths(self, squares: Vector) -> float:
@@ -86,7 +111,7 @@ class GpuPasses(OneProcess):
         return None
 
     def array(self, w: Resident) -> Vector:
-        """Give weights out."""
+        """Copy weights to the host."""
         return w.get()
 
     def margins(self, w: Resident) -> Resident:
@@ -98,11 +123,11 @@ class GpuPasses(OneProcess):
         return w, self.problem.fresh_margins(w)
 
     def rescaled(self, w: Resident, scale: float) -> Resident:
-        """Margins of ``scale w``, from a product of its own."""
+        """Return the margins of ``scale w`` from a new product."""
         return self.problem.rescaled(w, scale)
 
     def direction(self, z: Resident, end: Resident) -> Resident:
-        """``end - z``, in the place of ``end``."""
+        """``end - z``; overwrites ``end``."""
         self.problem.make_direction(z, end)
         return end
 
@@ -121,14 +146,14 @@ class GpuPasses(OneProcess):
     def search(self, ray: LineSearchProblem) -> tuple[Resident, LineSearchResult]:
         """Minimise J along a line; return the direction too.
 
-        Where a pass makes one cut it is begun at once, at the place where it will most likely be asked for.
+        If a pass makes one cut it is begun at once, where it will most likely be asked for.
         """
         z, end, w, w_end, penalty, first, accuracy, content, reach = ray
         assert isinstance(penalty, StraightLine)
         assert not content
         cut = self.cuts.size if self.ahead else -1
         step, risk, moved = self.problem.search(
-            z, end, w, w_end, penalty.p, penalty.q, first, LONGEST_STEP, accuracy, cut, FARTHEST, reach
+            z, end, w, w_end, penalty.p, penalty.q, first, MAX_LINE_STEP, accuracy, cut, MAX_SHIFT, reach
         )
         return end, LineSearchResult(step, moved, risk)
 
@@ -137,7 +162,7 @@ class GpuPasses(OneProcess):
         return self.problem.slope(z, dz, t, b)
 
     def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
-        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         risk, moved = self.problem.risk(z, dz, t, b, dz is not None)
         return risk, z if moved is None else moved
 
@@ -148,7 +173,7 @@ class GpuPasses(OneProcess):
         return self.problem.derivatives(z, dz, t, b, which)
 
     def mix_derivatives(self, share: float) -> None:
-        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+        """Replace the first derivatives by ``share`` of themselves plus the rest of the second ones."""
         self.problem.mix_derivatives(share)
 
     def round_kinks(self, width: float) -> None:
@@ -158,11 +183,11 @@ class GpuPasses(OneProcess):
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Subgradients:
-        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         return self._planes(starts, z, dz, w, end, t)
 
     def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Subgradients:
-        """Cutting planes of the first derivatives as they are."""
+        """Return the cutting planes of the first derivatives as they are."""
         return self._planes(starts, None, None, w, end, t)
 
     def _planes(
@@ -173,58 +198,71 @@ class GpuPasses(OneProcess):
         new = range(size, size + len(sums))
         return Subgradients(new, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
 
-    @property
-    def may_go_inside(self) -> bool:
-        """Whether interior points may step here: with all rows in this process, X dense, and room."""
+    def interior_costs(self, problem: Problem) -> StepCosts | None:
+        """Return the costs in nanoseconds; None unless all rows are here, and X is dense and has room."""
         matrix = self.problem.matrix
         if self._rows is None or isinstance(self.cuts, GpuRowCuts) or not matrix.is_dense:
-            return False
-        return bool(matrix.weighted_gram_bytes <= matrix.bytes_left)
+            return None
+        if matrix.weighted_gram_bytes > matrix.bytes_left:
+            return None
+        (rows, d), nnz, item = problem.operator.shape, problem.operator.nnz, matrix.vector_dtype.itemsize
+        read = nnz * item / READ_BYTES_PER_NS
+        hessian = rows * d**2 / GRAM_TERMS_PER_NS + d**3 / FACTOR_TERMS_PER_NS
+        return StepCosts(
+            PASS_NS + 2 * read,
+            hessian + STEP_PRODUCTS * read + STEP_ROW_NS * rows,
+            d * item / READ_BYTES_PER_NS,
+            FACE_CHANGES_PER_CUT * FACE_CHANGE_NS,
+        )
 
     @property
     def has_hessian(self) -> bool:
-        """Whether what makes a Hessian is found; asked for when steps pay, as it takes a while."""
+        """Whether cuBLAS is found."""
         return has_blas()
 
     def pieces(self) -> Pieces:
-        """Tell the risk's pieces between kinks."""
+        """Return the linear pieces of the risk between its kinks."""
         assert self._rows is not None
         return Pieces(*cast("KinkedRisk", self._rows()).pieces())
 
     def rows_of(self, z: Resident) -> Vector:
-        """Give margins out."""
+        """Copy margins to the host."""
         return z.get()
 
     def placed(self, w: Vector, margins: Vector) -> tuple[Resident, Resident]:
-        """Take a point in; its margins come from a product."""
+        """Copy a point to the device; its margins come from a product."""
         return self.fresh(self.weights(w))
 
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
-        """Cutting planes of any derivatives; their risk is not known."""
+        """Return the cutting planes of any derivatives; their risk is not known."""
         point = self.weights(w)
         self.problem.set_derivatives(r, starts)
         return self._planes(starts, None, None, point, point, 0.0)
 
-    def newton_point(
-        self,
-        at: Iterate,
-        gradients: range,
-        operator: Operator,
-        lam: float,
-        profile: bool,
-        passes: int,
-        forcing: float,
-    ) -> Resident | None:
-        """Minimise the quadratic model of J at a point by conjugate gradients; see `solvers.newton`."""
+    def newton_point(self, problem: Problem, at: Iterate, gradients: Gradients) -> Resident | None:
+        """Return Newton's point by conjugate gradients on the device."""
+        assert isinstance(gradients, range)
         if self._mean_squares is None:
-            self._mean_squares = operator.mean_squares
+            self._mean_squares = problem.operator.mean_squares
         return self.problem.newton_point(
-            at.w, at.margins, at.intercept, gradients, self._mean_squares, lam, profile, passes, forcing
+            at.w,
+            at.margins,
+            at.intercept,
+            gradients,
+            self._mean_squares,
+            problem.reg.lam,
+            problem.profile,
+            MAX_CG_STEPS,
+            CG_FORCING,
         )
+
+    def begin_ascent(self, problem: Problem, at: Iterate) -> GpuAscent:
+        """Begin accelerated ascent, of all rows at once."""
+        return GpuAscent(problem, self, self.cuts, at)
 
 
 class SlopePasses(GpuPasses):
-    """`GpuPasses` whose search asks for one slope of the risk at a time, as on the host.
+    """`GpuPasses` with a search that asks for one slope of the risk at a time, as on the host.
 
     Parameters
     ----------

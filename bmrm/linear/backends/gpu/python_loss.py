@@ -1,8 +1,8 @@
-"""The steps of a solve on a GPU with a loss in Python that takes arrays there.
+"""The passes of a solve on a GPU with a loss in Python that takes arrays there.
 
-Margins are made on the device, lent to the function, and its values and derivatives summed where they are:
-what the host sees is a few numbers a call. A search asks for slopes one point at a time, as on the host. All
-else is as for compiled losses.
+Margins are made on the device and lent to the function, whose values and derivatives are summed on the
+device: the host sees a few numbers per call. A search asks for slopes one point at a time, as on the host.
+Everything else is as for compiled losses.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bmrm.base.foreign_arrays import Rows, importer, rows_of
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
 from bmrm.linear.backends.host.passes import Starts
-from bmrm.linear.objective.objective import Subgradients
+from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import CallableLoss
 
 Vector = NDArray[np.float64]
 
 
 class PythonLossPasses(SlopePasses):
-    """`bmrm.linear.objective.objective.Passes` on a GPU, with a user's function for the loss.
+    """`bmrm.linear.objective.passes.Passes` on a GPU, with a user's function as the loss.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class PythonLossPasses(SlopePasses):
         return self.own.slope(derivatives, dz)
 
     def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
-        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         values, _, moved = self._call(z, dz, t, b, keep=dz is not None)
         found = self._sums(values, None, 0, self._everything)
         return float(found[0, 0]), z if moved is None else moved
@@ -64,7 +64,7 @@ class PythonLossPasses(SlopePasses):
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Subgradients:
-        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         values, derivatives, _ = self._call(z, dz, t, 0.0, keep=False)
         self._sums(values, derivatives, 0, starts)
         return self.mixed_planes(starts, w, end, t)
@@ -72,7 +72,7 @@ class PythonLossPasses(SlopePasses):
     def _call(
         self, z: Resident, dz: Resident | None, t: float, b: float, *, keep: bool
     ) -> tuple[Rows, Rows, Resident | None]:
-        """Evaluate at ``z + t dz + b``; return values, derivatives, and where wanted ``z + t dz``."""
+        """Evaluate at ``z + t dz + b``; return values, derivatives, and ``z + t dz`` if ``keep`` is set."""
         lent, moved = self.own.margins(z, dz, t, b, keep)
         values, derivatives = self.loss.function(self._import(lent), self._labels)
         return self._taken(values, "values"), self._taken(derivatives, "derivatives"), moved
@@ -83,7 +83,7 @@ class PythonLossPasses(SlopePasses):
         return rows_of(array, name, matrix.shape[0], matrix.device, self.own.stream, self.own.borrow)
 
     def _sums(self, values: Rows, derivatives: Rows | None, which: int, starts: Starts) -> Vector:
-        """Risk, sum of derivatives, and values below the loss's minimum, of each block of rows."""
+        """Return risk, sum of derivatives, and number of values below the minimum, for each block of rows."""
         found = self.own.risk(values, derivatives, which, starts, self.loss.minimum)
         if found[:, 2].any():
             self.loss.check_minimum(self.own.get(values))

@@ -1,28 +1,34 @@
-"""The search along a line for a risk that is dear to evaluate, and tells value and derivatives at once.
+"""Line search for losses whose value and derivatives are expensive and come together.
 
-A joint loss sorts all margins to tell either.  So nothing is evaluated twice: the value at the end of a
-search is that of the slope found there, and the derivatives there give the slope that the next search begins
-with.
+A joint loss sorts all margins for either.  So no point is evaluated twice: the value at the end of a search
+was found with the slope there, and the derivatives there give the slope that the next search begins with.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.linear.objective.objective import LineSearchProblem, LineSearchResult
+from bmrm.linear.objective.passes import LineSearchProblem, LineSearchResult
 from bmrm.losses.base import ValuedRisk
-
-if TYPE_CHECKING:
-    from bmrm.linear.backends.host.passes import HostPasses
 
 Vector = NDArray[np.float64]
 
 
+class MarginMoves(Protocol):
+    """What moves margins; see `bmrm.linear.backends.host.passes.HostPasses`."""
+
+    def direction(self, z: Vector, end: Vector) -> Vector:
+        """``end - z``; may overwrite ``end``."""
+
+    def moved(self, z: Vector, dz: Vector, t: float) -> Vector:
+        """``z + t dz``."""
+
+
 class _Point(NamedTuple):
-    """A step with the risk there and its derivatives."""
+    """A step, and the risk and its derivatives there."""
 
     t: float
     risk: float
@@ -30,15 +36,15 @@ class _Point(NamedTuple):
 
 
 class JointLineSearch:
-    """Searches of one solve.
+    """The line searches of one solve.
 
     Parameters
     ----------
-    passes : HostPasses
+    passes : MarginMoves
     risk : ValuedRisk
     """
 
-    def __init__(self, passes: HostPasses, risk: ValuedRisk) -> None:
+    def __init__(self, passes: MarginMoves, risk: ValuedRisk) -> None:
         self._passes, self.risk = passes, risk
         self._known: tuple[Vector, _Point] | None = None
         self._spare: list[Vector] = []
@@ -47,7 +53,7 @@ class JointLineSearch:
         """Minimise J along a line; return the direction too."""
         z, penalty = ray.z, ray.penalty
         dz = self._passes.direction(z, ray.end)
-        # The points last found on either side of the minimum: the search ends at one of them.
+        # The last points found on either side of the minimum: the search ends at one of them.
         sides: dict[bool, _Point] = {}
 
         def slope(t: float) -> float:

@@ -1,9 +1,13 @@
-"""The steps of a solve with weights and margins in NumPy arrays, and the cuts in one."""
+"""The passes of a solve with weights and margins in NumPy arrays.
+
+The compiled loss sums over the rows; the products are those of the operator.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import cast
@@ -12,30 +16,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows
+from bmrm.linear.backends.host.ascent import DualAscent
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
-from bmrm.linear.objective.objective import (
+from bmrm.linear.objective.passes import (
+    Gradients,
     Iterate,
     LineSearchProblem,
     LineSearchResult,
     Margins,
     Operator,
     Passes,
+    Problem,
+    StepCosts,
     Subgradients,
 )
 from bmrm.linear.objective.running_error import Derivatives
 from bmrm.linear.regularizers import Regularizer, Slopes
+from bmrm.linear.solvers.conjugate_gradients import minimise_quadratic
+from bmrm.linear.solvers.interior_point import rows_of_all
+from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
+from bmrm.linear.solvers.newton import hessian_pays
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
 from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-MANY = 100_000
-"""Margins from which on threads move them: fewer are there before a call of the threads is."""
+MIN_THREADED_MARGINS = 100_000
+"""Number of margins from which threads move them: with fewer, starting the threads takes longer."""
+
+PASS_ROW_WORK = 10
+"""What a pass of planes does with a row besides its products with X, in multiply-adds."""
+
+PROFILED_PASS_ROW_WORK = 40
+"""The same if an intercept is minimised out."""
+
+STEP_ROW_WORK = 80
+"""What an interior-point step does with a row besides its products with X, in multiply-adds."""
 
 
 def search_on_slopes(passes: Passes, ray: LineSearchProblem) -> tuple[Margins, LineSearchResult]:
-    """Minimise J along a line from one slope of the risk at a time; see `Passes.search`."""
+    """Minimise J along a line by one slope of the risk at a time; see `Passes.search`."""
     z, penalty = ray.z, ray.penalty
     dz = passes.direction(z, ray.end)
 
@@ -48,7 +69,7 @@ def search_on_slopes(passes: Passes, ray: LineSearchProblem) -> tuple[Margins, L
 
 
 class OneProcess:
-    """Steps with all rows in this process."""
+    """Sums of passes that have all rows in this process."""
 
     def total(self, sums: Vector) -> Vector:
         """Return sums over all rows from those over the rows of this process."""
@@ -60,7 +81,7 @@ class OneProcess:
 
 
 class HostPasses(OneProcess):
-    """`bmrm.linear.objective.objective.Passes` on the host; the products are the design's.
+    """`bmrm.linear.objective.passes.Passes` on the host.
 
     Parameters
     ----------
@@ -68,16 +89,16 @@ class HostPasses(OneProcess):
     risk : RowRisk
         The loss bound to labels and weights.
     cut_of : RowRisk, optional
-        What cutting planes are taken of, where it is not ``risk``.
+        What cutting planes are taken of, if it is not ``risk``.
     threads : int, default 1
-        For what is done with margins here; products and risk have their own.
+        For moving margins; products and risk have their own.
     """
 
     whole = True
-    """Whether weights, gradients and a Hessian may be had whole in this process."""
+    """Whether this process has whole weights, gradients and Hessians."""
 
     has_hessian = True
-    """Whether what makes a Hessian is found."""
+    """A Hessian needs no library."""
 
     def __init__(
         self, operator: Operator, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
@@ -93,7 +114,7 @@ class HostPasses(OneProcess):
         self._everything = np.array([0, m], np.int64)
 
     def origin(self) -> Vector:
-        """Weights that are 0."""
+        """Return weights of 0."""
         return self.weights(np.zeros(self.operator.shape[1]))
 
     def column_lengths(self, squares: Vector) -> Vector | float:
@@ -113,7 +134,7 @@ class HostPasses(OneProcess):
         return Derivatives(np.sqrt(squares), int(most), self._sums(parts, extra))
 
     def constants(self, starts: Starts) -> Vector | None:
-        """Return the offsets of the last planes, if the loss knows them besides from the risk."""
+        """Return the offsets of the last planes, if the loss knows them without the risk."""
         if self._exact is not self.rows:  # planes of other rows
             return None
         if self._valued is not None:
@@ -128,11 +149,11 @@ class HostPasses(OneProcess):
         return np.array([float(part.sum(dtype=np.longdouble) + extra) for part in parts])
 
     def weights(self, w: Vector) -> Vector:
-        """Take weights in."""
+        """Return the weights: they are on the host."""
         return w
 
     def array(self, w: Vector) -> Vector:
-        """Give weights out."""
+        """Return the weights: they are on the host."""
         return w
 
     @contextmanager
@@ -142,7 +163,7 @@ class HostPasses(OneProcess):
         self.seconds += time.perf_counter() - start
 
     def margins(self, w: Vector) -> Vector:
-        """``X w``; no product where most solves start, at zero."""
+        """``X w``; without a product at zero, where most solves start."""
         if self._is_zero(w):
             return np.zeros(self.operator.shape[0])
         z = np.empty(self.operator.shape[0])
@@ -158,20 +179,20 @@ class HostPasses(OneProcess):
         return w, self.margins(w)
 
     def rescaled(self, w: Vector, scale: float) -> Vector:
-        """Margins of ``scale w``, from a product of its own."""
+        """Return the margins of ``scale w`` from a new product."""
         return HostPasses.margins(self, scale * self.array(w))
 
     def direction(self, z: Vector, end: Vector) -> Vector:
-        """``end - z``, in the place of ``end``."""
-        if len(z) < MANY:
+        """``end - z``; overwrites ``end``."""
+        if len(z) < MIN_THREADED_MARGINS:
             return np.subtract(end, z, out=end)
         return _cpu.along(end, z, -1.0, end, threads=self.threads)
 
     def moved(self, z: Vector, dz: Vector, t: float) -> Vector:
-        """``z + t dz``; no copy where that is ``z``."""
+        """``z + t dz``; no copy if that is ``z``."""
         if t == 0.0:
             return z
-        return z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
+        return z + t * dz if len(z) < MIN_THREADED_MARGINS else _cpu.along(z, dz, t, threads=self.threads)
 
     def between(self, w: Vector, end: Vector, t: float) -> Vector:
         """``w + t (end - w)``."""
@@ -194,7 +215,7 @@ class HostPasses(OneProcess):
         return self._slopes_of.slope(z, dz, t, b)
 
     def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
-        """Risk at ``z + t dz + b``, and the margins ``z + t dz``."""
+        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         if dz is not None:
             z = self.moved(z, dz, t)
         values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
@@ -214,29 +235,26 @@ class HostPasses(OneProcess):
             self._constants[which] = self._valued.risk.constants
 
     def round_kinks(self, width: float) -> None:
-        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0.
-
-        The risk that is told of a point is always that with kinks.
-        """
+        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0."""
         self._slopes_of, self.cut_of = self.rows, self._exact
         if width:
             self._slopes_of = cast("KinkedRisk", self.rows).rounded(width)
             self.cut_of = cast("KinkedRisk", self._exact).rounded(width)
 
     def pieces(self) -> Pieces:
-        """Tell the risk's pieces between kinks."""
+        """Return the linear pieces of the risk between its kinks."""
         return Pieces(*cast("KinkedRisk", self.rows).pieces())
 
     def rows_of(self, z: Vector) -> Vector:
-        """Give margins out."""
+        """Return the margins: they are on the host."""
         return z
 
     def placed(self, w: Vector, margins: Vector) -> tuple[Vector, Vector]:
-        """Take a point in, with its margins."""
+        """Return the point and its margins: they are on the host."""
         return w, margins
 
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
-        """Cutting planes of any derivatives; their risk is not known."""
+        """Return the cutting planes of any derivatives; their risk is not known."""
         self._keep(r)
         gradients = np.empty((len(starts) - 1, self.operator.shape[1]))
         with self._timed():
@@ -245,7 +263,7 @@ class HostPasses(OneProcess):
         return Subgradients(gradients, None, dot_rows(gradients, w), unknown, unknown)
 
     def mix_derivatives(self, share: float) -> None:
-        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+        """Replace the first derivatives by ``share`` of themselves plus the rest of the second ones."""
         first, second = self._derivatives
         first *= share
         first += (1.0 - share) * second
@@ -257,30 +275,40 @@ class HostPasses(OneProcess):
             self._derivatives[0][:] = r
 
     def over_rows(self, a: Vector, b: Vector) -> float:
-        """Inner product over all rows."""
+        """Return the inner product over all rows."""
         return float(self.total(np.array([dot(a, b)]))[0])
 
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
     ) -> Subgradients:
-        """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
+        """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
         self._note_constants(0)
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
     def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Subgradients:
-        """Cutting planes of the first derivatives as they are."""
+        """Return the cutting planes of the first derivatives as they are."""
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 
+    def newton_point(self, problem: Problem, at: Iterate, gradients: Gradients) -> Vector | None:
+        """Return Newton's point: by a Cholesky factor if X is narrow, else by conjugate gradients."""
+        assert not isinstance(gradients, range)
+        gradient, profile = problem.gradient(gradients), problem.profile
+        if hessian_pays(problem.operator):
+            w = problem.reg.quadratic_minimiser(self.hessian(at, profile), gradient, at.w)
+        else:
+            w = minimise_quadratic(problem.reg, at.w, gradient, *self._hessian_products(at, profile))
+        return None if w is None or not np.isfinite(w).all() else w
+
     def curvature(self, at: Iterate) -> tuple[Vector, float]:
-        """Weighted second derivatives of the rows at a point, and their sum."""
+        """Return the weighted second derivatives of the rows at a point, and their sum."""
         s = np.empty(self.operator.shape[0])
         return s, self._slopes_of.curvature(at.margins, at.intercept, s)
 
     def hessian(self, at: Iterate, profile: bool) -> Vector:
-        """Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
+        """Return the Hessian of the risk at a point; with ``profile`` that of its minimum over b."""
         d = self.operator.shape[1]
         hessian = np.empty((d, d))
         s, total = self.curvature(at)
@@ -290,6 +318,38 @@ class HostPasses(OneProcess):
             self.operator.rmatvec_blocks(s, self._everything, mixed)
             hessian -= mixed.T * (mixed / total)
         return hessian
+
+    def _hessian_products(self, at: Iterate, profile: bool) -> tuple[Callable[[Vector], Vector], Vector]:
+        """Return what multiplies by the Hessian, see `hessian`, and an estimate of its diagonal."""
+        operator = self.operator
+        m, d = operator.shape
+        margins, product = np.empty(m), np.empty((1, d))
+        s, total = self.curvature(at)
+
+        def times(v: Vector) -> Vector:
+            operator.matvec(v, margins)
+            if profile and total > 0.0:
+                np.subtract(margins, self.over_rows(s, margins) / total, out=margins)
+            np.multiply(margins, s, out=margins)
+            operator.rmatvec_blocks(margins, self._everything, product)
+            return np.array(product[0])
+
+        # The diagonal of X' S X as if every row had the mean curvature.
+        return times, total * operator.mean_squares
+
+    def begin_ascent(self, problem: Problem, at: Iterate) -> DualAscent:
+        """Begin coordinate ascent, row by row."""
+        return DualAscent(problem, self, self.rows, at, whole=self.whole)
+
+    def interior_costs(self, problem: Problem) -> StepCosts | None:
+        """Return the costs in multiply-adds; None if no Hessian is to be had whole."""
+        operator = problem.operator
+        if not self.whole or not math.isfinite(operator.weighted_gram_work):
+            return None
+        d, nnz, rows = operator.shape[1], operator.nnz, rows_of_all(self, operator.shape[0])
+        row_work = PROFILED_PASS_ROW_WORK if problem.profile else PASS_ROW_WORK
+        step = operator.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROW_WORK * rows
+        return StepCosts(2 * nnz + row_work * rows, step, d, FACE_CHANGES_PER_CUT)
 
     def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Subgradients:
         return self.planes_of(self._derivatives[0], starts, w)._replace(risk=risk, slope=slope)

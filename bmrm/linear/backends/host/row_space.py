@@ -1,11 +1,11 @@
-"""The steps and the cuts of a solve in the space of rows, for X with fewer rows than columns.
+"""The passes and the cuts of a solve in the space of rows, for X with fewer rows than columns.
 
-With the L2 penalty every point of a solve is ``w = X' rho + c w_0``, a combination of rows and of the point
-where it started, and a cut's gradient is ``a = X' r`` (the representer theorem; Kimeldorf, Wahba, Ann. Math.
-Stat. 41 (1970) 495).  So a point is kept as its coefficients ``(rho, c)`` beside its products
-``(X w, <w_0, w>)``, a cut as ``(r, 0)`` and ``(X a, <w_0, a>)``; the inner product of two is that of one's
-coefficients with the other's products.  A pass makes two products with X as ever, ``X' r`` and then ``X a``
-in the place of ``X w``; all else is as long as X has rows, where the cuts of a text with a million words
+Under the l2 penalty every point of a solve is ``w = X' rho + c w_0``, a combination of rows and of the point
+where it started, and the gradient of a cut is ``a = X' r`` (the representer theorem; Kimeldorf, Wahba, Ann.
+Math. Stat. 41 (1970) 495).  So a point is kept as its coefficients ``(rho, c)`` together with its products
+``(X w, <w_0, w>)``, a cut as ``(r, 0)`` and ``(X a, <w_0, a>)``; the inner product of two is that of the
+coefficients of one with the products of the other.  A pass still makes two products with X, ``X' r`` and then
+``X a`` instead of ``X w``; all vectors are as long as X has rows, while cuts of a text with a million words
 would be as long as it has words.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import dot, dot_rows, length
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Operator, Subgradients
+from bmrm.linear.objective.passes import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.base import RowRisk
@@ -30,28 +30,28 @@ Starts = NDArray[np.int64]
 
 COEFFICIENTS, PRODUCTS = 0, 1
 
-UNEVEN = 1e9
-"""Mean square of a column, as a multiple of the median one, from which on it drowns others: in a million rows
-of text that of a common word is 1e6 times that of one that occurs once."""
+MAX_COLUMN_RATIO = 1e9
+"""Maximum mean square of a column, as a multiple of the median one; a larger column drowns the others. (In a
+million rows of text a common word has 1e6 times the mean square of one that occurs once.)"""
 
 
 def pays(rows: int, columns: int) -> bool:
-    """Whether the vectors of rows that a cut is kept as are shorter than its gradient."""
+    """Whether the two vectors over rows that represent a cut are shorter than its gradient."""
     return 2 * rows < columns
 
 
 def is_even(mean_squares: Vector) -> bool:
-    """Whether no column is so much larger than most that products of rows hold nothing but it.
+    """Whether no column is so much larger than most that it drowns all others in products of rows.
 
-    Squares of weights come from such products here: what is left of others, where a large one cancels, is
-    rounding.
+    Squares of weights come from such products here: if a large column cancels, only rounding is left of the
+    others.
     """
     present = mean_squares[mean_squares > 0.0]
-    return not len(present) or float(present.max()) <= UNEVEN * float(np.median(present))
+    return not len(present) or float(present.max()) <= MAX_COLUMN_RATIO * float(np.median(present))
 
 
 def inner(x: Vector, y: Vector) -> float:
-    """Inner product of two points, or gradients, each of shape (2, rows + 1)."""
+    """Return the inner product of two points, or gradients, each of shape (2, rows + 1)."""
     return dot(x[COEFFICIENTS], y[PRODUCTS])
 
 
@@ -63,7 +63,7 @@ def _combined(operator: Operator, rho: Vector) -> Vector:
 
 
 class RowPasses(HostPasses):
-    """`bmrm.linear.objective.objective.Passes` with points as combinations of rows.
+    """`bmrm.linear.objective.passes.Passes` with points as combinations of rows.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class RowPasses(HostPasses):
     risk : RowRisk
         The loss bound to labels and weights.
     cuts : RowCuts
-        Of the same design.
+        Of the same operator.
     """
 
     whole = False
@@ -83,7 +83,7 @@ class RowPasses(HostPasses):
         self._last: tuple[Vector, float] = (self._start, 0.0)
 
     def weights(self, w: Vector) -> Vector:
-        """Take the point in where a solve starts; 0 is a combination of no rows, and rests on no start."""
+        """Return the point at which a solve starts; 0 is the combination of no rows."""
         rows, _ = self.operator.shape
         point = np.zeros((2, rows + 1))
         if w.any():
@@ -102,12 +102,12 @@ class RowPasses(HostPasses):
         return float(lengths) * math.sqrt(max(0.0, inner(w, w)))
 
     def array(self, w: Vector) -> Vector:
-        """Give weights out."""
+        """Form the weights, by a product."""
         rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
         return np.asarray(_combined(self.operator, rho) + c * self._start)
 
     def margins(self, w: Vector) -> Vector:
-        """``X w``, as the products of the cuts make it."""
+        """``X w``, from the products of the cuts."""
         return w[PRODUCTS, :-1].copy()
 
     def fresh(self, w: Vector) -> tuple[Vector, Vector]:
@@ -119,7 +119,7 @@ class RowPasses(HostPasses):
         return point, z
 
     def penalty(self, reg: Regularizer, w: Vector) -> float:
-        """``lam/2 |w|^2``; of a point from a new product that of its weights, where nothing cancels."""
+        """``lam/2 |w|^2``; for a point from a new product, from its weights, since nothing cancels there."""
         point, square = self._last
         return 0.5 * reg.lam * (square if w is point else inner(w, w))
 
@@ -129,7 +129,7 @@ class RowPasses(HostPasses):
         return StraightLine(reg.lam * inner(w, dw), reg.lam * inner(dw, dw))
 
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
-        """Cutting planes as `RowCuts` keeps them, one row each; only ever one."""
+        """Return the cutting plane in the form that `RowCuts` keeps; there is only one block."""
         self._keep(r)
         cut = np.zeros((2, w.shape[1]))
         cut[COEFFICIENTS, :-1] = r
@@ -158,7 +158,7 @@ class RowCuts:
 
     @property
     def most(self) -> int:
-        """Cuts that `CUT_BYTES` hold."""
+        """Number of cuts that fit in `CUT_BYTES`."""
         return CUT_BYTES // (16 * self._kept.shape[2])
 
     @property
@@ -167,7 +167,7 @@ class RowCuts:
         return int(self._kept.nbytes)
 
     def start_at(self, margins: Vector) -> None:
-        """Take the margins of the point where a solve starts."""
+        """Set the margins of the point at which a solve starts."""
         self._start_margins = margins
         for k in range(self.size):
             self._kept[PRODUCTS, k, -1] = self.along_start(self._kept[COEFFICIENTS, k, :-1])
@@ -177,13 +177,13 @@ class RowCuts:
         return dot(r, self._start_margins)
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many cuts."""
+        """Make room for this number of cuts."""
         kept = np.empty((2, capacity, self._kept.shape[2]))
         kept[:, : self._kept.shape[1]] = self._kept
         self._kept = kept
 
     def append(self, planes: Subgradients) -> Vector:
-        """Put a new cut behind those in use; return its products with all, shape (1, cuts)."""
+        """Add a cut after those in use; return its products with all, shape (1, cuts)."""
         assert isinstance(planes.gradients, np.ndarray)
         new = self.size
         self._kept[:, new] = planes.gradients.reshape(2, -1)
@@ -198,7 +198,7 @@ class RowCuts:
         return products.T
 
     def append_level(self, count: int) -> Vector:
-        """Put a plane without a slope behind those in use; return its products with all."""
+        """Add a plane without a slope after those in use; return its products with all."""
         zero = np.zeros(count)
         return self.append(Subgradients(np.zeros((count, 2 * self._kept.shape[2])), None, zero, zero, zero))
 
@@ -210,7 +210,7 @@ class RowCuts:
         return w, 0.5 * reg.lam * inner(w, w) + inner(a, w)
 
     def products(self, w: Vector) -> tuple[Vector, Vector, float]:
-        """Return a minimiser with products of its own, its products with the cuts, and its square."""
+        """Return a minimiser with newly made products, its products with the cuts, and its square."""
         rows, _ = self.operator.shape
         rho = w[COEFFICIENTS, :-1]
         array, z = _combined(self.operator, rho), np.zeros(rows)
@@ -227,26 +227,26 @@ class RowCuts:
         self._kept[:, to] = self._kept[:, source]
 
     def merge(self, i: int, j: int, share: float) -> None:
-        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        """Replace cut i by ``share`` of itself plus the rest of cut j."""
         self._kept[:, i] = share * self._kept[:, i] + (1.0 - share) * self._kept[:, j]
 
     def get(self) -> Vector:
-        """Gradients of the cuts in use, shape (size, width), from a product each."""
+        """Return the gradients of the cuts in use, shape (size, width), one product each."""
         return self.taken(np.arange(self.size))
 
     def only(self, kept: NDArray[np.intp]) -> RowCuts:
-        """Return a store of its own with copies of some of the cuts."""
+        """Return a new store with copies of some of the cuts."""
         return RowCuts.of(self.operator, self._kept[:, kept], self.threads)
 
     @classmethod
     def of(cls, operator: Operator, kept: Vector, threads: int) -> RowCuts:
-        """Make a store of an array of shape (2, cuts, rows + 1), which it keeps."""
+        """Make a store from an array of shape (2, cuts, rows + 1), without a copy."""
         cuts = cls(operator, threads)
         cuts._kept, cuts.size = kept, kept.shape[1]
         return cuts
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Make the gradients of some cuts, a product each."""
+        """Return the gradients of some cuts, one product each."""
         gradients = np.empty((len(numbers), self.width))
         for k, number in enumerate(numbers):
             gradients[k] = _combined(self.operator, self._kept[COEFFICIENTS, number, :-1])

@@ -281,7 +281,7 @@ class ShardedMethod(BundleMethod):
 
     def _agreed(self, stop: bool, interrupted: bool, late: bool) -> tuple[bool, bool, bool]:
         found = self.group.parts(
-            np.array([stop, interrupted, late, self.best.objective, self.bound], np.float64)
+            np.array([stop, interrupted, late, self.best.objective, self.state.bound], np.float64)
         )
         if (found[:, 3:] != found[0, 3:]).any():
             raise BmrmError(

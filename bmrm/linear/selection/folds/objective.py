@@ -11,7 +11,6 @@ from bmrm.base.vectors import dot
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.line_search import is_content
 from bmrm.linear.objective.objective import (
-    USELESS,
     Iterate,
     LineSearchProblem,
     LineSearchResult,
@@ -21,6 +20,7 @@ from bmrm.linear.objective.objective import (
     Subgradients,
 )
 from bmrm.linear.regularizers import L2
+from bmrm.linear.solvers.cutting import USELESS_RISK
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
 
@@ -41,7 +41,7 @@ class Known(NamedTuple):
         Sorted by fold.
     parts : ndarray of shape (folds,)
         Q_g there.
-    slopes : ndarray of shape (folds, n_features)
+    gradients : ndarray of shape (folds, n_features)
         The gradients of Q_g, where they are known, or nearly so; else without rows.
     size : float
         Of the margins, see `bmrm.linear.objective.running_error`.
@@ -50,7 +50,7 @@ class Known(NamedTuple):
     w: Vector
     margins: Vector
     parts: Vector
-    slopes: Vector
+    gradients: Vector
     size: float
 
 
@@ -76,12 +76,12 @@ class FoldParts:
         self._hessian = np.empty(0)
         self._doubted = True
 
-    def at(self, w: Vector, margins: Vector, slopes: Vector, size: float) -> Known:
+    def at(self, w: Vector, margins: Vector, gradients: Vector, size: float) -> Known:
         """Evaluate the parts at a point whose margins have this size."""
         parts, _ = self.risk.cut(margins, margins, 0.0, 0.0, self.starts, self._derivatives)
         if self._most == np.inf:
-            self._most = USELESS * abs(float(parts.sum()))
-        return Known(w, margins, parts, slopes, size)
+            self._most = USELESS_RISK * abs(float(parts.sum()))
+        return Known(w, margins, parts, gradients, size)
 
     def useful(self, planes: Subgradients, unseen: slice) -> Subgradients:
         """Put the floor of a part that nobody looked at in the place of a cut that says nothing.
@@ -250,13 +250,13 @@ class FoldObjective(Objective):
         """Tell of a point that was evaluated."""
         return next((point for point in self._known if point.w is w), None)
 
-    def reached(self, best: Iterate, slopes: Vector) -> Known:
+    def reached(self, best: Iterate, gradients: Vector) -> Known:
         """Return what is known of the best point of a run, with the gradients of the parts there."""
         parts = self._fold_steps.parts_at(best.margins)
         if parts is not None:
-            return Known(best.w, best.margins, parts, slopes, best.size)
-        known = self.known(best.w) or self._parts.at(best.w, best.margins, slopes, best.size)
-        return known._replace(slopes=slopes)
+            return Known(best.w, best.margins, parts, gradients, best.size)
+        known = self.known(best.w) or self._parts.at(best.w, best.margins, gradients, best.size)
+        return known._replace(gradients=gradients)
 
     def evaluate(self, w: Vector) -> Iterate:
         """Evaluate J at ``w``: from its parts where it is known, else from a new product."""
@@ -265,9 +265,9 @@ class FoldObjective(Objective):
             point = self._parts.at(w, self.passes.margins(w), np.empty((0, 0)), self.size(w))
         return Iterate(w, point.margins, 0.0, self.value(point), point.size)
 
-    def gradient(self, slopes: Vector) -> Vector:
+    def gradient(self, gradients: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts."""
-        return self._fold_steps.without(slopes)
+        return self._fold_steps.without(gradients)
 
     def risk(self, parts: Vector) -> float:
         """Return the risk from its parts."""
