@@ -20,13 +20,21 @@ from bmrm.cli import predict, train
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
 from bmrm.linear.bundle import bundle
-from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective import objective, passes
 from bmrm.linear.regularizers import base, l2, penalised
-from bmrm.linear.solvers import bundle_method as solver
-from bmrm.linear.solvers import dual_ascent, newton
-from bmrm.linear.solvers import interior_point as interior
-from bmrm.linear.solvers import interior_rule as outlook
-from bmrm.linear.solvers import smoothing as kinks
+from bmrm.linear.solvers import (
+    bundle_method,
+    cutting,
+    dual_ascent,
+    interior_point,
+    interior_rule,
+    newton,
+    smoothing,
+    stalling,
+    state,
+    steps,
+)
+from bmrm.linear.solvers import settings as run_settings
 from bmrm.losses import _losses
 
 ROOT = Path(__file__).parents[1]
@@ -151,26 +159,36 @@ def test_the_formula_of_a_loss_is_what_it_computes(name):
 
 def test_the_algorithm_is_told_in_the_names_of_the_code():
     text = (ROOT / "docs" / "algorithm.md").read_text()
-    constants = [*re.findall(r"`([A-Z_]{4,})`", text), "STUCK"]
+    constants = re.findall(r"`([A-Z_]{4,})`", text)
     assert len(constants) > 5
     places = (
-        solver,
         bundle,
+        bundle_method,
+        cutting,
         dual_ascent,
         host_ascent,
-        interior,
-        outlook,
-        kinks,
+        interior_point,
+        interior_rule,
         newton,
+        passes,
         base,
         l2,
         penalised,
         row_space,
+        run_settings,
+        smoothing,
+        stalling,
+        state,
+        steps,
     )
+    loop = text.split("## The loop")[1].split("###")[0]
+    constants += re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", loop)
     assert [n for n in constants if not any(hasattr(place, n) for place in places)] == []
-    loop = text.split("## The loop")[1].split("\n\n")[1]
-    methods = re.findall(r"\b(_\w+)\(", loop)
-    assert len(methods) > 5
-    assert [name for name in methods if not hasattr(solver.BundleMethod, name)] == []
-    called = re.findall(r"\bobjective\.(\w+)\(", loop)
-    assert [name for name in called if not hasattr(Objective, name)] == []
+    called = re.findall(r"(?<![.\w])(\w+)\(", re.sub("(?:min|max)[(]", "", loop))
+    assert len(called) > 7
+    owners = bundle_method.BundleMethod, state.State, cutting.Cutter, steps.Step
+    assert [name for name in called if not any(hasattr(owner, name) for owner in owners)] == []
+    kinds = {"objective": objective.Objective, "line": objective.Line, "step": steps.Step}
+    methods = re.findall(r"\b(objective|line|step)\.(\w+)\(", loop)
+    assert len(methods) == 3
+    assert [name for kind, name in methods if not hasattr(kinds[kind], name)] == []
