@@ -121,8 +121,8 @@ class BundleMethod:
 
     def expect_gradients(self, gradients: Gradients) -> None:
         """Give the gradients at the start to Newton's steps, if they are known, or nearly so."""
-        if not isinstance(self._newton, SmoothedNewtonStep):
-            self.state.gradients = gradients
+        if self._newton is not None:
+            self._newton.expect(gradients)
 
     def certified(self) -> Iterate:
         """Return the best iterate, with J from a new product."""

@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from bmrm.linear.objective.objective import Line
-from bmrm.linear.objective.passes import MAX_SHIFT, SHIFT_PER_STEP, Iterate, Weights
+from bmrm.linear.objective.passes import MAX_SHIFT, SHIFT_PER_STEP, Gradients, Iterate, Weights
 from bmrm.linear.solvers.cutting import FLOOR_DEPTH, Cutter
 from bmrm.linear.solvers.dual_ascent import Halving, fenchel_cut
 from bmrm.linear.solvers.interior_point import InteriorPoint
@@ -156,6 +156,10 @@ class NewtonStep:
         """Whether such steps have not ended."""
         return self._state.keeps_gradients
 
+    def expect(self, gradients: Gradients) -> None:
+        """Begin with these gradients at the best point."""
+        self._state.gradients = gradients
+
     def take(self, minimiser: Weights) -> None:
         """Search the line to Newton's point; without one, take the other step, now and from now on."""
         state, objective = self._state, self._state.objective
@@ -212,6 +216,9 @@ class SmoothedNewtonStep(NewtonStep):
     def __init__(self, state: State, cutter: Cutter, otherwise: Step) -> None:
         super().__init__(state, cutter, otherwise)
         self._smoothing = Smoothing(state.objective, state.best)
+
+    def expect(self, gradients: Gradients) -> None:
+        """Ignore them: their kinks are not rounded."""
 
     @property
     def _origin(self) -> Iterate:
