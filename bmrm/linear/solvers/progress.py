@@ -1,4 +1,4 @@
-"""What a run reports while it goes on."""
+"""What a run reports while it is going on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision"
 
 
 class Clock:
-    """Seconds spent, in all and by part of the work: a stopwatch whose laps are charged to parts."""
+    """Seconds spent, in all and by part of the work: a stopwatch with laps that are charged to parts."""
 
     def __init__(self) -> None:
         self.started = self._last = time.perf_counter()
@@ -33,7 +33,7 @@ class Clock:
         return time.perf_counter() - self.started
 
     def start(self) -> None:
-        """Begin a lap; what was before is charged to nothing."""
+        """Begin a lap; the time before it is charged to nothing."""
         self._last = time.perf_counter()
 
     def lap(self, part: str, products: float) -> None:
@@ -44,7 +44,7 @@ class Clock:
         part : str
             What the lap is charged to.
         products : float
-            Seconds of all products so far: those of this lap are charged to them.
+            Seconds of all products so far; those since the last lap are charged to "products".
         """
         now = time.perf_counter()
         of_products = products - self._products
@@ -56,7 +56,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """The state after an iteration, as a callback sees it.
+    """The state after an iteration, for a callback.
 
     Attributes
     ----------
@@ -88,5 +88,5 @@ class Progress:
     bundle: Bundle = field(repr=False)
 
     def best(self) -> tuple[Vector, float | Vector]:
-        """Weights and intercept of the best iterate so far: copies, which are the caller's."""
+        """Return copies of the weights and the intercept of the best iterate so far."""
         return self.model()

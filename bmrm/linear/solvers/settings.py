@@ -22,7 +22,7 @@ SMALLEST_TOL = 1e-13
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asks of a run."""
+    """The options of a run."""
 
     solver: str
     tol: float
@@ -50,13 +50,14 @@ class Settings:
             raise ParameterError(f"max_time: found {self.max_time:g} s, expected a positive number")
 
     def absolute_tol(self, objective: float) -> float:
-        """Gap at which to stop."""
+        """Return the gap at which to stop."""
         return self.tol * abs(objective) if self.tol_kind == "rel" else self.tol
 
     def resolved_tol(self, objective: float, rounding: float = 0.0) -> float:
-        """Gap at which there is nothing more to find: that to stop at, or what the products resolve.
+        """Return the gap at which there is nothing more to find.
 
-        Of the former ``rounding`` is kept back, for by so much objective and bound may be wrong.
+        It is the gap to stop at, less ``rounding``, the error that objective and bound may have; or what the
+        products resolve.
         """
         wanted, hidden = self.absolute_tol(objective), self.resolution * abs(objective)
         return max(wanted - rounding, rounding, hidden if wanted < hidden else 0.0)
