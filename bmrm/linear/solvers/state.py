@@ -79,7 +79,7 @@ class State:
     proven : float
         A bound that holds as it is, rounding included: that of an earlier run.
     rounding : float
-        What was seen of rounding of the products, if they are in float32.
+        What was seen of rounding: bounds above the objective; or in float32, differences of equal products.
     iteration : int
     step, shift : float
         Length of the last line search, and how far beyond its end the last cut was taken.
