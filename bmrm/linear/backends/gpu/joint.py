@@ -49,26 +49,22 @@ class JointPasses(SlopePasses):
         self.joint = backend().Joint(cuts.problem, **parts)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
-        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
         _, along, across, _ = self.joint.evaluate(z, dz, t, b)
         return along, across
 
     def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
-        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         risk, _, _, moved = self.joint.evaluate(z, dz, t, b, move=dz is not None)
         return risk, z if moved is None else moved
 
     def derivatives(
         self, z: Resident, dz: Resident | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
-        """Keep the derivatives of all rows; return risk and their sum."""
         risk, _, total, _ = self.joint.evaluate(z, dz, t, b, keep=which)
         return risk, total
 
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Subgradients:
-        """Return the cutting plane at ``z + t dz``, the margins of ``w + t (end - w)``."""
         risk, total = self.derivatives(z, dz, t, 0.0, 0)
         plane = self.mixed_planes(starts, w, end, t)
         return plane._replace(risk=np.array([risk]), slope=np.array([total]))

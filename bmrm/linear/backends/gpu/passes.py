@@ -91,15 +91,12 @@ class GpuPasses(OneProcess):
         return self.problem.origin()
 
     def weights(self, w: Vector) -> Resident:
-        """Copy weights to the device."""
         return self.problem.weights(w)
 
     def column_lengths(self, squares: Vector) -> float:
-        """Return the length of all columns of X together."""
         return float(np.sqrt(squares.sum()))
 
     def size(self, w: Resident, lengths: Vector | float) -> float:
-        """Return the size of a point."""
         return float(lengths) * math.sqrt(max(0.0, w.square))
 
     def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
@@ -111,7 +108,6 @@ class GpuPasses(OneProcess):
         return None
 
     def array(self, w: Resident) -> Vector:
-        """Copy weights to the host."""
         return w.get()
 
     def margins(self, w: Resident) -> Resident:
@@ -119,28 +115,22 @@ class GpuPasses(OneProcess):
         return self.problem.margins(w)
 
     def fresh(self, w: Resident) -> tuple[Resident, Resident]:
-        """Return the same point and its margins from a new product."""
         return w, self.problem.fresh_margins(w)
 
     def rescaled(self, w: Resident, scale: float) -> Resident:
-        """Return the margins of ``scale w`` from a new product."""
         return self.problem.rescaled(w, scale)
 
     def direction(self, z: Resident, end: Resident) -> Resident:
-        """``end - z``; overwrites ``end``."""
         self.problem.make_direction(z, end)
         return end
 
     def between(self, w: Resident, end: Resident, t: float) -> Resident:
-        """``w + t (end - w)``."""
         return self.problem.between(w, end, t)
 
     def penalty(self, reg: Regularizer, w: Resident) -> float:
-        """``lam/2 |w|^2``."""
         return 0.5 * reg.lam * w.square
 
     def penalty_line(self, reg: Regularizer, w: Resident, end: Resident) -> StraightLine:
-        """Return the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
         return StraightLine(reg.lam * end.inner, reg.lam * end.away)
 
     def search(self, ray: LineSearchProblem) -> tuple[Resident, LineSearchResult]:
@@ -158,36 +148,29 @@ class GpuPasses(OneProcess):
         return end, LineSearchResult(step, moved, risk)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
-        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
         return self.problem.slope(z, dz, t, b)
 
     def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
-        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         risk, moved = self.problem.risk(z, dz, t, b, dz is not None)
         return risk, z if moved is None else moved
 
     def derivatives(
         self, z: Resident, dz: Resident | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
-        """Keep the derivatives of all rows; return risk and their sum."""
         return self.problem.derivatives(z, dz, t, b, which)
 
     def mix_derivatives(self, share: float) -> None:
-        """Replace the first derivatives by ``share`` of themselves plus the rest of the second ones."""
         self.problem.mix_derivatives(share)
 
     def round_kinks(self, width: float) -> None:
-        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0."""
         self.problem.round_kinks(width)
 
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Subgradients:
-        """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         return self._planes(starts, z, dz, w, end, t)
 
     def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Subgradients:
-        """Return the cutting planes of the first derivatives as they are."""
         return self._planes(starts, None, None, w, end, t)
 
     def _planes(
@@ -221,12 +204,10 @@ class GpuPasses(OneProcess):
         return has_blas()
 
     def pieces(self) -> Pieces:
-        """Return the linear pieces of the risk between its kinks."""
         assert self._rows is not None
         return Pieces(*cast("KinkedRisk", self._rows()).pieces())
 
     def rows_of(self, z: Resident) -> Vector:
-        """Copy margins to the host."""
         return z.get()
 
     def placed(self, w: Vector, margins: Vector) -> tuple[Resident, Resident]:
@@ -234,7 +215,6 @@ class GpuPasses(OneProcess):
         return self.fresh(self.weights(w))
 
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
-        """Return the cutting planes of any derivatives; their risk is not known."""
         point = self.weights(w)
         self.problem.set_derivatives(r, starts)
         return self._planes(starts, None, None, point, point, 0.0)

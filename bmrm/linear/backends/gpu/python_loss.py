@@ -43,12 +43,10 @@ class PythonLossPasses(SlopePasses):
         self._everything = np.array([0, self.problem.matrix.shape[0]], np.int64)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
-        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
         _, derivatives, _ = self._call(z, dz, t, b, keep=False)
         return self.own.slope(derivatives, dz)
 
     def risk(self, z: Resident, dz: Resident | None, t: float, b: float) -> tuple[float, Resident]:
-        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         values, _, moved = self._call(z, dz, t, b, keep=dz is not None)
         found = self._sums(values, None, 0, self._everything)
         return float(found[0, 0]), z if moved is None else moved
@@ -56,7 +54,6 @@ class PythonLossPasses(SlopePasses):
     def derivatives(
         self, z: Resident, dz: Resident | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
-        """Keep the derivatives of all rows; return risk and their sum."""
         values, derivatives, _ = self._call(z, dz, t, b, keep=False)
         risk, total, _ = self._sums(values, derivatives, which, self._everything)[0]
         return float(risk), float(total)
@@ -64,7 +61,6 @@ class PythonLossPasses(SlopePasses):
     def planes(
         self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
     ) -> Subgradients:
-        """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         values, derivatives, _ = self._call(z, dz, t, 0.0, keep=False)
         self._sums(values, derivatives, 0, starts)
         return self.mixed_planes(starts, w, end, t)

@@ -72,11 +72,9 @@ class OneProcess:
     """Sums of passes that have all rows in this process."""
 
     def total(self, sums: Vector) -> Vector:
-        """Return sums over all rows from those over the rows of this process."""
         return sums
 
     def least(self, number: float) -> float:
-        """Return the least of the numbers of all processes."""
         return number
 
 
@@ -114,19 +112,15 @@ class HostPasses(OneProcess):
         self._everything = np.array([0, m], np.int64)
 
     def origin(self) -> Vector:
-        """Return weights of 0."""
         return self.weights(np.zeros(self.operator.shape[1]))
 
     def column_lengths(self, squares: Vector) -> Vector | float:
-        """Return the length of each column of X."""
         return np.asarray(np.sqrt(squares))
 
     def size(self, w: Vector, lengths: Vector | float) -> float:
-        """Return the size of a point."""
         return dot(np.abs(w), cast("Vector", lengths))
 
     def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
-        """Return what is known of derivatives, by block of rows."""
         r = self._derivatives[which]
         parts = [r[i:j] for i, j in pairwise(starts.tolist())]
         squares = self.total(np.array([dot(part, part) for part in parts]))
@@ -149,11 +143,9 @@ class HostPasses(OneProcess):
         return np.array([float(part.sum(dtype=np.longdouble) + extra) for part in parts])
 
     def weights(self, w: Vector) -> Vector:
-        """Return the weights: they are on the host."""
         return w
 
     def array(self, w: Vector) -> Vector:
-        """Return the weights: they are on the host."""
         return w
 
     @contextmanager
@@ -175,15 +167,12 @@ class HostPasses(OneProcess):
         return not w.any()
 
     def fresh(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return the point and its margins from a new product."""
         return w, self.margins(w)
 
     def rescaled(self, w: Vector, scale: float) -> Vector:
-        """Return the margins of ``scale w`` from a new product."""
         return HostPasses.margins(self, scale * self.array(w))
 
     def direction(self, z: Vector, end: Vector) -> Vector:
-        """``end - z``; overwrites ``end``."""
         if len(z) < MIN_THREADED_MARGINS:
             return np.subtract(end, z, out=end)
         return _cpu.along(end, z, -1.0, end, threads=self.threads)
@@ -195,27 +184,21 @@ class HostPasses(OneProcess):
         return z + t * dz if len(z) < MIN_THREADED_MARGINS else _cpu.along(z, dz, t, threads=self.threads)
 
     def between(self, w: Vector, end: Vector, t: float) -> Vector:
-        """``w + t (end - w)``."""
         return w + t * (end - w)
 
     def penalty(self, reg: Regularizer, w: Vector) -> float:
-        """``lam Omega(w)``."""
         return reg.value(w)
 
     def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> Slopes:
-        """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
         return reg.line(w, end - w)
 
     def search(self, ray: LineSearchProblem) -> tuple[Vector, LineSearchResult]:
-        """Minimise J along a line; return the direction too."""
         return search_on_slopes(self, ray) if self._valued is None else self._valued(ray)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
-        """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
         return self._slopes_of.slope(z, dz, t, b)
 
     def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
-        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``."""
         if dz is not None:
             z = self.moved(z, dz, t)
         values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
@@ -224,7 +207,6 @@ class HostPasses(OneProcess):
     def derivatives(
         self, z: Vector, dz: Vector | None, t: float, b: float, which: int
     ) -> tuple[float, float]:
-        """Keep the derivatives of all rows; return risk and their sum."""
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self._slopes_of.cut(z, along, step, b, self._everything, self._derivatives[which])
         self._note_constants(which)
@@ -235,26 +217,21 @@ class HostPasses(OneProcess):
             self._constants[which] = self._valued.risk.constants
 
     def round_kinks(self, width: float) -> None:
-        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0."""
         self._slopes_of, self.cut_of = self.rows, self._exact
         if width:
             self._slopes_of = cast("KinkedRisk", self.rows).rounded(width)
             self.cut_of = cast("KinkedRisk", self._exact).rounded(width)
 
     def pieces(self) -> Pieces:
-        """Return the linear pieces of the risk between its kinks."""
         return Pieces(*cast("KinkedRisk", self.rows).pieces())
 
     def rows_of(self, z: Vector) -> Vector:
-        """Return the margins: they are on the host."""
         return z
 
     def placed(self, w: Vector, margins: Vector) -> tuple[Vector, Vector]:
-        """Return the point and its margins: they are on the host."""
         return w, margins
 
     def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
-        """Return the cutting planes of any derivatives; their risk is not known."""
         self._keep(r)
         gradients = np.empty((len(starts) - 1, self.operator.shape[1]))
         with self._timed():
@@ -263,7 +240,6 @@ class HostPasses(OneProcess):
         return Subgradients(gradients, None, dot_rows(gradients, w), unknown, unknown)
 
     def mix_derivatives(self, share: float) -> None:
-        """Replace the first derivatives by ``share`` of themselves plus the rest of the second ones."""
         first, second = self._derivatives
         first *= share
         first += (1.0 - share) * second
@@ -281,14 +257,12 @@ class HostPasses(OneProcess):
     def planes(
         self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
     ) -> Subgradients:
-        """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
         self._note_constants(0)
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
     def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Subgradients:
-        """Return the cutting planes of the first derivatives as they are."""
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 

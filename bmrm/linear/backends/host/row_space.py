@@ -98,7 +98,6 @@ class RowPasses(HostPasses):
         return float(np.sqrt(squares.sum()))
 
     def size(self, w: Vector, lengths: Vector | float) -> float:
-        """Return the size of a point."""
         return float(lengths) * math.sqrt(max(0.0, inner(w, w)))
 
     def array(self, w: Vector) -> Vector:
@@ -124,7 +123,6 @@ class RowPasses(HostPasses):
         return 0.5 * reg.lam * (square if w is point else inner(w, w))
 
     def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> StraightLine:
-        """Return the derivative of ``lam/2 |w|^2`` along ``w + t (end - w)``."""
         dw = end - w
         return StraightLine(reg.lam * inner(w, dw), reg.lam * inner(dw, dw))
 
@@ -163,7 +161,6 @@ class RowCuts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return int(self._kept.nbytes)
 
     def start_at(self, margins: Vector) -> None:
@@ -177,13 +174,11 @@ class RowCuts:
         return dot(r, self._start_margins)
 
     def reserve(self, capacity: int) -> None:
-        """Make room for this number of cuts."""
         kept = np.empty((2, capacity, self._kept.shape[2]))
         kept[:, : self._kept.shape[1]] = self._kept
         self._kept = kept
 
     def append(self, planes: Subgradients) -> Vector:
-        """Add a cut after those in use; return its products with all, shape (1, cuts)."""
         assert isinstance(planes.gradients, np.ndarray)
         new = self.size
         self._kept[:, new] = planes.gradients.reshape(2, -1)
@@ -198,12 +193,10 @@ class RowCuts:
         return products.T
 
     def append_level(self, count: int) -> Vector:
-        """Add a plane without a slope after those in use; return its products with all."""
         zero = np.zeros(count)
         return self.append(Subgradients(np.zeros((count, 2 * self._kept.shape[2])), None, zero, zero, zero))
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
-        """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
         n = len(alpha)
         a = np.stack([_cpu.combine(half[:n], alpha, threads=self.threads) for half in self._kept])
         w = reg.minimiser(a)
@@ -223,11 +216,9 @@ class RowCuts:
         return length(w[COEFFICIENTS, :-1])
 
     def move(self, to: int, source: int) -> None:
-        """Copy a cut over another."""
         self._kept[:, to] = self._kept[:, source]
 
     def merge(self, i: int, j: int, share: float) -> None:
-        """Replace cut i by ``share`` of itself plus the rest of cut j."""
         self._kept[:, i] = share * self._kept[:, i] + (1.0 - share) * self._kept[:, j]
 
     def get(self) -> Vector:
