@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from bmrm.base import interrupts
 from bmrm.base.vectors import copied
 from bmrm.errors import BmrmError, DataError
-from bmrm.linear.bundle.bundle import OF_FLOOR, Bundle
+from bmrm.linear.bundle.bundle import FLOOR_ERROR, Bundle
+from bmrm.linear.bundle.inner_model import inner_model
 from bmrm.linear.objective.objective import (
     FARTHEST,
     REACH,
@@ -131,6 +132,9 @@ class BundleMethod:
         warm: bool = False,
     ) -> None:
         self.objective, self.bundle, self.settings = objective, bundle, settings
+        units = objective.operator.mean_squares if objective.reg.needs_floor else None
+        self.model = inner_model(objective.reg, units)
+        """How the cutting-plane model is minimised."""
         self.newton = newton
         self.clock = Clock()
         self.history: list[dict[str, Any]] = []
@@ -224,7 +228,9 @@ class BundleMethod:
         radius : float
             How far from the prior mean it covers features without a penalty.
         """
-        self.objective.reg.cover(radius)
+        self.model.cover(radius)
+        if self.objective.errors is not None:
+            self.objective.errors.radius = self.model.radius
         self.iteration = self._last_progress = self._last_gain = iterations
         self.bound = self.proven = proven
         self._start, self._most = self.best, self.best.objective
@@ -301,20 +307,19 @@ class BundleMethod:
             return False
         hidden = 0.0 if best is self._start else self._hidden
         shown = max(best.objective + hidden - self.proven, SMALLEST_TOL * abs(best.objective))
-        return self.objective.reg.covers(best.w) and shown <= self._tol
+        return self.model.covers(best.w) and shown <= self._tol
 
     def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; its value, a bound on the optimum, is kept if it is the best."""
         self.clock.start()
-        reg, errors = self.objective.reg, self.objective.errors
-        radius = reg.radius
+        radius, errors = self.model.radius, self.objective.errors
         if errors is not None:
             errors.objective, errors.best_size = self.best.objective + self._hidden, self.best.size
             errors.bound, errors.wanted = self.bound, self._tol
         with interrupts.held():
-            w, bound = self.bundle.minimise(reg, self.best, QP_TOL[self.settings.solver])
+            w, bound = self.bundle.minimise(self.model, self.best, QP_TOL[self.settings.solver])
         self._lap("qp")
-        if reg.radius != radius:  # what was certified is void
+        if self.model.radius != radius:  # what was certified is void
             self.bound = self.proven = -np.inf
         if not self.settings.resolution:
             # A bound above the objective shows how far either may be off.
@@ -606,8 +611,8 @@ class BundleMethod:
 
     def _pays_nothing(self) -> bool:
         """Whether the best weights are free of a penalty: the risk is all that is left of J."""
-        reg = self.objective.reg
-        return reg.radius < np.inf or self.objective.passes.penalty(reg, self.best.w) == 0.0
+        penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
+        return self.model.radius < np.inf or penalty == 0.0
 
     @property
     def _signed(self) -> bool:
@@ -646,14 +651,14 @@ class BundleMethod:
         Before the cuts say more it is the least value of the loss.
         """
         best = self.best.objective
-        covered = self.objective.reg.covers(self.best.w)
+        covered = self.model.covers(self.best.w)
         bound, proven = (self.bound, self.proven) if covered else (-np.inf, -np.inf)
         hidden = self._hidden
         if not self._measured:  # of float32, what is to be measured at the end
             hidden = max(hidden, self.settings.resolution * abs(best))
         # The least loss is a bound as it is, but J is known to what rounding hides of it.
         floor = self.bundle.floor
-        least = min(floor - OF_FLOOR * abs(floor) if floor > -np.inf else floor, best - hidden)
+        least = min(floor - FLOOR_ERROR * abs(floor) if floor > -np.inf else floor, best - hidden)
         found = max(min(bound, best) - hidden, min(proven, best), least)
         return 0.0 if 0.0 < found < TINY else found
 

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import dot
 from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.bundle.quadratic import quadratic_minimiser
 from bmrm.linear.objective.line_search import bracket_minimum
 from bmrm.linear.objective.objective import LONGEST_STEP, Gradients, Iterate, Objective, Operator, Weights
 from bmrm.linear.regularizers import Regularizer, Slopes
@@ -115,7 +116,7 @@ def _with_hessian(objective: Objective, at: Iterate, gradient: Vector) -> Vector
     """Form the Hessian."""
     passes = objective.passes
     assert isinstance(passes, HostPasses)
-    return objective.reg.quadratic_minimiser(passes.hessian(at, objective.profile), gradient, at.w)
+    return quadratic_minimiser(objective.reg, passes.hessian(at, objective.profile), gradient, at.w)
 
 
 def _with_products(objective: Objective, at: Iterate, gradient: Vector) -> Vector | None:

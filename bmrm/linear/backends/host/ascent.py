@@ -9,7 +9,7 @@ import numpy as np
 
 from bmrm.base.vectors import dot
 from bmrm.linear.backends.host.passes import HostPasses
-from bmrm.linear.bundle.cuts_per_pass import MANY, short_blocks
+from bmrm.linear.bundle.cuts_per_pass import MAX_SHORT_BLOCKS, short_blocks
 from bmrm.linear.objective.objective import CutBatch, Iterate, Objective, Operator
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.dual_ascent import Halving, fenchel_cut, is_wide
@@ -62,7 +62,8 @@ def ascent_pays(operator: Operator, loss: Loss, reg: Regularizer, threads: int, 
     quick = loss.smooth and not isinstance(matrix, _cpu.Matrix)
     if not is_wide(matrix.shape, matrix.nnz, columns, threads, quick=quick):
         return False
-    if loss.kinked and short_blocks(operator, matrix.shape[0], MANY):  # planes would be many, and full
+    # Planes would be many, and full.
+    if loss.kinked and short_blocks(operator, matrix.shape[0], MAX_SHORT_BLOCKS):
         return True
     mean_square = float(cast("Operator", matrix).mean_squares.sum())
     return reg.lam <= (EASY if columns == 1 else EASY_OF_SEVERAL) * mean_square

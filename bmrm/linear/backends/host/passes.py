@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
+from bmrm.linear.bundle.products import along
 from bmrm.linear.objective.objective import (
     Iterate,
     LineSearchProblem,
@@ -25,7 +26,6 @@ from bmrm.linear.objective.objective import (
 from bmrm.linear.objective.running_error import Derivatives
 from bmrm.linear.regularizers import Regularizer, Slopes
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
-from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -165,13 +165,13 @@ class HostPasses(OneProcess):
         """``end - z``, in the place of ``end``."""
         if len(z) < MANY:
             return np.subtract(end, z, out=end)
-        return _cpu.along(end, z, -1.0, end, threads=self.threads)
+        return along(end, z, -1.0, end, threads=self.threads)
 
     def moved(self, z: Vector, dz: Vector, t: float) -> Vector:
         """``z + t dz``; no copy where that is ``z``."""
         if t == 0.0:
             return z
-        return z + t * dz if len(z) < MANY else _cpu.along(z, dz, t, threads=self.threads)
+        return z + t * dz if len(z) < MANY else along(z, dz, t, threads=self.threads)
 
     def between(self, w: Vector, end: Vector, t: float) -> Vector:
         """``w + t (end - w)``."""
