@@ -2,11 +2,11 @@
 
     maximise  D(alpha) = <b, alpha> + min_w [ P(w) + <A' alpha, w> + sum_j mu_j / 2 (w_j - centre_j)^2 ]
 
-For a squared penalty D is quadratic, and ``src_cython/qp/qp.h`` maximises it at once.  With kinks and intervals
-it is piecewise quadratic: a feature whose w_j is on a kink or at an end of its interval adds nothing to its
-curvature.  So Newton's method for such functions is used (Qi, Sun, Math. Programming 58 (1993) 353): a QP
-with the curvature of the features that move, by the same active set, then a search on the line to its
-maximiser. The steps gain as long as there is anything to gain, and near the optimum one is exact.
+For a squared penalty D is quadratic, and ``src_cython/qp/qp.h`` maximises it at once.  With kinks and
+intervals it is piecewise quadratic: a feature whose w_j is on a kink or at an end of its interval adds
+nothing to its curvature.  So Newton's method for such functions is used (Qi, Sun, Math. Programming 58 (1993)
+353): a QP with the curvature of the features that move, by the same active set, then a search on the line to
+its maximiser. The steps gain as long as there is anything to gain, and near the optimum one is exact.
 """
 
 from __future__ import annotations
