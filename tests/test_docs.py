@@ -19,9 +19,9 @@ from bmrm import losses
 from bmrm.cli import predict, train
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
-from bmrm.linear.bundle import bundle
+from bmrm.linear.bundle import bundle, inner_qp, l2_model, proximal_model, separable_bound, steepness
 from bmrm.linear.objective import objective, passes
-from bmrm.linear.regularizers import base, l2, penalised
+from bmrm.linear.regularizers import base
 from bmrm.linear.solvers import (
     bundle_method,
     cutting,
@@ -172,8 +172,11 @@ def test_the_algorithm_is_told_in_the_names_of_the_code():
         newton,
         passes,
         base,
-        l2,
-        penalised,
+        inner_qp,
+        l2_model,
+        proximal_model,
+        separable_bound,
+        steepness,
         row_space,
         run_settings,
         smoothing,

@@ -17,8 +17,8 @@ from bmrm.distributed.weight_layout import refusal, weight_bytes
 from bmrm.errors import ParameterError
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.linear.backends.host import row_space
-from bmrm.linear.bundle.bundle import MOST_CUTS
-from bmrm.linear.bundle.cuts_per_pass import MORE_BLOCKS
+from bmrm.linear.bundle.bundle import MAX_CUTS
+from bmrm.linear.bundle.cuts_per_pass import MAX_BLOCKS
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.solvers.dual_ascent import MARGIN_BYTES, is_wide
 from bmrm.losses import LOSSES, JointLoss
@@ -273,6 +273,6 @@ def _matrix_bytes(size: Size) -> dict[str, int]:
 
 def _bundle_bytes(options: TrainOptions, weights: int, entry: int, room: int) -> int:
     """Return the bytes of as many cuts of so many weights as are kept."""
-    groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else MORE_BLOCKS
-    cuts = options.max_cuts or max(4 * groups, min(MOST_CUTS, room // (entry * weights)))
+    groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else MAX_BLOCKS
+    cuts = options.max_cuts or max(4 * groups, min(MAX_CUTS, room // (entry * weights)))
     return cuts * (entry * weights + 8 * cuts)

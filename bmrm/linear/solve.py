@@ -27,10 +27,12 @@ from bmrm.linear.solvers.progress import Progress
 from bmrm.linear.solvers.settings import Callback, Settings
 from bmrm.linear.warm_start import (
     Origin,
+    checksums_of,
     earlier_end,
     first_point,
     go_on,
     known_bundle,
+    metric_key,
     penalty_key,
     pieces_of,
     prior_mean,
@@ -243,7 +245,8 @@ def solve(
         columns=each,
         intercepts=constants,
     )
-    penalty, checksums = penalty_key(regularizer), regularizer.checksums
+    checksums, metric = checksums_of(regularizer), metric_key(regularizer)
+    penalty = penalty_key(regularizer, checksums)
     regularizer = backend.penalty(regularizer, operator)
     floor = backend.floor(chosen, labels)
     if regularizer.needs_floor and floor == -np.inf:
@@ -254,8 +257,6 @@ def solve(
     if warm_start is not None or not regularizer.plain:
         w = first_point(warm_start, operator, data.shape[1] * each + constants, regularizer, shape)
     operator = backend.spread(operator)
-    if isinstance(regularizer, regularizers.Penalised) and regularizer.needs_floor:
-        regularizer.take_units(operator.mean_squares)
     newton = solver == "ocas" and backend.newton_pays(operator, data.shape[0], chosen, regularizer)
     checkpoint = warm_start if isinstance(warm_start, Checkpoint) else None
     profile = intercept.free
@@ -290,7 +291,7 @@ def solve(
         intercept,
         there,
         rows,
-        regularizer.metric_key,
+        metric,
         loss=chosen,
         penalty=penalty,
         checksums=checksums,
@@ -334,7 +335,7 @@ def solve(
     except BmrmError as fault:
         raise blamed(fault, data, labels) from None
     result = result_of(run, data, labels, classes)
-    ended = origin.ended(result.objective, result.lower_bound, regularizer.radius)
+    ended = origin.ended(result.objective, result.lower_bound, run.model.radius)
     result = dataclasses.replace(result, origin=ended)
     if run.interrupted:
         raise Interrupted(result)

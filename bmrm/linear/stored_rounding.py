@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import dot
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
-from bmrm.linear.regularizers import L2, Penalised, Regularizer
+from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import JointLoss, Loss, NamedLoss
 from bmrm.losses.joint import members
 from bmrm.losses.ranking import SWAP, RankingLoss, gain
@@ -383,12 +383,12 @@ class _Strengths(NamedTuple):
 def _strengths(penalty: Regularizer, w: Vector) -> _Strengths:
     """Return those of the features alone: intercepts that are penalised stand behind them."""
     zeros = np.zeros(w.size)
-    if isinstance(penalty, L2):
-        strengths = 1.0 if penalty.strengths is None else penalty.strengths[: w.size]
-        l1, l2, prior = zeros, zeros + penalty.lam * strengths, penalty.prior
+    if penalty.terms is None:
+        curvature = penalty.curvature
+        l2 = zeros + (curvature if isinstance(curvature, float) else curvature[: w.size])
+        l1, prior = zeros, penalty.prior
     else:
-        assert isinstance(penalty, Penalised)
-        l1, l2, prior = (part[: w.size] for part in penalty.penalty[:3])
+        l1, l2, prior = (part[: w.size] for part in penalty.terms[:3])
     return _Strengths(
         l1.reshape(len(w), -1).min(axis=1),
         l2.reshape(len(w), -1).min(axis=1),

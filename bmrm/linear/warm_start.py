@@ -170,9 +170,23 @@ def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
     return tuple(map(Same, (data.matrix, data.y, data.weights, data.groups)))
 
 
-def penalty_key(reg: Regularizer) -> tuple[object, ...]:
-    """Return what tells a penalty from others."""
-    return reg.name, reg.lam, tuple(sorted(reg.params.items())), tuple(sorted(reg.checksums.items()))
+def checksums_of(reg: Regularizer) -> dict[str, str]:
+    """Return the checksums of the vectors that a penalty was given."""
+    return {what: digits(of_array(vector)) for what, vector in reg.vectors.items()}
+
+
+def penalty_key(reg: Regularizer, checksums: Mapping[str, str]) -> tuple[object, ...]:
+    """Return what distinguishes a penalty from others; the checksums are those of its vectors."""
+    return reg.name, reg.lam, tuple(sorted(reg.params.items())), tuple(sorted(checksums.items()))
+
+
+def metric_key(reg: Regularizer) -> str | None:
+    """Return what distinguishes the metric of a penalty for products of cuts; None if there is none."""
+    if reg.metric is None:
+        return None
+    import hashlib  # slow to load, and most penalties have no metric
+
+    return hashlib.sha256(reg.metric.tobytes()).hexdigest()
 
 
 def problem_of(state: Progress | Result) -> Problem:

@@ -11,7 +11,8 @@ is minimised through its dual, a QP over a product of simplices (``src_cython/qp
 any feasible alpha is a lower bound on the optimum; here it is evaluated from the vector ``A' alpha``
 itself, not from the Gram matrix, so that rounding of the latter cannot leak into a certificate.
 
-Cuts bound R whatever lam is, so one bundle serves a whole path of lam.
+Cuts bound R for any lam, so one bundle serves a whole path of lam.  How the model is minimised depends on the
+penalty: `inner_model` chooses.
 """
 
 from __future__ import annotations
@@ -27,27 +28,33 @@ from bmrm.base.arguments import integer
 from bmrm.base.vectors import dot, dot_rows, read_only
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.linear.bundle import _qp
-from bmrm.linear.bundle.inner_qp import MAX_CHANGES, tiny
-from bmrm.linear.bundle.store import CutStore, Fillable, StoredCuts, Weighable
+from bmrm.linear.bundle.cut_model import rounding_gap
+from bmrm.linear.bundle.inner_model import InnerModel
+from bmrm.linear.bundle.inner_qp import MAX_CHANGES
+from bmrm.linear.bundle.store import CutStore, FillableStore, MetricStore, StoredCuts
 from bmrm.linear.objective.objective import CutBatch, Iterate, Weights
 from bmrm.linear.objective.running_error import Blur, ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
 
-PATIENCE = 50
-"""Minimisations for which a cut without mass is kept: it may come back."""
+MAX_IDLE_MINIMISATIONS = 50
+"""The number of minimisations for which a cut without mass is kept: it may come back."""
 
-OFF = 1e-10
-"""How far from 1 the weights of planes in a mean may add up; what is missing is counted."""
+MASS_TOL = 1e-10
+"""Maximum deviation from 1 of the masses of a block in a mean; the deviation is counted in the bound."""
 
-OF_FLOOR = 2.0**-48
-"""Share of itself that the floor of a loss may be off by: a mean of the least losses of rows."""
+FLOOR_ERROR = 2.0**-48
+"""Relative error of the floor of a loss: it is a mean of the least losses of rows."""
 
 NO_BLUR = Blur(*(np.zeros(1) for _ in Blur._fields))
+"""That of cuts that rounding has done nothing to."""
 
-MOST_CUTS = 2000
-"""Most cuts where nobody says how many to keep, if as many fit."""
+MAX_CUTS = 2000
+"""Default of the maximum number of cuts, if as many fit."""
+
+FIRST_PASSES = 32
+"""Passes whose cuts have room from the start."""
 
 
 class Bundle:
@@ -59,10 +66,10 @@ class Bundle:
     groups : int, default 1
         Number of blocks P; every call of `add` brings one cut for each.
     max_cuts : int, optional
-        Most cuts kept; beyond it idle cuts go, then cuts of one block are merged into their aggregate.
-        Fewer where memory ends earlier.
+        Maximum number of cuts kept; beyond it idle cuts go, then cuts of one block are merged into their
+        aggregate. Fewer if memory runs out.
     origin : object, optional
-        What the cuts bound, for whoever wants to use them again.
+        Identifies the risk that the cuts bound, so that they can be used again for the same one.
     floor : float, default -inf
         A number that the risk is nowhere below: a cut that costs nothing.
     threads : int, default 1
@@ -70,18 +77,18 @@ class Bundle:
     Attributes
     ----------
     merges : int
-        Times that ``max_cuts`` has cost a cut that had mass.
+        The number of times that ``max_cuts`` has cost a cut with mass.
     floored : bool
         Whether the floor is one of the cuts.
     first_objective : float
-        Size of the objective where the solve in hand began.
+        Size of the objective at the start of the current solve.
     lost : float
-        What the last bound of `minimiser` is lower by where products of rows cancel.
+        By how much cancelling products of rows lowered the last bound of `minimiser`.
     radius : float
         How far from the prior mean the bounds of the last `minimise` cover features without a penalty.
     passed_on : bool
-        Whether a solve that starts from these cuts may go on with them, rather than with a copy: whoever had
-        them looks at them no more.
+        Whether a solve that starts from these cuts may go on with them instead of a copy, because their owner
+        no longer looks at them.
 
     Raises
     ------
@@ -110,14 +117,14 @@ class Bundle:
         threads: int = 1,
     ) -> None:
         self.store, self.groups, self.origin, self.floor, self.threads = store, groups, origin, floor, threads
-        self.max_cuts = max(4 * groups, min(MOST_CUTS, store.most)) if max_cuts is None else max_cuts
+        self.max_cuts = max(4 * groups, min(MAX_CUTS, store.most)) if max_cuts is None else max_cuts
         if integer("max_cuts", self.max_cuts) < 3 * groups:
             raise ParameterError(
-                f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 a cut per pass"
+                f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 per block"
             )
         self.size, self._made = 0, 0
         self.face = _qp.Face()
-        self._allocate(min(self.max_cuts, 32 * groups))
+        self._allocate(min(self.max_cuts, FIRST_PASSES * groups))
 
     def _allocate(self, capacity: int) -> None:
         self.store.reserve(capacity)
@@ -129,13 +136,13 @@ class Bundle:
         self._tabulate()
 
     def _tabulate(self) -> None:
-        """Make the table of what is known of cuts as numbers, once its arrays are there."""
+        """Make the compiled table of the scalars of cuts, over the arrays that hold them."""
         self._table = _qp.Table(
             self._gram, self._offset, self._alpha, self._group, self._idle, self._serial, self._blurs
         )
 
     def _know(self, blurs: Vector) -> None:
-        """Take what rounding may have done to cuts, a row a number."""
+        """Set what rounding may have done to cuts, one row per field of `Blur`."""
         self._blurs = np.ascontiguousarray(blurs)
         self._blur = Blur(*self._blurs)
 
@@ -174,7 +181,7 @@ class Bundle:
         return read_only(self._alpha[: self.size])
 
     def set_alpha(self, alpha: Vector) -> None:
-        """Take a dual solution that an inner solver has found."""
+        """Set the dual solution."""
         self._alpha[: self.size] = alpha
 
     @property
@@ -184,18 +191,18 @@ class Bundle:
 
     @property
     def metric(self) -> Vector | None:
-        """Weights of the features in inner products; None where all are 1."""
+        """Weights of the features in products of gradients; None if all are 1."""
         return self.store.metric if self.whole else None  # type: ignore[attr-defined]
 
-    def weigh(self, metric: Vector) -> None:
-        """Take inner products in another metric from now on."""
-        assert isinstance(self.store, Weighable)
+    def change_metric(self, metric: Vector) -> None:
+        """Take products of gradients with other weights from now on."""
+        assert isinstance(self.store, MetricStore)
         self.store.size = n = self.size
-        self.face, self._gram[:n, :n] = _qp.Face(), self.store.weigh(metric)
+        self.face, self._gram[:n, :n] = _qp.Face(), self.store.change_metric(metric)
 
     @property
     def serials(self) -> NDArray[np.int64]:
-        """A number for each cut, which no other ever had, shape (cuts,); a view that cannot be written to."""
+        """A number for each cut that no other has had, shape (cuts,); a view that cannot be written to."""
         return read_only(self._serial[: self.size])
 
     @property
@@ -210,7 +217,7 @@ class Bundle:
     def add(self, cut: CutBatch) -> bool:
         """Add one cut for each block, ``R_p(w) >= <a_p, w> + b_p``, after `make_room`.
 
-        False, and nothing added, where they are not finite, or too steep for numbers of float64.
+        Return whether they were added: not if they are not finite, or too steep for float64.
         """
         return self._append(self.store.append(cut.planes), cut.offsets, cut.blur or NO_BLUR)
 
@@ -229,19 +236,22 @@ class Bundle:
     def add_floor(self) -> None:
         """Add the plane that lies at the floor, once, after `make_room`: it costs nothing and has no slope.
 
-        Not where the floor is that of the whole risk alone: each block's part is above 0 where that is.
+        Nothing is added if only the whole risk has the floor. With several blocks the floor must be 0: then
+        that of each part is too.
         """
         if self.floored or not (self.floor == 0.0 or (self.groups == 1 and self.floor > -np.inf)):
             return
         products = self.store.append_level(self.groups)
         if products is not None:
             offsets = np.full(self.groups, self.floor)
-            self.floored = self._append(products, offsets, NO_BLUR._replace(error=OF_FLOOR * np.abs(offsets)))
+            self.floored = self._append(
+                products, offsets, NO_BLUR._replace(error=FLOOR_ERROR * np.abs(offsets))
+            )
 
     def only(self, kept: NDArray[np.intp]) -> Bundle:
-        """Return a bundle of its own, on the host, with copies of some of the cuts, their alpha included.
+        """Return an independent bundle on the host with copies of some of the cuts, their alpha included.
 
-        Cuts on a device serve no solve but those of their own bundle: a copy of them has no origin.
+        Cuts on a device serve only the solves of their own bundle: a copy of them has no origin.
         """
         self.store.size = self.size
         other = copy.copy(self)
@@ -258,11 +268,11 @@ class Bundle:
         return other
 
     def active(self) -> Bundle:
-        """Return a bundle of its own with the cuts that hold mass in the last inner problem."""
+        """Return an independent bundle with the cuts that hold mass in the last inner problem."""
         return self.only(np.flatnonzero(self.alpha))
 
     def working(self) -> StoredCuts:
-        """Copy the cuts that hold mass: they alone carry the bound."""
+        """Copy the cuts that hold mass: they carry the whole bound."""
         held = np.flatnonzero(self.alpha > 0.0)
         blur = Blur(*(array[held] for array in self._blur))
         blur = blur._replace(error=blur.error + blur.tilt * abs(self.centre))  # from 0
@@ -271,7 +281,7 @@ class Bundle:
         )
 
     def restore(self, cuts: StoredCuts) -> None:
-        """Fill an empty bundle with cuts of another, with as many columns and blocks.
+        """Fill an empty bundle with cuts of another one with the same number of columns and blocks.
 
         Raises
         ------
@@ -281,7 +291,7 @@ class Bundle:
         n = len(cuts.offsets)
         if n > self.max_cuts:
             raise ParameterError(f"max_cuts: found {self.max_cuts}, expected at least {n} for the old cuts")
-        assert isinstance(self.store, Fillable)
+        assert isinstance(self.store, FillableStore)
         self._allocate(max(len(self._offset), n))
         self._gram[:n, :n] = self.store.put(cuts.gradients)
         self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha
@@ -290,16 +300,17 @@ class Bundle:
             array[:n] = known
         self.size = n
 
-    def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
-        """Minimise the model, by the regulariser's inner solver.
+    def minimise(self, model: InnerModel, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
+        """Minimise the cutting-plane model plus a penalty.
 
         Parameters
         ----------
-        reg : Regularizer
+        model : InnerModel
+            That of the penalty, for this run.
         best : Iterate
-            The best point known; where the regulariser has no curvature, the minimiser is sought near it.
+            The best point known; if the penalty has no curvature, the minimiser is sought near it.
         rel_tol : float
-            The inner solver may end with a gap of this share of its objective minus the dual value.
+            The inner model may end with a gap of this share of the best objective minus the dual value.
 
         Returns
         -------
@@ -308,13 +319,16 @@ class Bundle:
         bound : float
             A lower bound on the optimum.
         """
-        w, bound = reg.minimise_model(self, best.objective, rel_tol, best.w)
-        self.radius = reg.radius
+        model.reach(best.w)
+        self.radius = model.radius
+        if self.errors is not None:
+            self.errors.radius = model.radius
+        w, bound = model.minimise(self, best.objective, rel_tol, best.w)
         self._table.age(self.size)
         return w, bound
 
     def watch(self, errors: ErrorBound | None) -> None:
-        """Count from now on what rounding in float64 may hide of a solve that uses the cuts."""
+        """Count what rounding in float64 may hide of a solve that uses the cuts, from now on."""
         self.errors = errors
         if errors is not None:
             self._blur.error[: self.size] += self._blur.tilt[: self.size] * abs(errors.centre - self.centre)
@@ -325,24 +339,24 @@ class Bundle:
         return MeanBlur(*self._table.blur_of_mean(alpha))
 
     def mass(self, alpha: Vector) -> float:
-        """Return how far from 1 the weights of a block add up, at most; infinity if one is negative."""
+        """Return the largest deviation from 1 of the masses of a block; infinity if one is negative."""
         return self._table.missed(alpha, self.groups)
 
     def certified(self, least: float, alpha: Vector, size: float) -> float:
-        """Return a bound on the optimum from the minimum of a penalty and the mean plane, as computed.
+        """Return a bound on the optimum from the computed minimum of a penalty plus the mean plane.
 
         Parameters
         ----------
         least : float
         alpha : ndarray of shape (cuts,)
-            Weights of the planes in the mean. That they are those of a mean is looked at here, whatever made
-            them.
+            Weights of the planes in the mean. That they are nonnegative and add up to 1 is checked here,
+            whatever made them.
         size : float
-            Of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of gradients are
+            Size of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of gradients are
             counted already.
         """
         mass = self.mass(alpha)
-        if not mass <= OFF:
+        if not mass <= MASS_TOL:
             return -np.inf
         if self.errors is None:
             return least
@@ -359,7 +373,7 @@ class Bundle:
         offsets: Vector | None = None,
         origin: Vector | None = None,
     ) -> float:
-        """Maximise the dual for ``lam/2 |w|^2`` in alpha; see `CutModel.maximise`."""
+        """Maximise the dual for ``lam/2 |w|^2`` in alpha; see `bmrm.linear.bundle.cut_model.CutModel`."""
         return self._table.maximise(
             self.size,
             self.groups,
@@ -367,21 +381,21 @@ class Bundle:
             self.face,
             best=best,
             rel_tol=rel_tol,
-            abs_tol=tiny(best),
+            abs_tol=rounding_gap(best),
             max_changes=MAX_CHANGES,
             offsets=offsets,
             origin=origin,
         )
 
-    def steep(self, since: int, most: float) -> list[int]:
-        """Return the numbers of cuts with serials from ``since`` on whose square is above ``most``."""
-        return self._table.steep(self.size, since, most)
+    def steep_cuts(self, since: int, min_square: float) -> list[int]:
+        """Return the positions of cuts with a square above ``min_square``, from serial ``since`` on."""
+        return self._table.steep(self.size, since, min_square)
 
     def minimiser(self, reg: Regularizer, near: Weights) -> tuple[Weights, float]:
         """Minimise ``lam Omega(w) + <A' alpha, w> + <b, alpha>``; return w and a bound on the optimum."""
         alpha = self._alpha[: self.size]
         w, least = self.store.minimise(reg, alpha, near)
-        if not least < np.inf:  # far away the square of w may overflow, which is no bound
+        if not least < np.inf:  # far away the square of w may overflow: then there is no bound
             return w, -np.inf
         least, size, errors = least + self._table.offset_of_mean(self.size), 0.0, self.errors
         if errors is not None:
@@ -391,8 +405,8 @@ class Bundle:
             size = math.sqrt(errors.size(w) ** 2 + 2.0 * self.lost * errors.softness)
         return w, self.certified(least, alpha, size)
 
-    def sharpened(self, reg: Regularizer, w: Weights) -> tuple[Weights, Vector, float] | None:
-        """Take the planes at a minimiser; see `bmrm.linear.bundle.inner_qp.CutModel.sharpened`."""
+    def evaluate_cuts(self, reg: Regularizer, w: Weights) -> tuple[Weights, Vector, float] | None:
+        """Evaluate all planes at a minimiser; see `bmrm.linear.bundle.cut_model.CutModel`."""
         found = self.store.products(w)
         if found is None:
             return None
@@ -405,14 +419,14 @@ class Bundle:
         return w, heights, bound
 
     def depth(self, lam: float) -> float:
-        """Return how far ``lam/2 |w|^2`` takes the minimum of the mean plane below its value at 0."""
+        """Return how far the minimum of ``lam/2 |w|^2`` plus the mean plane is below the value at 0."""
         n = self.size
         return 0.5 * dot(self.alpha, dot_rows(self._gram[:n, :n], self.alpha)) / lam
 
     def make_room(self) -> None:
-        """Make place for one more cut a block."""
-        if self._table.count_idle(self.size, PATIENCE) > self.size // 4:
-            self._keep(np.flatnonzero(self._idle[: self.size] <= PATIENCE))
+        """Make room for one more cut per block."""
+        if self._table.count_idle(self.size, MAX_IDLE_MINIMISATIONS) > self.size // 4:
+            self._keep(np.flatnonzero(self._idle[: self.size] <= MAX_IDLE_MINIMISATIONS))
         wanted = self.size + self.groups
         if wanted > self.max_cuts:
             self._drop_idle(wanted - self.max_cuts)
@@ -434,12 +448,12 @@ class Bundle:
             array[:n] = old[:n]
 
     def _scalars(self) -> tuple[NDArray[Any], ...]:
-        """All that is known of cuts as a number each."""
+        """Return the arrays with one number per cut."""
         return self._offset, self._alpha, self._group, self._idle, self._serial, *self._blur
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
         n = len(kept)
-        # One by one, without a copy of all: kept increases, so a cut is read before it is overwritten.
+        # One by one, without a copy of all: `kept` increases, so a cut is read before it is overwritten.
         for to, source in enumerate(kept):
             if to != source:
                 self.store.move(to, int(source))
@@ -449,7 +463,7 @@ class Bundle:
         self.size = n
 
     def _drop_idle(self, count: int) -> None:
-        """Drop up to ``count`` cuts without mass, those that have been idle longest first."""
+        """Drop up to ``count`` cuts without mass, the longest idle first."""
         idle = np.flatnonzero(self._mass() == 0.0)
         longest = idle[np.argsort(-self._idle[idle], kind="stable")][:count]
         self._keep(np.setdiff1d(np.arange(self.size), longest))
@@ -457,7 +471,8 @@ class Bundle:
     def _merge_lightest(self) -> None:
         """Replace the two lightest cuts of the fullest block by their weighted mean.
 
-        The mean is a cut too, and the dual value stays what it was: no bound is lost (Kiwiel 1983).
+        The mean is a cut too, and the dual value stays the same: no bound is lost (Kiwiel, Math. Programming
+        27 (1983) 320).
         """
         counts = np.bincount(self.blocks, minlength=self.groups)
         members = np.flatnonzero(self.blocks == int(counts.argmax()))
@@ -479,7 +494,7 @@ class Bundle:
         self.merges += 1
 
     def _mass(self) -> Vector:
-        """Mass of each cut, which says what can be dropped and what is cheap to merge."""
+        """Mass of each cut: one without mass can be dropped, and light ones are cheap to merge."""
         return self._alpha[: self.size]
 
     def _move_mass(self, source: int, to: int) -> None:

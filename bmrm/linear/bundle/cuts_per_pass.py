@@ -1,4 +1,4 @@
-"""How many cuts a pass over the data gives: as many as there are blocks of rows, or of examples."""
+"""How many cuts a pass over the data gives: one per block of rows or examples."""
 
 from __future__ import annotations
 
@@ -11,23 +11,38 @@ from bmrm.errors import ParameterError
 from bmrm.linear.objective.objective import Operator
 from bmrm.losses import Loss
 
-BLOCKS, MORE_BLOCKS, ORACLE_BLOCKS = 8, 16, 64
-"""Cuts a pass where several pay; where a pass is long; and where an oracle is asked for them."""
+SEVERAL_BLOCKS = 8
+"""Cuts per pass if several pay."""
 
-LONG = 4_000_000
-"""Stored values of which a pass is long."""
+MAX_BLOCKS = 16
+"""Cuts per pass if several pay and a pass is long."""
 
-MULTIPLE = 1000
-"""Stored values a feature from which several cuts pay."""
+ORACLE_BLOCKS = 64
+"""Maximum number of cuts per pass if an oracle makes them."""
 
-SHORT, FULL = 32, 256
-"""Rows of a block, at least and at most, from whose kinks a cut of its own may learn nearly all there is."""
+MIN_LONG_PASS_VALUES = 4_000_000
+"""Stored values from which on a pass is long."""
 
-FEW, MANY = 4, 32
-"""Cuts a pass where all blocks are that short: fewer make no difference; more cost more than they save."""
+MIN_VALUES_PER_FEATURE = 1000
+"""Stored values per feature from which on several cuts pay."""
 
-KEPT = 16
-"""Cuts of each block that there must be room for."""
+MIN_ROWS_PER_BLOCK = 64
+"""Rows per block from which on several cuts pay."""
+
+MIN_SHORT_BLOCK_ROWS = 32
+"""Minimum number of rows of a short block, whose kinks a cut of its own learns nearly all of."""
+
+MAX_SHORT_BLOCK_ROWS = 256
+"""Maximum number of rows of a short block."""
+
+MIN_SHORT_BLOCKS = 4
+"""Minimum number of cuts per pass if all blocks are short: fewer make no difference."""
+
+MAX_SHORT_BLOCKS = 32
+"""Maximum number of cuts per pass if all blocks are short: more cost more than they save."""
+
+MIN_CUTS_KEPT_PER_BLOCK = 16
+"""The number of cuts of each block that there must be room for."""
 
 
 def blocks_of(
@@ -42,7 +57,7 @@ def blocks_of(
     max_cuts: int | None = None,
     most: int | None = None,
 ) -> int:
-    """Return the number of blocks of rows with a cut of their own: what is asked for, or what pays.
+    """Return the number of blocks of rows with a cut of their own: the one asked for, or the one that pays.
 
     Parameters
     ----------
@@ -50,22 +65,22 @@ def blocks_of(
     operator : Operator
     loss : Loss
     rows : int
-        Of all processes.
+        In all processes.
     several_pay : bool
-        Whether the method and the machine gain by several at all.
+        Whether the method and the machine gain by several cuts at all.
     profile : bool
         Whether there is an unpenalised intercept.
     newton : bool
         Whether Newton's steps are taken.
     max_cuts : int, optional
-        Most cuts kept.
+        Maximum number of cuts kept.
     most : int, optional
-        Blocks that the risk can be cut into, where these are not blocks of any rows.
+        Maximum number of blocks that the risk can be cut into; any rows make a block by default.
 
     Raises
     ------
     ParameterError
-        For a number of cuts that cannot be.
+        If the number of cuts is out of range, or the loss or intercept allows one only.
     """
     d = operator.shape[1]
     most = rows if most is None else most
@@ -73,44 +88,48 @@ def blocks_of(
     if cuts_per_pass == "auto":
         if not (several_pay and loss.several_cuts) or profile:
             return 1
-        # Eight cuts save half of the passes, sixteen some more, for a tenth of a millisecond of QP a pass or
-        # two, and some 8 cuts x 400 kept x d multiplications for Gram entries: where X is wide these cost
-        # more than the passes that are saved.  On a GPU no pass is long enough.
-        wanted = MORE_BLOCKS if operator.nnz > LONG else BLOCKS
-        cheap = operator.nnz > MULTIPLE * d and rows >= 64 * wanted and most >= wanted
-        short = short_blocks(operator, rows, MORE_BLOCKS if newton else MANY) if loss.kinked else 0
+        # Eight cuts save half of the passes, sixteen some more. They cost one or two tenths of a millisecond
+        # of QP per pass, and some 8 cuts x 400 kept x d multiplications for Gram entries: if X is wide, these
+        # cost more than the passes that are saved.  On a GPU no pass is long enough.
+        wanted = MAX_BLOCKS if operator.nnz > MIN_LONG_PASS_VALUES else SEVERAL_BLOCKS
+        cheap = (
+            operator.nnz > MIN_VALUES_PER_FEATURE * d
+            and rows >= MIN_ROWS_PER_BLOCK * wanted
+            and most >= wanted
+        )
+        short = short_blocks(operator, rows, MAX_BLOCKS if newton else MAX_SHORT_BLOCKS) if loss.kinked else 0
         pays = short or (wanted if cheap else 1)
-        return pays if max_cuts is None else min(pays, max(1, max_cuts // KEPT))
+        return pays if max_cuts is None else min(pays, max(1, max_cuts // MIN_CUTS_KEPT_PER_BLOCK))
     if most == 1 and cuts_per_pass != 1:
         raise ParameterError(
             f"cuts_per_pass: loss {loss.name} is no sum over rows, or over groups whose rows are together, "
-            "and takes one cut a pass"
+            "and takes one cut per pass"
         )
     found = _checked_cuts(cuts_per_pass, most)
     if profile and found > 1:
-        raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut a pass")
+        raise ParameterError("cuts_per_pass: an unpenalised intercept takes one cut per pass")
     return found
 
 
 def short_blocks(operator: Operator, rows: int, most: int) -> int:
-    """Return how many short blocks the rows make, where they are few; 0 where they are not.
+    """Return the number of short blocks that the rows make, at most ``most``; 0 if there are too many rows.
 
     The risk of a few rows with kinks has few slopes, and cuts know them soon. There are k P cuts after k
-    passes, and each new one has products with them: little beside a pass while P^2 is less than nnz / d.
+    passes, and each new one has products with them: little compared with a pass while P^2 < nnz / d.
     """
-    wanted = int(min(most, rows / SHORT, math.sqrt(operator.nnz / operator.shape[1])))
-    return wanted if wanted >= FEW and rows <= FULL * wanted else 0
+    wanted = int(min(most, rows / MIN_SHORT_BLOCK_ROWS, math.sqrt(operator.nnz / operator.shape[1])))
+    return wanted if wanted >= MIN_SHORT_BLOCKS and rows <= MAX_SHORT_BLOCK_ROWS * wanted else 0
 
 
 def oracle_cuts(cuts_per_pass: int | str, examples: int, solver: str) -> int:
-    """Many cuts a pass, where nothing else is asked for: a pass of an oracle costs more than they do."""
+    """Return the cuts per pass of an oracle: many by default, since its pass costs more than they do."""
     if cuts_per_pass == "auto":
         return min(ORACLE_BLOCKS, examples) if solver == "ocas" else 1
     return _checked_cuts(cuts_per_pass, examples)
 
 
 def asked_cuts(given: object) -> int | str:
-    """Take in ``cuts_per_pass``: "auto" or a number."""
+    """Validate ``cuts_per_pass``: "auto" or a number."""
     if isinstance(given, str) and given == "auto":
         return given
     if not isinstance(given, (int, np.integer)):

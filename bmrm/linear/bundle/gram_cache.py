@@ -1,8 +1,8 @@
 """Products of cuts over the features that move, kept from one inner problem to the next.
 
 A Newton step of `bmrm.linear.bundle.inner_qp.piecewise` needs ``A W A'`` with W the reciprocal curvature of
-the features that move and 0 for the others.  Near the optimum few features begin or cease to move, and a few
-cuts come and go: so the matrix of before is taken, and only what they change is added to it.
+the features that move and 0 for the others.  Near the optimum few features begin or cease to move, and few
+cuts come and go: so the last matrix is kept, and only what these change is added to it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.matrix import _cpu
+from bmrm.linear.bundle.products import gram
 
 Vector = NDArray[np.float64]
 
-FEW = 0.25
-"""Features of another weight, as a share of those that move, from which on the products are formed anew."""
+MAX_CHANGED_SHARE = 0.25
+"""Maximum number of features whose weight changes, as a share of those that move, that is worth an update:
+with more the products are formed anew."""
 
-SMALL = 1 << 22
-"""Multiply-adds up to which they are formed anew as soon as it is seen what has changed."""
+MIN_CACHED_OPERATIONS = 1 << 22
+"""Multiply-adds of all products from which on they are kept: with fewer they are formed anew each time."""
 
 
 class GramCache:
@@ -37,7 +38,7 @@ class GramCache:
         ----------
         cuts : ndarray of shape (cuts, n_features)
         serials : ndarray of int64, shape (cuts,)
-            A number for each cut that no other ever has.
+            A number for each cut that no other cut ever has.
         weights : ndarray of shape (n_features,)
             Of the features, at least 0.
         threads : int
@@ -45,16 +46,16 @@ class GramCache:
         Returns
         -------
         ndarray of shape (at least cuts, at least cuts)
-            Valid up to the next call; only the first rows and columns count.
+            Valid until the next call; only as many rows and columns as there are cuts count.
         """
         moving = np.count_nonzero(weights)
-        if len(serials) ** 2 * moving <= SMALL:
+        if len(serials) ** 2 * moving <= MIN_CACHED_OPERATIONS:
             self._form(cuts, serials, weights, threads)
             return self._gram
         changed = np.flatnonzero(weights != self._weights) if len(self._weights) else None
         old = self._places(serials)
         fresh = np.flatnonzero(old < 0)
-        if changed is None or len(changed) > FEW * moving or len(fresh) > len(serials) // 2:
+        if changed is None or len(changed) > MAX_CHANGED_SHARE * moving or len(fresh) > len(serials) // 2:
             self._form(cuts, serials, weights, threads)
         else:
             self._arrange(old, serials)
@@ -67,7 +68,7 @@ class GramCache:
         return self._gram
 
     def _places(self, serials: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return where cuts have been, -1 for new ones."""
+        """Return the earlier positions of cuts; -1 for new ones."""
         n = len(self._serials)
         if n <= len(serials) and np.array_equal(self._serials, serials[:n]):
             return np.concatenate([np.arange(n), np.full(len(serials) - n, -1)])
@@ -88,7 +89,7 @@ class GramCache:
             self._gram = np.zeros((2 * n, 2 * n))
 
     def _arrange(self, old: NDArray[np.intp], serials: NDArray[np.int64]) -> None:
-        """Put the products of cuts where the cuts are now."""
+        """Move the products to the positions that the cuts have now."""
         n, known = len(serials), np.flatnonzero(old >= 0)
         if len(self._serials) > n or n > len(self._gram) or (old[known] != known).any():
             products = self._gram[np.ix_(old[known], old[known])]
@@ -104,7 +105,7 @@ class GramCache:
         fresh: NDArray[np.intp],
         threads: int,
     ) -> None:
-        """Give some features another weight, but not in the products of new cuts."""
+        """Change the weight of some features, except in the products of new cuts."""
         n, more = len(cuts), weights - self._weights
         for features, sign in ((changed[more[changed] > 0.0], 1.0), (changed[more[changed] < 0.0], -1.0)):
             if not len(features):
@@ -118,7 +119,7 @@ class GramCache:
 
     def _append(self, cuts: Vector, fresh: NDArray[np.intp], threads: int) -> None:
         n = len(cuts)
-        products = _cpu.gram(cuts, cuts[fresh] * self._weights, threads=threads)
+        products = gram(cuts, cuts[fresh] * self._weights, threads=threads)
         self._gram[:n, fresh], self._gram[fresh, :n] = products, products.T
 
 
@@ -127,4 +128,4 @@ def _products(cuts: Vector, features: NDArray[np.intp], weights: Vector, threads
         scaled = cuts * np.sqrt(weights)
     else:
         scaled = cuts[:, features] * np.sqrt(weights[features])
-    return _cpu.gram(scaled, scaled, threads=threads)
+    return gram(scaled, scaled, threads=threads)

@@ -1,7 +1,7 @@
-"""Where the gradients of cuts are kept: what a bundle asks of it.
+"""Where the gradients of cuts are kept: the protocol that a bundle asks for.
 
-``host_passes.py`` has them in an array, ``row_space.py`` as combinations of rows, ``gpu_passes.py`` on a
-GPU, and ``distributed/cuts.py`` with their columns spread over ranks.
+In `bmrm.linear.backends`, ``host/cuts.py`` has them in an array, ``host/row_space.py`` as combinations of
+rows, ``gpu/cuts.py`` on a GPU, and ``ranks/cuts.py`` with their columns spread over ranks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from bmrm.linear.objective.running_error import Blur
 from bmrm.linear.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
+
+CUT_BYTES = 1 << 30
+"""Maximum number of bytes that cuts take, unless ``max_cuts`` is given."""
 
 
 class StoredCuts(NamedTuple):
@@ -38,37 +41,37 @@ class StoredCuts(NamedTuple):
 
 
 class CutStore(Protocol):
-    """Where the gradients of the cuts are kept, numbered from 0."""
+    """The gradients of the cuts, numbered from 0."""
 
     width: int
     size: int
-    """Cuts in use; new ones go behind them."""
+    """The number of cuts in use; new ones are appended to them."""
 
     @property
     def most(self) -> int:
-        """Cuts that fit in the memory set aside for them."""
+        """Maximum number of cuts that fit in the memory set aside for them."""
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many cuts."""
+        """Make room for this number of cuts."""
 
     def append(self, planes: Subgradients) -> Vector:
-        """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
+        """Append cuts; return their products with all cuts, shape (blocks, cuts)."""
 
     def append_level(self, count: int) -> Vector | None:
-        """Put planes without a slope behind those in use, likewise; None where it cannot be done."""
+        """Append planes without a slope, likewise; return None if the store cannot hold them."""
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Any) -> tuple[Any, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
 
     def products(self, w: Any) -> tuple[Any, Vector, float | None] | None:
-        """Return the products of cuts with a minimiser, and its square.
+        """Return a minimiser, its products with all cuts, and its square.
 
-        It comes back with products of its own if it is kept as a combination of rows. Its square is None for
-        plain weights; all is None where products are not to be had.
+        A minimiser that is kept as a combination of rows is returned with products of its own. The square is
+        None for plain weights; all is None if the store cannot form the products.
         """
 
     def combined_length(self, w: Any) -> float:
@@ -78,38 +81,34 @@ class CutStore(Protocol):
         """Copy a cut over another."""
 
     def merge(self, i: int, j: int, share: float) -> None:
-        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        """Replace cut i by ``share`` of itself plus the rest of cut j."""
 
     def get(self) -> Vector:
-        """Gradients of the cuts in use, shape (size, width)."""
+        """Return the gradients of the cuts in use, shape (size, width)."""
 
     def only(self, kept: NDArray[np.intp]) -> CutStore:
-        """Return a store of its own, on the host, with copies of some of the cuts."""
+        """Return an independent store on the host with copies of some of the cuts."""
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
         """Copy the gradients of some cuts, for a file."""
 
 
 @runtime_checkable
-class Fillable(CutStore, Protocol):
-    """A store that keeps gradients, wherever they come from."""
+class FillableStore(CutStore, Protocol):
+    """A store that can be filled with gradients from elsewhere."""
 
     def put(self, gradients: Vector) -> Vector:
         """Fill an empty store; return the products of all with all."""
 
 
 @runtime_checkable
-class Weighable(CutStore, Protocol):
+class MetricStore(CutStore, Protocol):
     """A store that takes products of gradients in a metric."""
 
     metric: Vector | None
-    """Weights of the features; None where all are 1."""
+    """Weights of the features; None if all are 1."""
     whole: bool
-    """Whether the gradients are there with all of their columns."""
+    """Whether the gradients are here with all of their columns."""
 
-    def weigh(self, metric: Vector) -> Vector:
+    def change_metric(self, metric: Vector) -> Vector:
         """Take products in another metric from now on; return those of all with all."""
-
-
-CUT_BYTES = 1 << 30
-"""Bytes that cuts take where nobody says how many to keep."""

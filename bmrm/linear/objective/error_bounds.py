@@ -96,5 +96,5 @@ def watch(
         together=not loss.by_rows,
     )
     errors.profile = objective.profile
-    objective.reg.limit(errors)
+    errors.take_penalty(objective.reg)
     objective.errors = errors

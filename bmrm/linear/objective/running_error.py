@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import length
+from bmrm.linear.regularizers import RADIUS, Reach, Regularizer
 from bmrm.losses.extent import Extent
 
 Vector = NDArray[np.float64]
@@ -211,14 +212,37 @@ class ErrorBound:
         """The intercept that others are measured from: then an offset of all labels means nothing."""
         self.seen = 0.0
         """Longest derivatives that were measured."""
-        self.softness = self.prior_size = 0.0
-        """Sum of squared lengths of columns over the curvatures of the penalty; size of its prior mean."""
-        self.reachable: Callable[[float], float] | None = None
-        """Size of the difference of weights that may be optimal from the best ones, for a gap."""
+        self.reach: Reach | None = None
+        """How much the penalty limits the weights; None before `take_penalty`."""
+        self.prior_size = 0.0
+        """Size of the prior mean."""
+        self.radius = RADIUS
+        """How far from the prior mean features without a penalty may be."""
         self.objective, self.best_size, self.bound = np.inf, np.inf, -np.inf
         """The least J so far, the size of its weights, and the best bound."""
         self.wanted = np.inf
         """The gap to stop at."""
+
+    def take_penalty(self, reg: Regularizer) -> None:
+        """Set the penalty that limits the weights."""
+        self.reach = reg.reach(self.lengths)
+        self.prior_size = 0.0 if reg.prior is None else self.size(reg.prior)
+
+    @property
+    def softness(self) -> float:
+        """Sum of the squared lengths of columns over the curvatures of the penalty."""
+        return 0.0 if self.reach is None else self.reach.softness
+
+    def reachable(self, gap: float) -> float:
+        """Return the size of the difference of weights that may be optimal from the best ones, for a gap."""
+        assert self.reach is not None
+        reach = self.reach
+        # In features with curvature J is strongly convex; in others the penalty is at most J less the risk.
+        there = math.sqrt(2.0 * gap * reach.curved)
+        if reach.kinked or reach.free:
+            there += reach.kinked * max(0.0, self.objective - self.floor) + self.prior_size
+            there += self.best_size + (self.radius * reach.free if reach.free else 0.0)
+        return float(there)
 
     def steep(self, risk: float, measured: float | None = None) -> float:
         """Return the length of the derivatives, at most, at a point with this risk."""
@@ -381,21 +405,21 @@ class ErrorBound:
 
     def farthest_weights(self, at: Any) -> float:
         """Return the size of the difference between weights that may be optimal and those of a point."""
-        if self.reachable is None:
+        if self.reach is None:
             return np.inf
         gap = at.objective - self.floor if math.isfinite(self.floor) else abs(at.objective)
         return self.reachable(max(gap, 0.0)) + float(at.size)
 
     def _farthest(self, gap: float) -> float:
         """Return how far from the centre an optimal intercept can be."""
-        if self.sides is None or self.reachable is None or not gap < np.inf:
+        if self.sides is None or self.reach is None or not gap < np.inf:
             return np.inf
         away = self.reachable(max(gap, 0.0)) + self.best_size
         return max(side.farthest(self.objective, away + side.size, self.centre) for side in self.sides)
 
     def _least(self) -> float:
         """Return a bound that rests on the sides alone: the mean of their planes without slope in b."""
-        if self.sides is None or self.reachable is None:
+        if self.sides is None or self.reach is None:
             return -np.inf
         low, high = self.sides
         share = high.slope / (high.slope - low.slope)

@@ -1,36 +1,32 @@
-"""What the solver and the bundle ask of a regulariser, and what is common to them."""
+"""What a penalty is: the protocol that every one of them follows, and what they have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import number
 from bmrm.errors import ParameterError
-from bmrm.linear.bundle.inner_qp import CutModel
-from bmrm.linear.objective.running_error import ErrorBound
-from bmrm.linear.regularizers.separable import FreeFace
+from bmrm.linear.regularizers.separable import FreeFace, Separable
 
 Vector = NDArray[np.float64]
 
-STEEP, EASED = 1e9, 1.0 / 256.0
-"""Most curvature of a cut in one feature, ``a_j^2 / (lam s_j)``, as a multiple of the first objective, that
-the QP takes as it is: near 1e12 rounding hides what is left of others in it. And the share of that which a
-feature has once it is eased: with more the QP of several blocks still gets stuck, with less the bound needs
-more steps."""
+MIN_LAM = 1e-200
+"""Below this, quotients by lam would overflow."""
 
-LEAST_LAM, MOST_LAM = 1e-200, 1e200
-"""Beyond these, products of lam with what it is multiplied by or divides would overflow."""
+MAX_LAM = 1e200
+"""Above this, products with lam would overflow."""
 
-MULTIPLIER_STEPS = 10
-"""Most steps of the method of multipliers in a pass."""
+RADIUS = 1e3
+"""Features without a penalty are certified within this distance of the prior mean; see
+`bmrm.linear.bundle.separable_bound`."""
 
 
 class Slopes(Protocol):
-    """The derivative of ``lam * Omega`` on a line ``w + t dw``, t >= 0."""
+    """The derivative of ``lam * Omega`` along a line ``w + t dw``, t >= 0."""
 
     @property
     def end(self) -> float:
@@ -40,50 +36,91 @@ class Slopes(Protocol):
         """Return a subgradient at ``t``."""
 
 
+class Reach(NamedTuple):
+    """How much a penalty limits the weights, in terms of the lengths of the columns of X.
+
+    Attributes
+    ----------
+    softness : float
+        Sum over all features of the squared length of the column over the curvature of the penalty; infinite
+        if a feature has no curvature.
+    curved : float
+        The same sum over the features with curvature.
+    kinked : float
+        The largest length of a column over the strength of its kink, among features with a kink but without
+        curvature.
+    free : float
+        Sum of the lengths of the columns without a penalty.
+    """
+
+    softness: float
+    curved: float
+    kinked: float
+    free: float
+
+
 class Regularizer(Protocol):
-    """``lam * Omega(w)`` for a fixed lam, and for one solve."""
+    """A penalty ``lam * Omega(w)`` for a fixed lam.
+
+    It is a function and holds no state: any number of solves may use one object at the same time. How the
+    cutting-plane model is minimised with it is the business of `bmrm.linear.bundle`.
+    """
 
     name: str
     lam: float
     sparse: bool
-    """Whether weights can be exactly those of the prior mean."""
+    """Whether optimal weights can be exactly those of the prior mean."""
     needs_floor: bool
-    """Whether a certificate needs a number that no risk is below."""
-    radius: float
-    """How far from the prior mean bounds cover features without a penalty; it may grow, which makes earlier
-    ones void. Infinite where all have one."""
-    metric_key: object
-    """What tells products of cuts in a metric of this penalty's own; None where they are plain ones."""
-
-    checksums: Mapping[str, str]
-    """Of the vectors that make it, those that were given; see `bmrm.matrix.checksums`."""
-
-    @property
-    def metric(self) -> Vector | None:
-        """Weights of the features in products of cuts; None where all are 1."""
+    """Whether a certificate needs a number that no risk is below: if some feature has no curvature."""
 
     @property
     def plain(self) -> bool:
         """Whether it is ``lam/2 |w|^2``."""
 
     @property
+    def terms(self) -> Separable | None:
+        """The terms of each feature, if there are kinks or bounds; None for a squared norm."""
+
+    @property
+    def curvature(self) -> Vector | float:
+        """Second derivative of the quadratic part in each feature."""
+
+    @property
+    def prior(self) -> Vector | None:
+        """The prior mean; None for 0."""
+
+    @property
+    def metric(self) -> Vector | None:
+        """Weights of the features in products of cuts; None if all are 1."""
+
+    @property
     def params(self) -> dict[str, float | bool]:
-        """What there is to tell beside name and lam."""
+        """What to report besides name and lam."""
+
+    @property
+    def vectors(self) -> Mapping[str, Vector]:
+        """The vectors that the user gave, by the name of the option."""
 
     def start(self, n_features: int) -> Vector:
-        """Return the point to start from: the prior mean."""
+        """Return the point to start from: the prior mean, or the nearest point of the domain."""
 
-    def limit(self, errors: ErrorBound) -> None:
-        """Tell an error bound how far optimal weights can be, and how soft the penalty is."""
+    def reach(self, lengths: Vector | float) -> Reach:
+        """Return how much the penalty limits the weights.
 
-    def covers(self, w: Vector) -> bool:
-        """Whether bounds are of a region as large as a best point wants."""
+        Parameters
+        ----------
+        lengths : ndarray of shape (n_features,), or float
+            Lengths of the columns of X; or that of all together, if the weights are not at hand one by one.
+        """
 
-    def cover(self, radius: float) -> None:
-        """Let bounds cover features without a penalty so far from the prior mean; earlier ones are void."""
+    def total(self, parts: Vector) -> Vector:
+        """Return sums over all features from those over the features of this process."""
 
     def value(self, w: Vector) -> float:
-        """``lam * Omega(w)``."""
+        """Return ``lam * Omega(w)``."""
+
+    def smooth_gradient(self, w: Vector) -> Vector:
+        """Return the gradient of the quadratic part."""
 
     def project(self, w: Vector) -> Vector:
         """Return the nearest point of the domain."""
@@ -92,66 +129,26 @@ class Regularizer(Protocol):
         """Return ``w`` with those features on a kink that ``sparser`` has there."""
 
     def line(self, w: Vector, dw: Vector) -> Slopes:
-        """Return the derivative of ``lam * Omega(w + t dw)``."""
-
-    def quadratic_minimiser(self, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:
-        """Return the v that minimises ``lam Omega(v) + <gradient, v - w> + (v - w)' hessian (v - w) / 2``.
-
-        ``hessian`` is overwritten.  None where rounding leaves no minimum.
-        """
+        """Return the derivative of ``lam * Omega(w + t dw)`` for t > 0."""
 
     def face(self, w: Vector, gradient: Vector) -> FreeFace:
         """Return where the penalty is smooth around ``w``, for a descent of the risk with ``gradient``."""
 
     def land(self, w: Vector, step: Vector, face: FreeFace) -> Vector:
-        """Return ``w + step``, or where it leaves the face."""
+        """Return ``w + step``; a feature that would leave the face stops at its end."""
 
     def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
         """Return the v that minimises ``lam Omega(v) + <slope, v - w> + bend / 2 |v - w|^2``."""
 
     def minimiser(self, a: Vector) -> Vector:
-        """Return the w that minimises ``lam * Omega(w) + <a, w>``."""
-
-    def minimise_model(
-        self, planes: CutModel, best: float, rel_tol: float, centre: Vector
-    ) -> tuple[Vector, float]:
-        """Minimise ``lam Omega(w) + sum_p max_i <a_i, w> + b_i``; see `Bundle.minimise`."""
-
-
-class Steepness:
-    """How steep cuts are, feature by feature, beside the first objective."""
-
-    def __init__(self) -> None:
-        self._looked = 0
-
-    def of_new(self, planes: CutModel, least: float) -> Vector | None:
-        """Return the largest squares of entries of new cuts, in units of `STEEP` times the first objective.
-
-        Those of cuts with a product of at least ``least`` in these units with themselves; None where there
-        are none.
-        """
-        first = planes.first_objective
-        unit = STEEP * first
-        steep = planes.steep(self._looked, least * unit)
-        self._looked = planes.made
-        if not steep:
-            return None
-        # A cut from where the risk is far larger, as where exp() has run away, is steep for that reason.
-        size = np.minimum(1.0, first / np.maximum(np.abs(planes.offsets[steep]), np.finfo(float).tiny))
-        squares = np.square(planes.gradients[steep] * size[:, None]).max(axis=0)
-        if planes.floored:
-            # Masses of cuts are as small as lam then, and none drowns what others do: but features may.
-            others = np.sort(squares[squares > 0.0])
-            if len(others):
-                unit = max(unit, STEEP * float(others[(len(others) - 1) // 2]) / least)
-        return np.asarray(squares / unit)
+        """Return the w that minimises ``lam * Omega(w) + <a, w>``: a subgradient of the conjugate at -a."""
 
 
 def strength(lam: float) -> float:
-    """Return a strength that is one."""
+    """Validate lam and return it as a float."""
     lam = number("lam", lam)
     if not 0.0 < lam < np.inf:
         raise ParameterError(f"lam: found {lam:g}, expected a positive number")
-    if not LEAST_LAM <= lam <= MOST_LAM:
-        raise ParameterError(f"lam: found {lam:g}, expected a number from {LEAST_LAM:g} to {MOST_LAM:g}")
+    if not MIN_LAM <= lam <= MAX_LAM:
+        raise ParameterError(f"lam: found {lam:g}, expected a number from {MIN_LAM:g} to {MAX_LAM:g}")
     return lam

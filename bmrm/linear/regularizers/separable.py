@@ -1,13 +1,13 @@
-"""Penalties that are a sum over features of a kink, a parabola and an interval.
+"""The terms of a penalty that is a sum over features of a kink, a parabola and an interval.
 
     P(w) = sum_j  l1_j |w_j - w0_j| + l2_j / 2 (w_j - w0_j)^2,        low_j <= w_j <= high_j
 
 L1, L2 and the elastic net, each with a strength for every feature, nonnegative weights, weights without a
-penalty and a prior mean are all of this form.  All that is asked of it is one coordinate at a time: the
-minimum of P(w) + <a, w>, which is what a bundle's dual needs, and the derivative on a line.
+penalty and a prior mean are all of this form.  Everything here works on one coordinate at a time: the
+minimum of P(w) + <a, w>, which the dual of a bundle needs, and the derivative along a line.
 
-Where l2_j = 0 that minimum is finite only while the slope a_j stays within what the kink or an end of the
-interval holds; see `bounded_share` and `lower_bound` for what a certificate does about it.
+If l2_j = 0, that minimum is finite only as long as the kink or an end of the interval holds the slope a_j;
+`bounded_share` and `lower_bound` say what a certificate does about it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from bmrm.base.vectors import dot
 Vector = NDArray[np.float64]
 
 SHRINK = 1.0 - 2.0**-50
-"""A few units in the last place, so that a slope that is scaled to its limit does not pass it."""
+"""A few units in the last place less than 1, so that a slope that is scaled to its limit does not pass it."""
 
 
 class StraightLine(NamedTuple):
-    """The derivative ``p + q t`` of a quadratic penalty on a line."""
+    """The derivative ``p + q t`` of a quadratic penalty along a line."""
 
     p: float
     q: float
 
     @property
     def end(self) -> float:
-        """Infinity: the domain is everything."""
+        """Infinity: the domain is the whole space."""
         return np.inf
 
     def slope(self, t: float) -> float:
@@ -42,16 +42,16 @@ class StraightLine(NamedTuple):
 
 
 class BentLine(NamedTuple):
-    """The derivative of a penalty with kinks on a line: a parabola's, and a jump at each kink.
+    """The derivative of a penalty with kinks along a line: that of a parabola, and a jump at each kink.
 
     Attributes
     ----------
     q : float
         Slope of the derivative between kinks.
     kinks : ndarray
-        Where the kinks are, increasing.
+        The steps t at which the kinks are, increasing.
     slopes : ndarray
-        Derivative, less ``q t``, before the first kink, between the kinks, and after the last one.
+        The derivative less ``q t``: before the first kink, between the kinks, and after the last one.
     end : float
         The largest t at which the line is in the penalty's domain.
     """
@@ -62,7 +62,7 @@ class BentLine(NamedTuple):
     end: float
 
     def slope(self, t: float) -> float:
-        """Return the derivative at ``t``; on a kink that on its left."""
+        """Return the derivative at ``t``; at a kink the one to its left."""
         return self.q * t + float(self.slopes[np.searchsorted(self.kinks, t)])
 
 
@@ -75,7 +75,7 @@ class FreeFace(NamedTuple):
 
 
 class Separable(NamedTuple):
-    """The arrays of a penalty, all of shape (n_features,)."""
+    """The arrays of the terms, all of shape (n_features,)."""
 
     l1: Vector
     l2: Vector
@@ -89,11 +89,11 @@ class Separable(NamedTuple):
         return np.asarray((self.l1 == 0.0) & (self.l2 == 0.0))
 
     def take(self, features: NDArray[np.intp]) -> Separable:
-        """Return the penalty of some features."""
+        """Return the terms of some features."""
         return Separable(*(array[features] for array in self))
 
     def value(self, w: Vector) -> float:
-        """``P(w)`` for a w in the domain."""
+        """Return ``P(w)`` for a w in the domain."""
         v = w - self.prior
         return dot(self.l1, np.abs(v)) + 0.5 * dot(self.l2, v * v)
 
@@ -102,7 +102,7 @@ class Separable(NamedTuple):
         return np.minimum(np.maximum(w, self.low), self.high)
 
     def smooth_gradient(self, w: Vector) -> Vector:
-        """Gradient of the quadratic part."""
+        """Return the gradient of the quadratic part."""
         return self.l2 * (w - self.prior)
 
     def line(self, w: Vector, dw: Vector) -> BentLine:
@@ -122,7 +122,8 @@ class Separable(NamedTuple):
     def minimiser(self, a: Vector, mu: Vector | None = None, centre: Vector | None = None) -> Vector:
         """Return the w that minimises ``P(w) + <a, w> + sum_j mu_j / 2 (w_j - centre_j)^2``.
 
-        Where neither l2 nor mu bends it, the kink is taken, or the end of the interval that a points to.
+        A feature without curvature, neither l2 nor mu, stays at its kink, or goes to the end of its interval
+        that a points to.
         """
         h, curvature = a, self.l2
         if mu is not None and centre is not None:
@@ -136,8 +137,8 @@ class Separable(NamedTuple):
     def face(self, w: Vector, gradient: Vector) -> FreeFace:
         """Return the face of ``P(w) + <gradient, w>`` that a descent from ``w`` moves on.
 
-        It holds the features off their kink, and those on it whose slope the kink does not hold, with the
-        sign that they are about to take; not those that an end of their interval keeps where they are.
+        The features off their kink may move, and those at a kink that does not hold their slope, with the
+        sign that they are about to take. Those that an end of their interval holds may not.
         """
         slope = gradient + self.smooth_gradient(w)
         side = np.sign(w - self.prior)
@@ -166,8 +167,8 @@ class Separable(NamedTuple):
     def lower_bound(self, a: Vector, offset: float, floor: float) -> float:
         """Return a lower bound on ``P + R``, where ``R(w) >= <a, w> + offset`` and ``R >= floor``.
 
-        Any mean of the two planes bounds R: that with the largest share of the first one for which P still
-        outweighs the slope.
+        Any mean of the two planes bounds R. The one used has the largest share of the first plane with which
+        P still outweighs the slope.
         """
         share = self.bounded_share(a)
         if share < 1.0:

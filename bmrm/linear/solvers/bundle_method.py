@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bmrm.base import interrupts
 from bmrm.base.vectors import copied
 from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.passes import Gradients, Iterate, Weights
 from bmrm.linear.solvers.cutting import Cutter
@@ -100,6 +101,11 @@ class BundleMethod:
         return self.state.best
 
     @property
+    def model(self) -> InnerModel:
+        """How the cutting-plane model is minimised."""
+        return self.state.model
+
+    @property
     def lower_bound(self) -> float:
         """A bound on the optimum that holds with rounding."""
         return self.state.lower_bound
@@ -179,14 +185,14 @@ class BundleMethod:
 
     def _minimise_model(self) -> Weights:
         """Return the minimiser of the model; keep its value, a bound on the optimum, if it is the best."""
-        state, reg = self.state, self.objective.reg
+        state = self.state
         state.clock.start()
-        radius = reg.radius
+        radius = state.model.radius
         state.inform_errors()
         with interrupts.held():
-            minimiser, bound = self.bundle.minimise(reg, state.best, QP_TOL[self.settings.solver])
+            minimiser, bound = self.bundle.minimise(state.model, state.best, QP_TOL[self.settings.solver])
         state.lap("qp")
-        if reg.radius != radius:  # what was certified is void
+        if state.model.radius != radius:  # what was certified is void
             state.bound = state.proven = -np.inf
         state.raise_bound(bound, minimiser)
         return minimiser

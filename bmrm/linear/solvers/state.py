@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import BmrmError, DataError
-from bmrm.linear.bundle.bundle import OF_FLOOR, Bundle
+from bmrm.linear.bundle.bundle import FLOOR_ERROR, Bundle
+from bmrm.linear.bundle.inner_model import inner_model
 from bmrm.linear.objective.objective import Line, Objective
 from bmrm.linear.objective.passes import MAX_SHIFT, Gradients, Iterate, Weights
 from bmrm.linear.solvers.progress import Clock, Status
@@ -73,6 +74,8 @@ class State:
 
     Attributes
     ----------
+    model : InnerModel
+        How the cutting-plane model is minimised.
     best : Iterate
     bound : float
         The best bound of this run, as computed.
@@ -93,6 +96,8 @@ class State:
         self, objective: Objective, bundle: Bundle, settings: Settings, w: Vector | None, *, warm: bool
     ) -> None:
         self.objective, self.bundle, self.settings = objective, bundle, settings
+        units = objective.operator.mean_squares if objective.reg.needs_floor else None
+        self.model = inner_model(objective.reg, units)
         self.clock, self.stall = Clock(), StallWatch()
         self.iteration = 0
         self.bound = self.proven = -np.inf
@@ -147,7 +152,9 @@ class State:
         radius : float
             How far from the prior mean it covers features without a penalty.
         """
-        self.objective.reg.cover(radius)
+        self.model.cover(radius)
+        if self.objective.errors is not None:
+            self.objective.errors.radius = self.model.radius
         self.iteration = iterations
         self.stall.begin(iterations)
         self.bound = self.proven = proven
@@ -266,14 +273,14 @@ class State:
         cuts.
         """
         best = self.best.objective
-        covered = self.objective.reg.covers(self.best.w)
+        covered = self.model.covers(self.best.w)
         bound, proven = (self.bound, self.proven) if covered else (-np.inf, -np.inf)
         hidden = self.hidden
         if not self._measured:  # in float32, what is to be measured at the end
             hidden = max(hidden, self.settings.resolution * abs(best))
         # The least loss is a bound as it is, but J is known only up to what rounding hides of it.
         floor = self.bundle.floor
-        least = min(floor - OF_FLOOR * abs(floor) if floor > -np.inf else floor, best - hidden)
+        least = min(floor - FLOOR_ERROR * abs(floor) if floor > -np.inf else floor, best - hidden)
         found = max(min(bound, best) - hidden, min(proven, best), least)
         return 0.0 if 0.0 < found < SMALLEST_BOUND else found
 
@@ -357,8 +364,8 @@ class State:
 
     def _pays_no_penalty(self) -> bool:
         """Whether the best weights are free of a penalty: the risk is all that is left of J."""
-        reg = self.objective.reg
-        return reg.radius < np.inf or self.objective.passes.penalty(reg, self.best.w) == 0.0
+        penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
+        return self.model.radius < np.inf or penalty == 0.0
 
     # How a run ends.
 
@@ -369,7 +376,7 @@ class State:
             return False
         hidden = 0.0 if best is self._resumed_at else self.hidden
         shown = max(best.objective + hidden - self.proven, SMALLEST_TOL * abs(best.objective))
-        return self.objective.reg.covers(best.w) and shown <= self.tol
+        return self.model.covers(best.w) and shown <= self.tol
 
     def settle(self) -> None:
         """Take the state as it is for certified: an earlier run has measured what rounding hides."""

@@ -9,6 +9,7 @@ import bmrm
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.bundle.inner_model import inner_model
 from bmrm.linear.models import model_file
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
@@ -215,7 +216,7 @@ def test_a_restored_bundle_has_the_bound_of_the_old():
         none = np.zeros(2)
         planes = Subgradients(rng.standard_normal((2, 5)), None, none, none, none)
         old.add(CutBatch(planes, rng.standard_normal(2), 0.0))
-        _, bound = old.minimise(L2(0.5), best, 1e-9)
+        _, bound = old.minimise(inner_model(L2(0.5)), best, 1e-9)
     new = Bundle(HostCuts(5, 1), groups=2)
     new.restore(old.working())
-    assert new.minimise(L2(0.5), best, 1e-9)[1] == pytest.approx(bound, rel=1e-9)
+    assert new.minimise(inner_model(L2(0.5)), best, 1e-9)[1] == pytest.approx(bound, rel=1e-9)

@@ -10,9 +10,10 @@ from oracles import penalised_optimum
 import bmrm
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear import regularizers
-from bmrm.linear.bundle import _qp
+from bmrm.linear.bundle import _qp, proximal_model
 from bmrm.linear.bundle.inner_lp import LinearModel
-from bmrm.linear.regularizers import penalised
+from bmrm.linear.bundle.proximal_model import ProximalModel
+from bmrm.linear.bundle.quadratic import quadratic_minimiser
 from bmrm.linear.regularizers.separable import Separable
 from bmrm.losses import CallableLoss
 
@@ -88,7 +89,7 @@ def test_l2_with_strengths_and_a_mean_is_what_it_is_as_a_sum_over_features():
     strengths, prior, w, a, dw = rng.uniform(0.1, 3.0, d), *rng.normal(size=(4, d))
     one = regularizers.get("l2", lam, d, feature_lambda=strengths, prior=prior)
     infinite = np.full(d, np.inf)
-    other = regularizers.Penalised(
+    other = regularizers.SeparablePenalty(
         "l2", lam, Separable(np.zeros(d), lam * strengths, prior, -infinite, infinite), one.params
     )
     assert isinstance(one, regularizers.L2)
@@ -107,7 +108,7 @@ def test_l2_with_strengths_and_a_mean_is_what_it_is_as_a_sum_over_features():
     H = rng.normal(size=(d, d))
     H = H @ H.T + np.eye(d)
     np.testing.assert_allclose(
-        one.quadratic_minimiser(H.copy(), a, w), other.quadratic_minimiser(H.copy(), a, w), rtol=1e-8
+        quadratic_minimiser(one, H.copy(), a, w), quadratic_minimiser(other, H.copy(), a, w), rtol=1e-8
     )
 
 
@@ -469,11 +470,9 @@ def wide(loss, m=250, d=600):
 
 @pytest.mark.parametrize("loss", ["squared_epsilon_insensitive", "squared_hinge"])
 def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatch):
-    bounds, sharper = [], regularizers.Penalised._sharper_bound
+    bounds, sharper = [], ProximalModel._sharper_bound
     linear, programme = [], LinearModel.bound
-    monkeypatch.setattr(
-        regularizers.Penalised, "_sharper_bound", lambda *a: (bounds.append(1), sharper(*a))[1]
-    )
+    monkeypatch.setattr(ProximalModel, "_sharper_bound", lambda *a: (bounds.append(1), sharper(*a))[1])
     monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), programme(*a))[1])
     X, y = wide(loss)
     result = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-4)
@@ -487,7 +486,7 @@ def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatc
 
 
 def test_the_linear_programme_helps_where_the_method_of_multipliers_fails(monkeypatch):
-    monkeypatch.setattr(penalised, "MULTIPLIER_STEPS", 1)
+    monkeypatch.setattr(proximal_model, "MAX_MULTIPLIER_STEPS", 1)
     linear, bound = [], LinearModel.bound
     monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), bound(*a))[1])
     X, y = wide("squared_hinge", 60, 300)
@@ -501,7 +500,7 @@ def test_products_that_are_kept_change_no_optimum(reg, monkeypatch):
     X, y = wide("squared_hinge", 60, 300)
     found = []
     for small in (0, 1 << 62):
-        monkeypatch.setattr("bmrm.linear.bundle.gram_cache.SMALL", small)
+        monkeypatch.setattr("bmrm.linear.bundle.gram_cache.MIN_CACHED_OPERATIONS", small)
         found.append(bmrm.solve(X, y, "hinge", reg, 1e-3, tol=1e-6))
     for one, other in (found, found[::-1]):
         assert one.status == "converged"
@@ -524,14 +523,12 @@ def test_a_free_weight_beyond_the_radius_is_certified_too(loss, scale):
 
 
 @pytest.mark.parametrize("answer", [1.0, 300.0, 450.0, 900.0, 1900.0, 1e5])
-def test_a_certificate_covers_four_times_the_answer(answer, monkeypatch):
-    made, get = [], regularizers.get
-    monkeypatch.setattr(regularizers, "get", lambda *a, **k: made.append(get(*a, **k)) or made[-1])
+def test_a_certificate_covers_four_times_the_answer(answer):
     X = np.array([[1.0, 1e-3], [1.0, 2e-3], [0.5, 3e-3], [1.0, -1e-3]]) * [1.0, 2e3 / answer]
     y = np.array([2.0, 4.0, 6.5, -1.0])
     found = bmrm.solve(X, y, "absolute", lam=1.0, feature_lambda=[1.0, 0.0], tol=1e-6)
     assert found.status == "converged"
-    assert made[-1].radius >= max(regularizers.RADIUS, 4.0 * abs(found.w[1]))
+    assert found.origin.radius == found.bundle.radius >= max(regularizers.RADIUS, 4.0 * abs(found.w[1]))
 
 
 def in_own_units(n=1000):

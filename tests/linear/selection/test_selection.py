@@ -14,6 +14,7 @@ from bmrm import losses
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.bundle.inner_model import inner_model
 from bmrm.linear.objective.objective import CutBatch, Iterate, LineSearchProblem, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.selection.cross_validation import FoldProblem
@@ -438,7 +439,7 @@ def test_a_shared_bundle_bounds_every_fold(seed, folds, passes, most):
         scale = 1.0 if fold == folds else 1.25
         bundle.hold_out(fold, scale)
         start = Iterate(w, None, 0.0, np.inf)
-        w, bound = bundle.minimise(L2(lam), start, 0.0)
+        w, bound = bundle.minimise(inner_model(L2(lam)), start, 0.0)
         inside = [p for p in range(folds) if p != fold]
 
         def value(w, inside=inside, lam=lam, scale=scale):
@@ -449,7 +450,7 @@ def test_a_shared_bundle_bounds_every_fold(seed, folds, passes, most):
         active = bundle.active()
         assert isinstance(active, Bundle)
         assert active.groups == len(inside)
-        _, same = active.minimise(L2(lam), start, 0.0)
+        _, same = active.minimise(inner_model(L2(lam)), start, 0.0)
         assert same == pytest.approx(bound, abs=1e-7 * max(1.0, abs(bound)))
 
 
@@ -467,7 +468,7 @@ def test_a_shared_bundle_grows_with_its_cuts():
             bundle.add(CutBatch(Subgradients(gradients, None, unknown, unknown, unknown), offsets, 0.0))
             bundle.hold_out(k % 3, 1.5)
             start = Iterate(np.zeros(4), None, 0.0, np.inf)
-            bounds.append(bundle.minimise(L2(0.3), start, 0.0)[1])
+            bounds.append(bundle.minimise(inner_model(L2(0.3)), start, 0.0)[1])
         assert bounds[0] == bounds[1]
         np.testing.assert_array_equal(few._alphas[:, : len(few)], many._alphas[:, : len(many)])
     assert len(few) > 64  # more than there was room for at first

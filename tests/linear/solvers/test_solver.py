@@ -745,7 +745,7 @@ def test_predictions():
         ({"max_iter": 0}, ParameterError, "max_iter"),
         ({"max_time": 0}, ParameterError, "max_time"),
         ({"cuts_per_pass": 0}, ParameterError, "cuts_per_pass"),
-        ({"cuts_per_pass": 2, "fit_intercept": True}, ParameterError, "one cut a pass"),
+        ({"cuts_per_pass": 2, "fit_intercept": True}, ParameterError, "one cut per pass"),
         ({"max_cuts": 2}, ParameterError, "max_cuts: found 2"),
         ({"device": "gpu"}, ParameterError, "gpu"),
         ({"device": None}, ParameterError, "device: found None"),

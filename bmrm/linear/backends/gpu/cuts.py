@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.row_space import RowCuts
 from bmrm.linear.bundle.bundle import Bundle
+from bmrm.linear.bundle.products import gram
 from bmrm.linear.objective.objective import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
@@ -108,7 +109,7 @@ class GpuCuts:
         products = np.empty((self.size, self.size))
         # Of the cuts as they are kept, in the type of the matrix.
         kept = self.get()
-        _cpu.gram(kept, kept, products)
+        gram(kept, kept, products)
         return products
 
 

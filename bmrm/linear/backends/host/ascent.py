@@ -8,7 +8,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 
 from bmrm.base.vectors import dot
-from bmrm.linear.bundle.cuts_per_pass import MANY, short_blocks
+from bmrm.linear.bundle.cuts_per_pass import MAX_SHORT_BLOCKS, short_blocks
 from bmrm.linear.objective.passes import Iterate, Operator, Passes, Problem, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.dual_ascent import is_wide
@@ -65,7 +65,8 @@ def ascent_pays(operator: Operator, loss: Loss, reg: Regularizer, threads: int, 
     quick = loss.smooth and not isinstance(matrix, _cpu.Matrix)
     if not is_wide(matrix.shape, matrix.nnz, columns, threads, quick=quick):
         return False
-    if loss.kinked and short_blocks(operator, matrix.shape[0], MANY):  # planes would be many, and dense
+    # Planes would be many, and dense.
+    if loss.kinked and short_blocks(operator, matrix.shape[0], MAX_SHORT_BLOCKS):
         return True
     mean_square = float(cast("Operator", matrix).mean_squares.sum())
     return reg.lam <= (MAX_RELATIVE_LAM if columns == 1 else MAX_RELATIVE_LAM_OF_SEVERAL) * mean_square

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows
+from bmrm.linear.bundle.products import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
-from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
 
@@ -69,9 +69,9 @@ class HostCuts:
     def _products(self, gradients: Vector, metric: Vector | None) -> Vector:
         """Products of all cuts with some of them."""
         weighed = gradients if metric is None else metric * gradients
-        return _cpu.gram(self._rows[: self.size], weighed, threads=self.threads)
+        return gram(self._rows[: self.size], weighed, threads=self.threads)
 
-    def weigh(self, metric: Vector) -> Vector:
+    def change_metric(self, metric: Vector) -> Vector:
         """Take products in another metric from now on; return those of all with all."""
         products = self._products(self._rows[: self.size], metric)
         self.metric = metric
@@ -80,7 +80,7 @@ class HostCuts:
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
         a = np.empty(self.width)
-        _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
+        combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)
 

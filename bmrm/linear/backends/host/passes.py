@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import dot, dot_rows
 from bmrm.linear.backends.host.ascent import DualAscent
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
+from bmrm.linear.bundle.products import along
+from bmrm.linear.bundle.quadratic import quadratic_minimiser
 from bmrm.linear.objective.passes import (
     Gradients,
     Iterate,
@@ -37,7 +39,6 @@ from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
 from bmrm.linear.solvers.newton import hessian_pays
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
-from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -175,13 +176,13 @@ class HostPasses(OneProcess):
     def direction(self, z: Vector, end: Vector) -> Vector:
         if len(z) < MIN_THREADED_MARGINS:
             return np.subtract(end, z, out=end)
-        return _cpu.along(end, z, -1.0, end, threads=self.threads)
+        return along(end, z, -1.0, end, threads=self.threads)
 
     def moved(self, z: Vector, dz: Vector, t: float) -> Vector:
         """``z + t dz``; no copy if that is ``z``."""
         if t == 0.0:
             return z
-        return z + t * dz if len(z) < MIN_THREADED_MARGINS else _cpu.along(z, dz, t, threads=self.threads)
+        return z + t * dz if len(z) < MIN_THREADED_MARGINS else along(z, dz, t, threads=self.threads)
 
     def between(self, w: Vector, end: Vector, t: float) -> Vector:
         return w + t * (end - w)
@@ -271,7 +272,7 @@ class HostPasses(OneProcess):
         assert not isinstance(gradients, range)
         gradient, profile = problem.gradient(gradients), problem.profile
         if hessian_pays(problem.operator):
-            w = problem.reg.quadratic_minimiser(self.hessian(at, profile), gradient, at.w)
+            w = quadratic_minimiser(problem.reg, self.hessian(at, profile), gradient, at.w)
         else:
             w = minimise_quadratic(problem.reg, at.w, gradient, *self._hessian_products(at, profile))
         return None if w is None or not np.isfinite(w).all() else w

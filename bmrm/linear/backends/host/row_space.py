@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import dot, dot_rows, length
 from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.bundle.products import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.passes import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.base import RowRisk
-from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -184,7 +184,7 @@ class RowCuts:
         self._kept[:, new] = planes.gradients.reshape(2, -1)
         self.size += 1
         products = np.empty((self.size, 1))
-        _cpu.gram(
+        gram(
             self._kept[COEFFICIENTS, : self.size],
             self._kept[PRODUCTS, new : self.size],
             products,
@@ -198,7 +198,7 @@ class RowCuts:
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         n = len(alpha)
-        a = np.stack([_cpu.combine(half[:n], alpha, threads=self.threads) for half in self._kept])
+        a = np.stack([combine(half[:n], alpha, threads=self.threads) for half in self._kept])
         w = reg.minimiser(a)
         return w, 0.5 * reg.lam * inner(w, w) + inner(a, w)
 

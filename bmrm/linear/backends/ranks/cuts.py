@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import dot, dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.cuts import HostCuts
+from bmrm.linear.bundle.products import combine
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
-from bmrm.matrix import _cpu
 
 Vector = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class SplitCuts(HostCuts):
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>`` over all columns; return w and the minimum."""
         piece = np.empty(self.width)
-        _cpu.combine(self._rows[: len(alpha)], alpha, piece, threads=self.threads)
+        combine(self._rows[: len(alpha)], alpha, piece, threads=self.threads)
         a = self.group.gathered(piece, self.bounds)
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)

@@ -20,9 +20,9 @@ from bmrm.distributed.group import Group
 from bmrm.linear.backends.ranks.cuts import SplitCuts
 from bmrm.linear.backends.ranks.passes import RankPasses, RanksObjective, RanksOperator
 from bmrm.linear.backends.ranks.penalty import OwnedPenalty
+from bmrm.linear.bundle.products import combine
 from bmrm.linear.objective.objective import Iterate
 from bmrm.linear.regularizers import Regularizer
-from bmrm.matrix import _cpu
 from bmrm.matrix.adapted import MatrixAdapter
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class OwnedCuts(SplitCuts):
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w here, and the minimum."""
         assert isinstance(reg, OwnedPenalty)
         a = np.empty(self.width)
-        _cpu.combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
+        combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
         w = reg.minimiser(a)
         return w, float(self.group.total(np.array([reg.value_here(w) + dot(w, a)]))[0])
 

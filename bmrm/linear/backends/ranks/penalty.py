@@ -1,4 +1,4 @@
-"""The l2 penalty of weights that are owned in parts."""
+"""The l2 penalty if each rank has the weights of some columns."""
 
 from __future__ import annotations
 
@@ -32,24 +32,21 @@ class OwnedPenalty(L2):
     ) -> None:
         super().__init__(lam, strengths, prior, params)
         self.group = group
-        if strengths is not None:
-            self.metric_key = tuple(group.everyones(self.metric_key))
 
     @classmethod
     def part_of(cls, reg: Regularizer, group: Group, bounds: NDArray[np.int64]) -> OwnedPenalty:
-        """Take this rank's part of an l2 penalty with a strength in every column."""
+        """Return this rank's part of an l2 penalty with a strength in every column."""
         assert isinstance(reg, L2)
         here = slice(bounds[group.rank], bounds[group.rank + 1])
         strengths, prior = (None if v is None else v[here].copy() for v in (reg.strengths, reg.prior))
         return cls(group, reg.lam, strengths, prior, reg.params)
 
-    def _total(self, parts: Vector) -> Vector:
+    def total(self, parts: Vector) -> Vector:
         return self.group.total(parts)
 
     def value(self, w: Vector) -> float:
-        """Value of the penalty."""
         return float(self.group.total(np.array([self.value_here(w)]))[0])
 
     def value_here(self, w: Vector) -> float:
-        """Return what the columns here add to it."""
+        """Return what the columns here add to the value."""
         return super().value(w)

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.inner_qp import maximise, tiny
+from bmrm.linear.bundle.cut_model import rounding_gap
+from bmrm.linear.bundle.inner_model import InnerModel
+from bmrm.linear.bundle.inner_qp import maximise
 from bmrm.linear.objective.objective import CutBatch, Iterate
 from bmrm.linear.objective.running_error import MeanBlur
-from bmrm.linear.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
 
@@ -54,9 +55,9 @@ class FoldBundle(Bundle):
             self._alphas[:, self.size - self.groups : self.size] = 0.0
         return True
 
-    def minimise(self, reg: Regularizer, best: Iterate, rel_tol: float) -> tuple[Vector, float]:
+    def minimise(self, model: InnerModel, best: Iterate, rel_tol: float) -> tuple[Vector, float]:
         """Minimise the model of the objective without the fold held out; see `Bundle.minimise`."""
-        n, scale = self.size, self._scale
+        n, scale, reg = self.size, self._scale, model.reg
         # lam Omega + c_f sum_g Q_g is c_f times (lam / c_f) Omega + sum_g Q_g.
         maximise(
             self._gram,
@@ -67,7 +68,7 @@ class FoldBundle(Bundle):
             self._alpha[:n],
             best.objective / scale,
             rel_tol,
-            tiny(best.objective),
+            rounding_gap(best.objective),
             self.serials,
             self._faces[self._held_out],
         )

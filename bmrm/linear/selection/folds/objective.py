@@ -238,7 +238,7 @@ class FoldObjective(Objective):
             self._parts.doubt()
         self.reg, self._fold_steps.seconds = L2(lam), 0.0
         if self.errors is not None:
-            self.reg.limit(self.errors)
+            self.errors.take_penalty(self.reg)
         self._known.clear()
 
     def value(self, point: Known) -> float:

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from bmrm.linear.bundle import gram_cache as moving_gram
+from bmrm.linear.bundle import gram_cache
 from bmrm.linear.bundle.gram_cache import GramCache
-from bmrm.matrix import _cpu
+from bmrm.linear.bundle.products import gram
 
 
 @pytest.fixture
 def formed(monkeypatch):
     """Keep products of any size; count how often they are formed anew."""
-    monkeypatch.setattr(moving_gram, "SMALL", 0)
+    monkeypatch.setattr(gram_cache, "MIN_CACHED_OPERATIONS", 0)
     counts, form = [], GramCache._form
     monkeypatch.setattr(GramCache, "_form", lambda *a: (counts.append(1), form(*a))[1])
     return counts
@@ -21,7 +21,7 @@ def check(kept, cuts, serials, weights, rel=1e-13):
     n = len(cuts)
     found = kept.update(cuts, serials, weights, 1)[:n, :n]
     scaled = cuts * np.sqrt(weights)
-    wanted = _cpu.gram(scaled, scaled)
+    wanted = gram(scaled, scaled)
     size = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted))).max()
     np.testing.assert_allclose(found, wanted, atol=rel * size)
 
