@@ -1,7 +1,7 @@
-"""Blocks of rows with a cut of their own each: where they may begin, and where they do.
+"""Blocks of rows with a cut of their own: where they may begin, and where they do.
 
-A sum over rows can be cut anywhere, a mean over groups of rows between two groups, if the rows of each group
-are together.
+A sum over rows can be split anywhere; a mean over groups of rows between two groups, if the rows of each
+group are together.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ def group_borders(groups: Indices, firsts: Indices, rows: int) -> Indices:
     Parameters
     ----------
     groups, firsts : ndarray of int64, shape (n,)
-        Group of each run of rows of one group, and the row that the run begins with, in order. Runs of the
-        same group may follow each other.
+        The group of each run of rows, and the first row of the run, in order. Runs of the same group may
+        follow each other.
     rows : int
 
     Returns
     -------
     ndarray of int64
-        No more than 0 and ``rows`` where some group has rows apart from each other.
+        Only 0 and ``rows`` if the rows of some group are apart from each other.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def group_borders(groups: Indices, firsts: Indices, rows: int) -> Indices:
 
 
 def runs(groups: Indices) -> tuple[Indices, Indices]:
-    """Return the group of each run of rows of one group, and the row that it begins with.
+    """Return the group of each run of rows of one group, and the first row of the run.
 
     Examples
     --------
@@ -53,13 +53,14 @@ def runs(groups: Indices) -> tuple[Indices, Indices]:
 
 
 def block_starts(rows: int, blocks: int, borders: Indices | None = None) -> Indices:
-    """Return where blocks of about as many rows begin, and the number of rows.
+    """Return where blocks of about equal size begin, and the number of rows.
 
     Parameters
     ----------
     rows, blocks : int
     borders : ndarray of int64, optional
-        Where a block may begin, from 0 to ``rows``, in order, more of them than blocks; anywhere by default.
+        Where a block may begin, from 0 to ``rows``, in order, and more of them than blocks; by default
+        anywhere.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def block_starts(rows: int, blocks: int, borders: Indices | None = None) -> Indi
     wanted = np.linspace(0, rows, blocks + 1).astype(np.int64)
     if borders is None:
         return wanted
-    # The border next to each place wanted, but none twice, and with one left for each block behind.
+    # The border nearest to each place wanted, but none twice, and with one left for each block that follows.
     number = np.arange(blocks + 1)
     at = np.searchsorted(0.5 * (borders[1:] + borders[:-1]), wanted)
     at = np.maximum.accumulate(at - number) + number

@@ -1,9 +1,9 @@
-"""The running error bound of a solve, from its data, loss and penalty; see `objective.running_error`."""
+"""Set up the running error bound of a solve from its data, loss and penalty; see `running_error`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,41 +14,44 @@ from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
 
-if TYPE_CHECKING:
-    from bmrm.linear.backends.base import Backend
-
 Vector = NDArray[np.float64]
 
 
+class Sums(Protocol):
+    """Adds up over processes."""
+
+    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
+        """Return the sums of numbers over all processes, and the largest of others."""
+
+
 def extent_of(
-    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, backend: Backend
+    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, processes: Sums
 ) -> Extent:
-    """Return how much there is of a problem besides X.
+    """Return what the error bound needs to know of labels and weights.
 
     Parameters
     ----------
     loss : Loss
     labels : ndarray of shape (rows,), or (rows, K)
-        Coded, of the rows here.
+        Those of the rows here, coded for the loss.
     weights : ndarray of shape (rows,), or None
     columns, classes : int
-        Margins of a row; classes, 0 where there are none.
-    parts : Backend
-        Adds up over processes.
+        Margins per row; the number of classes, 0 if there are none.
+    processes : Sums
     """
     rows = len(labels)
     if weights is not None and isinstance(labels, np.ndarray):  # a row of weight 0 takes no part
         labels, weights = labels[weights > 0.0], weights[weights > 0.0]
     compared = loss.compared_with(labels) if len(labels) else 0.0
-    # Over the largest ones, so that no square is beyond float64.
+    # Relative to the largest ones, so that no square is beyond float64.
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
-    _, (heaviest, farthest) = backend.sums([], [heaviest, compared])
+    _, (heaviest, farthest) = processes.sums([], [heaviest, compared])
     s = np.ones(rows) if weights is None else weights / heaviest
     sums = [float(rows), float(s.sum()), dot(s, s), (compared / (farthest or 1.0)) ** 2, 0.0, 0.0]
     if loss.task == "count":
         doubled = 2.0 * labels
         sums[4:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
-    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = backend.sums(sums, [])
+    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = processes.sums(sums, [])
     return Extent(
         margins=int(rows_of_all) * columns,
         parts=max(1, classes - 1) if loss.task == "ordinal" else columns,
@@ -63,14 +66,14 @@ def extent_of(
 def watch(
     objective: Objective, extent: Extent, rows: int, floor: float, longest: int, squares: Vector | None = None
 ) -> None:
-    """Let an objective keep its running error bound.
+    """Give an objective a running error bound.
 
     Parameters
     ----------
     objective : Objective
     extent : Extent
     rows : int
-        Of X, in all processes.
+        Rows of X in all processes.
     floor : float
         A number that the risk is nowhere below.
     longest : int

@@ -1,9 +1,9 @@
 """Search for the minimum of a convex function on a line, from slopes alone.
 
-The functions here are sums over rows, piecewise linear for the hinge and smooth for the logistic loss.
-Both are served by one bracketing search on the slope, which is monotone: regula falsi with the Illinois
-correction (Dowell, Jarratt, BIT 11 (1971) 168), and bisection whenever that shrinks the bracket too slowly,
-as it does at a kink.
+The functions here are sums over rows, piecewise linear for the hinge and smooth for the logistic loss. One
+bracketing search on the slope, which is monotone, serves both: regula falsi with the Illinois correction
+(Dowell, Jarratt, BIT 11 (1971) 168), and bisection whenever that shrinks the bracket too slowly, as it does
+at a kink.
 
 By convexity a point with slope s in a bracket of width h is at most |s| h above the minimum: the search
 stops on that bound, so its accuracy is known and not guessed.
@@ -12,7 +12,14 @@ stops on that bound, so its accuracy is known and not guessed.
 from collections.abc import Callable
 from typing import NamedTuple
 
-SLOPE_CALLS = 200
+MAX_SLOPE_CALLS = 200
+"""Maximum number of slopes in each half of a search, outward and within the bracket."""
+
+MAX_POINT = 1e150
+"""A search outward ends beyond this point: its square is near the end of float64."""
+
+STEP_GROWTH = 4.0
+"""Factor of the step from one point to the next in a search outward."""
 
 
 class Bracket(NamedTuple):
@@ -32,7 +39,7 @@ class Bracket(NamedTuple):
     def excess(self) -> float:
         """How far above the minimum the value at `nearest` can be."""
         flatter = min(-self.slope_low, self.slope_high)
-        # An infinite slope at one end says nothing of the other.
+        # An infinite slope at one end says nothing about the other.
         return flatter * (self.high - self.low) if flatter > 0.0 else 0.0
 
     @property
@@ -43,7 +50,7 @@ class Bracket(NamedTuple):
 
 
 def _outward(slope: float, limit: float) -> float:
-    """Far out, terms may overflow to inf - inf: there the function grows without bound."""
+    """Return a slope; its limit if terms overflow to inf - inf, as they do far out."""
     return slope if slope == slope else limit
 
 
@@ -61,11 +68,11 @@ def bracket_minimum(
     slope : callable
         A subgradient of the function at a point.
     start, step : float
-        Where to begin, and the first step to try (positive).
+        The point to begin at, and the first step to try (positive).
     accuracy : float
         The value at ``bracket.nearest`` exceeds the minimum by no more than this, rounding aside.
     slope_start : float, optional
-        ``slope(start)``, where known.
+        ``slope(start)``, if known.
 
     Returns
     -------
@@ -82,13 +89,13 @@ def bracket_minimum(
         return Bracket(start, 0.0, start, 0.0)
     sign = -1.0 if here > 0.0 else 1.0
     near, slope_near = start, here
-    for _ in range(SLOPE_CALLS):
+    for _ in range(MAX_SLOPE_CALLS):
         far = near + sign * step
         slope_far = _outward(slope(far), sign * float("inf"))
-        if slope_far * sign >= 0.0 or abs(far) > 1e150:
+        if slope_far * sign >= 0.0 or abs(far) > MAX_POINT:
             break
         near, slope_near = far, slope_far
-        step *= 4.0
+        step *= STEP_GROWTH
     if sign > 0.0:
         return _shrink(slope, Bracket(near, slope_near, far, slope_far), accuracy)
     return _shrink(slope, Bracket(far, slope_far, near, slope_near), accuracy)
@@ -114,12 +121,12 @@ def search_ray(
     accuracy : float
         The value at the step returned exceeds the minimum by no more than this.
     end : float
-        Where the function's domain ends, if it does: there its slope may still be negative.
+        The end of the function's domain, or infinity; the slope may still be negative there.
     longest : float
         The longest step that makes sense.
     content : float, default 0
-        Where ``first`` leaves no more than this share of the slope, and the function is no larger there, it
-        is taken as it is.
+        If ``first`` leaves at most this share of the slope, and the function is no larger there, it is
+        returned as it is.
 
     Examples
     --------
@@ -141,12 +148,12 @@ def search_ray(
 def is_content(
     slope: Callable[[float], float], start: float, step: float, there: float, content: float
 ) -> bool:
-    """Whether a step leaves no more than a share of the slope, and the convex function no larger.
+    """Whether a step leaves at most a share of the slope, and the convex function no larger.
 
     Parameters
     ----------
     slope : callable
-        Asked half way where the function rises at the step: either half rises by no more than its last slope.
+        Called half way if the function rises at the step: either half rises by at most its last slope.
     start, there : float
         Slopes at 0, negative, and at the step.
     step, content : float
@@ -155,10 +162,11 @@ def is_content(
 
 
 def _shrink(slope: Callable[[float], float], bracket: Bracket, accuracy: float) -> Bracket:
-    # The Illinois correction halves the remembered slope of an end that stays; the true ones are kept apart.
+    # The Illinois correction halves the remembered slope of an end that stays; the true slopes are kept
+    # apart.
     weight_low = weight_high = 1.0
     last_width = bracket.high - bracket.low
-    for call in range(SLOPE_CALLS):
+    for call in range(MAX_SLOPE_CALLS):
         low, slope_low, high, slope_high = bracket
         width = high - low
         if bracket.excess <= accuracy:

@@ -36,7 +36,7 @@ from bmrm.linear.objective.passes import (
     Subgradients,
     Weights,
 )
-from bmrm.linear.objective.running_error import NOTED, Blur, ErrorBound, Side
+from bmrm.linear.objective.running_error import NOTED_SHARE, Blur, ErrorBound, Side
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
@@ -166,7 +166,7 @@ class Objective:
         found = errors.of_point(point.objective, point.size, point.intercept)
         # If margins are compared with each other, moving all of them together says nothing.
         alone = self.loss.by_rows and not self.loss.several and self.loss.task != "structured"
-        if (found <= NOTED * errors.wanted and not errors.measures) or not alone:
+        if (found <= NOTED_SHARE * errors.wanted and not errors.measures) or not alone:
             return found
         # A closer look: the derivatives as far to either side as margins may be off.
         off, squares = errors.of_margins(point.size, point.intercept), 0.0

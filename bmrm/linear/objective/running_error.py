@@ -3,22 +3,22 @@
 A sum of n products in any order is off by at most ``n u`` times the sum of their absolute values, u the
 unit roundoff (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed. (2002), section 3.1). That
 worst case grows with n; the error as it occurs grows with the root of n. `chain` takes the worst case for
-short sums, and for long ones the root, which holds with a probability next to 1 where rounding errors are
+short sums and the root for long ones, which holds with a probability next to 1 if rounding errors are
 independent (Higham, Mary, SIAM J. Sci. Comput. 41 (2019) A2815, theorem 2.4).
 
-All sums of a solve have X in them, so one number serves them all: the *size* of a point w,
+All sums of a solve involve X, so one number serves them all: the *size* of a point w,
 
     size(w) = sum_j |w_j| |x_j|  >=  | |X| |w| |,        x_j the columns of X, norms Euclidean.
 
 A product is off by ``chain(d) u size(w)``, and margins that are moved along a line carry the sizes of both
 ends on. A risk follows its margins by no more than the length of its derivatives, which `Loss.steepness`
-bounds: so J at a point is off by that length times the error of the margins, and little else. A cutting
-plane ``R(w) >= <a, w> + offset`` is off by as much where it was taken (`Blur.error`), and at any other
-point by the error of ``a = X' r``, ``chain(m) u |r| size(w)`` (`Blur.slack`).
+bounds. So J at a point is off by that length times the error of the margins, and by little else. A cutting
+plane ``R(w) >= <a, w> + offset`` is off by as much at the point where it was taken (`Blur.error`), and at any
+other point by the error of ``a = X' r``, ``chain(m) u |r| size(w)`` (`Blur.slack`).
 
-An intercept that is minimised out adds one thing. The slope of a plane in b must be 0, but rounding leaves
-a little (`Blur.tilt`), and such a plane says nothing of an intercept that is far away. Two planes that are
-steep in b, one to either side, limit how far away a better intercept can be (`Side`).
+An intercept that is minimised out adds one thing. The slope of a plane in b must be 0, but rounding leaves a
+little of it (`Blur.tilt`), and such a plane says nothing about an intercept that is far away. Two planes that
+are steep in b, one on either side, limit how far away a better intercept can be (`Side`).
 
 Sums in float32, on a GPU, are another matter: see `bmrm.linear.solvers.rounding`.
 """
@@ -41,25 +41,33 @@ Vector = NDArray[np.float64]
 UNIT = 2.0**-53
 """Unit roundoff of float64."""
 
-MOVED, FEW, OF_LOSS = 3.0, 2.0, 8.0
-"""Roundings besides those of long sums: of margins that are moved along a line; of a derivative before it is
-summed; and of a loss, compiled functions within 2 ulp."""
+MOVE_ROUNDINGS = 3.0
+"""Roundings of margins that are moved along a line, besides those of long sums."""
 
-NOTED = 0.01
-"""Share of the gap to stop at from which on an error is looked at more closely."""
+DERIVATIVE_ROUNDINGS = 2.0
+"""Roundings of a derivative before it is summed."""
 
-IN_ROW = 8
+LOSS_ROUNDINGS = 8.0
+"""Roundings of the loss of a row, with compiled functions within 2 ulp."""
+
+NOTED_SHARE = 0.01
+"""An error above this share of the gap to stop at is looked at more closely."""
+
+ROW_LANES = 8
 """Partial sums of a row's product with one vector: lanes on the CPU, threads on a GPU."""
 
-LANES, CHUNK = 256, 2048
-"""Longest sums over rows are of so many terms: those in a lane of a chunk of rows, and the chunks."""
+LANE_ROWS = 256
+"""Maximum number of terms in one lane of a sum over a chunk of rows."""
 
-ROUNDS = 4
-"""Times that the reach of intercepts is taken from the bound that the last one gave."""
+CHUNK_ROWS = 2048
+"""Rows of a chunk; a sum over rows has one term per chunk."""
+
+MAX_REACH_ROUNDS = 4
+"""The number of times that the reach of intercepts is computed, each time from the last bound."""
 
 
 def chain(n: float) -> float:
-    """Return how many units of roundoff a sum of ``n`` terms may be off by, as a share of their absolute sum.
+    """Return the units of roundoff that a sum of ``n`` terms may be off by, relative to their absolute sum.
 
     Examples
     --------
@@ -70,18 +78,18 @@ def chain(n: float) -> float:
 
 
 class Blur(NamedTuple):
-    """What rounding may have done to cutting planes, an array entry for each.
+    """What rounding may have done to cutting planes: one array entry per plane.
 
     Attributes
     ----------
     error : ndarray of shape (planes,)
-        How far above the risk the plane may be at weights of 0.
+        How far above the risk the plane may be at w = 0.
     slack : ndarray of shape (planes,)
-        Error of the gradient, in units of roundoff of the columns' lengths.
+        Error of the gradient, in units of roundoff times the lengths of the columns.
     steep : ndarray of shape (planes,)
-        Length of the derivatives, at most.
+        Upper bound of the length of the derivatives.
     tilt : ndarray of shape (planes,)
-        Slope in an intercept that is minimised out, at most.
+        Upper bound of the slope in an intercept that is minimised out.
     """
 
     error: Vector
@@ -106,9 +114,9 @@ class Derivatives(NamedTuple):
     ----------
     lengths : ndarray of shape (planes,)
     entries : int
-        How many of a plane are not 0, at most.
+        Maximum number of them that are not 0 in one plane.
     slopes : ndarray of shape (planes,)
-        Their sums, and what an intercept adds: to all digits but the last, be they as small as they may.
+        Their sums, and what an intercept adds: exact up to the last digit, however small they are.
     """
 
     lengths: Vector
@@ -122,9 +130,9 @@ class Side(NamedTuple):
     Attributes
     ----------
     intercept, risk, slope : float
-        Where it was taken; the risk there, and its slope in b.
+        The intercept where it was taken; the risk there, and its slope in b.
     steep, size : float
-        Length of the derivatives, at most, and the size of the point.
+        Upper bound of the length of the derivatives, and the size of the point.
     """
 
     intercept: float
@@ -134,7 +142,7 @@ class Side(NamedTuple):
     size: float
 
     def farthest(self, objective: float, size: float, centre: float) -> float:
-        """Return how far from a centre an intercept can be at which J is at most ``objective``.
+        """Return the largest distance from a centre of an intercept at which J is at most ``objective``.
 
         ``size`` is at least that of the difference of its weights from those here.
         """
@@ -150,23 +158,24 @@ class ErrorBound:
     ----------
     extent : Extent
     lengths : ndarray of shape (columns,), or float
-        Lengths of the columns of X; or that of all together, if weights are not at hand one by one.
+        Lengths of the columns of X; or that of all together, if the weights are not at hand one by one.
     size : callable
-        Size of a point, wherever its weights are.
+        Returns the size of a point, wherever its weights are.
     columns, longest : int
         Columns of X, and stored values of the fullest row.
     floor : float
         A number that the risk is nowhere below; may be minus infinity.
     steepness : callable
-        Length of the derivatives, at most, where the risk is at most so much; None where nobody knows.
+        Returns an upper bound of the length of the derivatives at points with at most a given risk; None if
+        there is none.
     bend : float
-        Second derivative of the loss of a row, at most, where its slope has no limit; 0 where it has one.
+        Upper bound of the second derivative of the loss of a row if its slope has no limit; 0 if it has one.
     blocks : ndarray of int64, shape (planes,)
-        Margins that each plane of a point is of, at most.
+        Maximum number of margins that each plane of a point depends on.
     level : float, default 0
-        What differences of margins, or from labels, are compared with again.
+        What differences of margins, or from labels, are compared with in turn.
     together : bool, default False
-        Whether the loss is one of margins taken together.
+        Whether the loss takes margins together.
     """
 
     def __init__(
@@ -188,30 +197,30 @@ class ErrorBound:
         self._steepness, self._bend = steepness, bend
         rows = extent.margins
         self.root = math.sqrt(rows)
-        """Length of ones, one for each margin."""
-        # The length of the derivatives of a block is at most this share of that of all.
+        """Length of the vector of ones, one per margin."""
+        # Maximum length of the derivatives of a block, as a share of that of all.
         self._shares = np.minimum(1.0, extent.most / extent.weight * np.sqrt(blocks))
         self._zeros = np.zeros(len(blocks))
         self.measures = steepness(1.0) is None
         """Whether the length of derivatives has to be measured."""
-        # Of one vector a product sums each row in lanes; of several column by column.
-        of_row = longest / IN_ROW + 3.0 if extent.parts == 1 else float(longest)
-        self._of_row = chain(min(longest, of_row)) + MOVED
-        self._of_weights = chain(columns) + FEW
-        self.carried = MOVED / self._of_row
-        """Share of a point's size that margins moved away from it carry on, however far."""
-        self._of_sum = OF_LOSS + chain(min(rows, LANES)) + chain(rows / CHUNK)
+        # A product with one vector sums each row in lanes; with several, one after the other.
+        of_row = longest / ROW_LANES + 3.0 if extent.parts == 1 else float(longest)
+        self._of_row = chain(min(longest, of_row)) + MOVE_ROUNDINGS
+        self._of_weights = chain(columns) + DERIVATIVE_ROUNDINGS
+        self.carried = MOVE_ROUNDINGS / self._of_row
+        """Share of a point's size that margins carry on when they are moved away from it, however far."""
+        self._of_sum = LOSS_ROUNDINGS + chain(min(rows, LANE_ROWS)) + chain(rows / CHUNK_ROWS)
         # Derivatives of margins taken together are sums themselves.
-        self._of_slope = FEW + (self._of_sum if together else 0.0)
+        self._of_slope = DERIVATIVE_ROUNDINGS + (self._of_sum if together else 0.0)
         self._of_column = chain(rows) + self._of_slope
         self._of_compared = level * self.root + (self._of_sum * extent.labels if together else 0.0)
         self.profile = False
         """Whether an intercept is minimised out."""
         self.sides: tuple[Side, Side] | None = None
         self.centre = 0.0
-        """The intercept that others are measured from: then an offset of all labels means nothing."""
+        """The intercept that others are measured from, so that an offset of all labels does not matter."""
         self.seen = 0.0
-        """Longest derivatives that were measured."""
+        """The largest length of derivatives measured so far."""
         self.reach: Reach | None = None
         """How much the penalty limits the weights; None before `take_penalty`."""
         self.prior_size = 0.0
@@ -219,7 +228,7 @@ class ErrorBound:
         self.radius = RADIUS
         """How far from the prior mean features without a penalty may be."""
         self.objective, self.best_size, self.bound = np.inf, np.inf, -np.inf
-        """The least J so far, the size of its weights, and the best bound."""
+        """The least J so far, the size of its point, and the best bound."""
         self.wanted = np.inf
         """The gap to stop at."""
 
@@ -245,7 +254,7 @@ class ErrorBound:
         return float(there)
 
     def steep(self, risk: float, measured: float | None = None) -> float:
-        """Return the length of the derivatives, at most, at a point with this risk."""
+        """Return an upper bound of the length of the derivatives at a point with this risk."""
         found = self._steepness(risk)
         if found is not None:
             return found
@@ -255,7 +264,7 @@ class ErrorBound:
     def of_margins(self, size: float, intercept: float) -> float:
         """Return the length of the error of margins of ``size``, with the intercept.
 
-        Labels add nothing: a difference from one is rounded relative to itself, which counts where that is
+        Labels add nothing: a difference from one is rounded relative to itself, which counts only if it is
         compared with another number. Margins taken together are compared with sums over rows.
         """
         return UNIT * (self._of_row * size + abs(intercept) * self.root + self._of_compared)
@@ -263,9 +272,9 @@ class ErrorBound:
     def of_point(
         self, objective: float, size: float, intercept: float, measured: float | None = None
     ) -> float:
-        """Return what J at a point may be off by, as it was computed from margins of ``size``.
+        """Return the error of J at a point, as computed from margins of ``size``.
 
-        ``measured`` is the length of the derivatives, as far as margins may be off, if somebody looked.
+        ``measured`` is the length of the derivatives, over the range that margins may be off by, if known.
         """
         floor = abs(self.floor) if math.isfinite(self.floor) else 0.0
         terms = abs(objective) + floor
@@ -283,19 +292,19 @@ class ErrorBound:
         slope: Vector,
         measured: Derivatives | None,
     ) -> Blur:
-        """Return the blur of planes that were taken at one point.
+        """Return the blur of planes taken at one point.
 
         Parameters
         ----------
         risk : ndarray of shape (planes,)
-            Of the rows of each, there.
+            Risk of the rows of each plane at the point.
         size : float
-            Of the point's margins.
+            Size of the point's margins.
         intercept : float
         slope : ndarray of shape (planes,)
-            In an intercept that is minimised out, as computed; 0 without one.
+            Slope in an intercept that is minimised out, as computed; 0 without one.
         measured : Derivatives or None
-            What is known of the derivatives, if somebody looked.
+            What is known of the derivatives, if they were measured.
         """
         risk = np.abs(risk)
         whole = self.steep(float(risk.sum()), None if measured is None else length(measured.lengths))
@@ -305,13 +314,13 @@ class ErrorBound:
         return self._tilted(Blur(error, of_column * steep, steep, self._zeros), intercept, slope, measured)
 
     def of_conjugates(self, offsets: Vector, slope: Vector, measured: Derivatives | None) -> Blur:
-        """Return the blur of planes that derivatives make by themselves, from conjugates instead of margins.
+        """Return the blur of planes that are made of derivatives and their conjugates, without margins.
 
         Parameters
         ----------
         offsets, slope : ndarray of shape (planes,)
         measured : Derivatives or None
-            What is known of the derivatives, if somebody looked.
+            What is known of the derivatives, if they were measured.
         """
         whole, labels = self._steepness(np.inf), self.extent.labels
         if whole is None:  # conjugates bend: r^2 / (2 c) for each row of weight 1
@@ -324,57 +333,57 @@ class ErrorBound:
         return self._tilted(Blur(error, of_column * steep, steep, self._zeros), 0.0, slope, measured)
 
     def is_large(self, blur: Blur, size: float) -> bool:
-        """Whether a blur is large beside the gap to stop at."""
+        """Whether a blur is large compared with the gap to stop at."""
         error = float(blur.error.sum()) + UNIT * size * float(blur.slack.sum())
-        return not error <= NOTED * self.wanted
+        return not error <= NOTED_SHARE * self.wanted
 
     def is_noted(self, blur: Blur, size: float) -> bool:
         """Whether planes are worth a closer look: for their blur, or for their tilt."""
         if self.is_large(blur, size):
             return True
         tilt = float(blur.tilt.sum()) if self.profile else 0.0
-        return tilt > 0.0 and tilt * self._farthest(self.wanted) > NOTED * self.wanted
+        return tilt > 0.0 and tilt * self._farthest(self.wanted) > NOTED_SHARE * self.wanted
 
     def _of_blocks(self, whole: float, measured: Derivatives | None) -> tuple[Vector, float]:
-        """Return the length of the derivatives of blocks of rows, at most, and the error of their sums."""
+        """Return upper bounds of the length of the derivatives of blocks, and the error of their sums."""
         steep = whole * self._shares
         if measured is None:
             return steep, self._of_column
         return np.minimum(steep, measured.lengths), chain(measured.entries) + self._of_slope
 
     def _tilted(self, blur: Blur, intercept: float, slope: Vector, measured: Derivatives | None) -> Blur:
-        """Add what is left of slopes in an intercept that is minimised out, taken where it is this."""
+        """Add what is left of slopes in an intercept that is minimised out; it has this value here."""
         if not self.profile:
             return blur
         if measured is None:
             tilt = np.abs(slope) + UNIT * self._of_sum * self.root * blur.steep
         else:
-            tilt = np.abs(measured.slopes) * (1.0 + FEW * UNIT)
+            tilt = np.abs(measured.slopes) * (1.0 + DERIVATIVE_ROUNDINGS * UNIT)
         return blur._replace(error=blur.error + tilt * abs(intercept - self.centre), tilt=tilt)
 
     def of_mean(self, mean: MeanBlur, size: float, mass: float, sums: int, softness: float) -> float:
-        """Return what the minimum of a penalty and the mean of planes may be off by, but for the intercept.
+        """Return the error of the minimum of a penalty plus the mean of planes, except for the intercept.
 
         Parameters
         ----------
         mean : MeanBlur
         size : float
-            Of the minimiser.
+            Size of the minimiser.
         mass : float
-            How far from 1 the weights of the planes of a block add up, at most.
+            Largest deviation from 1 of the masses of a block.
         sums : int
-            Sums that a plane has gone through: merges, and this mean.
+            The number of sums that a plane has gone through: merges, and this mean.
         softness : float
             Sum of the squared lengths of columns over the curvatures of the penalty.
         """
-        # The sums that a mean goes through round what is no longer than the derivatives.
+        # The sums that a mean goes through round vectors that are no longer than the derivatives.
         off = UNIT * (mean.slack + chain(sums) * mean.steep)
         found = mean.error + off * size + 0.5 * off * off * softness
         known = abs(self.objective) + (abs(self.floor) if math.isfinite(self.floor) else mean.steep * size)
         return found + (mass + UNIT * self._of_weights) * known
 
     def of_combination(self, mean: MeanBlur, length: float, sums: int) -> float:
-        """Return what the square of a minimiser may be off by that is a combination of rows, times lam / 2.
+        """Return the error of ``lam/2 |w|^2`` for a minimiser that is a combination of rows.
 
         It comes from products of planes, X X' r, which cancel in the mean. ``length`` is that of the
         coefficients.
@@ -386,19 +395,19 @@ class ErrorBound:
         return UNIT * off * square * min(length, mean.steep * self.softness / square if square else 0.0)
 
     def slack(self, mean: MeanBlur) -> Vector:
-        """Return what each entry of the mean of gradients may be off by."""
+        """Return the error of each entry of the mean of gradients."""
         return np.asarray(UNIT * (mean.slack + self._of_weights * mean.steep) * self.lengths)
 
     def less_tilt(self, bound: float, tilt: float) -> float:
-        """Return a bound less what an intercept out of reach of its slope may take from it."""
+        """Return a bound less what its slope in the intercept may cost, as far as an intercept can be."""
         if not tilt:
             return bound
         least = max(self.bound, self.floor, self._least())
         found = -np.inf
-        for _ in range(ROUNDS):
+        for _ in range(MAX_REACH_ROUNDS):
             lost = tilt * self._farthest(self.objective - least)
             found = max(found, bound - lost)
-            if not found > least or lost <= NOTED * self.wanted:
+            if not found > least or lost <= NOTED_SHARE * self.wanted:
                 break
             least = found
         return found
