@@ -20,7 +20,7 @@ import numpy as np
 import report
 
 import bmrm
-from bmrm.linear.backends import local as parts
+from bmrm.linear import plan
 from bmrm.linear.solvers import steps
 
 LAM = 1e-5
@@ -67,12 +67,12 @@ def ours(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
 
 def planes_alone(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
     """Train without such steps."""
-    rules = parts.newton_pays, steps.may_step
-    parts.newton_pays, steps.may_step = (lambda *_: False), (lambda *_: False)
+    rules = plan.newton_pays, steps.may_step
+    plan.newton_pays, steps.may_step = (lambda *_: False), (lambda *_: False)
     try:
         return ours(data, loss, tol)
     finally:
-        parts.newton_pays, steps.may_step = rules
+        plan.newton_pays, steps.may_step = rules
 
 
 def peer(X: np.ndarray, y: np.ndarray, loss: str, tol: float) -> tuple[float, float]:

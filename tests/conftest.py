@@ -100,13 +100,13 @@ def ctrl_c() -> None:
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let interior-point steps begin after the first cut; count them."""
-    from bmrm.linear.backends import local as parts
+    from bmrm.linear import plan
     from bmrm.linear.solvers.interior_point import InteriorPoint
     from bmrm.linear.solvers.interior_rule import InteriorRule
 
     steps: list[int] = []
     step = InteriorPoint.step
-    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
+    monkeypatch.setattr(plan, "newton_pays", lambda *_: False)
     monkeypatch.setattr(InteriorRule, "pays", lambda *_: True)
     monkeypatch.setattr(InteriorPoint, "step", lambda self: steps.append(1) or step(self))
     return steps

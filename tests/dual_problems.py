@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from loss_cases import CASES, labels_for
 from scipy.special import xlogy
 
-from bmrm.linear.backends.host import ascent as host_ascent
+from bmrm.linear import plan
 
 DUAL = [loss for loss in CASES if loss.has_dual]
 PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
@@ -18,8 +18,8 @@ PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
 def ascent_at_any_lam():
     """Have the dual climbed also where planes would be quicker."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_ascent, "MAX_RELATIVE_LAM", np.inf)
-        patch.setattr(host_ascent, "MAX_RELATIVE_LAM_OF_SEVERAL", np.inf)
+        patch.setattr(plan, "MAX_RELATIVE_LAM", np.inf)
+        patch.setattr(plan, "MAX_RELATIVE_LAM_OF_SEVERAL", np.inf)
         yield
 
 

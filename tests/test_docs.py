@@ -17,6 +17,7 @@ import pytest
 import bmrm
 from bmrm import losses
 from bmrm.cli import predict, train
+from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
 from bmrm.linear.bundle import bundle, inner_qp, l2_model, proximal_model, separable_bound, steepness
@@ -178,6 +179,7 @@ def test_the_algorithm_is_told_in_the_names_of_the_code():
         separable_bound,
         steepness,
         row_space,
+        plan,
         run_settings,
         smoothing,
         stalling,

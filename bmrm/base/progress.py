@@ -72,13 +72,14 @@ class ProgressLine:
 
 
 @contextlib.contextmanager
-def logged(verbose: bool) -> Iterator[None]:
+def logged(verbose: int) -> Iterator[None]:
     """Print what the library has to say of the devices that it uses."""
     log = logging.getLogger("bmrm")
-    handler = _Notices(logging.INFO)
+    wanted = logging.DEBUG if verbose > 1 else logging.INFO
+    handler = _Notices(wanted)
     level = log.level
     if verbose:
-        log.setLevel(logging.INFO)
+        log.setLevel(wanted)
         log.addHandler(handler)
     try:
         yield

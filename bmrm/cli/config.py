@@ -62,6 +62,8 @@ def _words(option: str, action: argparse.Action, value: Any) -> list[str]:
         if isinstance(action, argparse.BooleanOptionalAction):
             return [option if value else f"--no-{option[2:]}"]
         return [option] if value else []
+    if action.nargs == "?" and isinstance(value, bool):  # an option that may stand alone
+        return [f"{option}={action.const}"] if value else []
     if isinstance(value, dict) and action.dest == "class_weight":  # class-weight = {"1" = 2.0, "-1" = 0.5}
         return [f"{option}={key}={_text(number)}" for key, number in value.items()]
     return [f"{option}={_text(value)}"]

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm import losses
+from bmrm.base.progress import notice
 from bmrm.base.units import size_text
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.storing import AUTO, DOUBLE, SINGLE, first_type
-from bmrm.distributed.weight_layout import refusal, weight_bytes
+from bmrm.distributed.weight_layout import refusal
 from bmrm.errors import ParameterError
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
-from bmrm.linear.backends.host import row_space
-from bmrm.linear.bundle.bundle import MAX_CUTS
-from bmrm.linear.bundle.cuts_per_pass import MAX_BLOCKS
-from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.solvers.dual_ascent import MARGIN_BYTES, is_wide
-from bmrm.losses import LOSSES, JointLoss
-from bmrm.matrix._cpu import Matrix
+from bmrm.linear import regularizers
+from bmrm.linear.intercept import intercept_of, operator_of
+from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize, total
+from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts
 from bmrm.matrix.resident import check_shape, default_threads, gpu_type, number_of, wants_gpu
+from bmrm.matrix.row_weights import lam_of
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.distributed import Group
+    from bmrm.matrix.resident import Matrix
 
 
-MARGIN, JOINT_MARGIN = 64, 320
-"""Bytes of all vectors over rows that a solve on the CPU has at once, for each margin; and for losses of all
-margins together, which sort them."""
-
-ON_GPU, STREAMED = "X on the GPU", "X in pinned host memory"
+NO_CHEAP_HESSIAN = 1e300
+"""Multiply-adds of a Hessian that nobody has counted."""
 
 
 class Size(NamedTuple):
-    """What the bytes depend on; ``value_bytes`` is 0 where every value is 1.
+    """What is measured of the data.
 
-    ``columns`` are those of the weights: the labels found, for a loss with a margin for each of them.
-    ``rounded`` is whether some value would be rounded, so that training may come to store float64.
+    Attributes
+    ----------
+    n_samples, n_features, nnz : int
+    value_bytes : int
+        0 if every value is 1.
+    is_dense : bool
+    columns : int
+        Those of the weights: the labels found, for a loss with a margin for each of them.
+    rounded : bool
+        Some value would be rounded, so that training may come to store float64.
+    gram_work : float
+        Multiply-adds of ``X' diag(s) X``, as a matrix on the CPU counts them.
+    squares : float or None
+        Sum of the squares of all values; None if nobody has looked.
     """
 
     n_samples: int
@@ -52,6 +62,16 @@ class Size(NamedTuple):
     is_dense: bool
     columns: int = 1
     rounded: bool = False
+    gram_work: float = NO_CHEAP_HESSIAN
+    squares: float | None = None
+
+
+class MeasuredMatrix(NamedTuple):
+    """What a plan asks of X, in the place of X."""
+
+    shape: tuple[int, int]
+    nnz: int
+    weighted_gram_work: float
 
 
 def dry_run(options: TrainOptions, group: Group | None = None) -> int:
@@ -61,9 +81,13 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
     with reading(options.data):
         size = measure(options)
     check_shape((size.n_samples, size.n_features))
-    parts = part_bytes(size, options)
-    parts["total"] = sum(parts.values())
-    most = sum(part_bytes(_in_full(size), options).values())
+    plan = plan_of(size, options)
+    parts = dict(plan.memory)
+    parts["total"] = total(parts)
+    most = total(part_bytes(_in_full(size), options))
+    if options.verbose >= 2:
+        for line in plan.lines():
+            notice(f"plan: {line}")
     if options.json:
         sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
         memory = {"bytes": parts, "bytes_as_float64": most}
@@ -95,7 +119,7 @@ def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
         if is_first(group):
             with reading(options.data):
                 names = paths_of(options.data)
-                size = _joined([measure(dataclasses.replace(options, data=name)) for name in names])
+                size = _joined([measure(replace(options, data=name)) for name in names])
             check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
                 raise ParameterError("--dry-run: tells of several ranks on CPUs only; give --device cpu")
@@ -103,7 +127,7 @@ def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
     if not is_first(group):
         return Exit.OK
     for parts in forms.values():
-        parts["total"] = sum(parts.values())
+        parts["total"] = total(parts)
     if options.json:
         sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
         print(json.dumps({**sizes, "ranks": group.size, "bytes_a_rank": forms, "options": options.as_dict()}))
@@ -122,6 +146,7 @@ def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
 def _joined(sizes: list[Size]) -> Size:
     """Return the size of all the files of a set."""
     features = max(size.n_features for size in sizes)
+    squares = [size.squares for size in sizes if size.squares is not None]
     return sizes[0]._replace(
         n_samples=sum(size.n_samples for size in sizes),
         n_features=features,
@@ -129,37 +154,32 @@ def _joined(sizes: list[Size]) -> Size:
         value_bytes=max(size.value_bytes for size in sizes),
         rounded=any(size.rounded for size in sizes),
         columns=max(size.columns for size in sizes),
+        gram_work=sum(size.gram_work for size in sizes),
+        squares=sum(squares) if len(squares) == len(sizes) else None,
     )
 
 
 def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[str, int]]:
-    """Return the bytes of a rank on CPUs by form of the weights and by part, at most.
+    """Return the bytes of a rank on CPUs by layout of the weights and by part, at most.
 
     How many columns the rows of a rank touch is not known: no more than it has nonzeros.
     """
     rows, nnz = -(-size.n_samples // ranks), -(-size.nnz // ranks)
-    touched = min(size.n_features, nnz)
-    weights = size.n_features * size.columns
-    own = -(-weights // ranks)
-
-    def parts(columns: int, vectors: int, width: int) -> dict[str, int]:
-        X = _matrix_bytes(size._replace(n_samples=rows, n_features=columns, nnz=nnz))
-        vectors += _row_bytes(size._replace(n_samples=rows), options, climbs=False)
-        return {**X, "vectors": vectors, "bundle": _bundle_bytes(options, width, 8, CUT_BYTES)}
-
-    cut = own if _is_plain(options) else weights
-    forms = {"replicated": parts(size.n_features, weight_bytes(weights, ranks), cut)}
+    facts = replace(_facts(size, options), ranks=ranks)
+    here = MatrixSize(rows, size.n_features, nnz, size.value_bytes, size.is_dense)
+    plans = {"replicated": replace(facts, size=here)}
     if refusal(options.reg, positive=options.positive, feature_lambda=None) is None:
-        vectors = weight_bytes(weights, ranks, touched * size.columns)
-        forms["owned"] = parts(touched, vectors, own)
-    return forms
+        touched = here._replace(columns=min(size.n_features, nnz))
+        plans["owned"] = replace(facts, size=touched, owned=True)
+    asked = _plan_options(options)
+    return {layout: dict(make_plan(known, asked).memory) for layout, known in plans.items()}
 
 
 def measure(options: TrainOptions) -> Size:
     """Count rows, columns and nonzeros; text is read in chunks and forgotten."""
     zero_based, auto = ZERO_BASED[options.zero_based], options.dtype == AUTO
     dtype = np.dtype(first_type(options) if auto else options.dtype)
-    several = LOSSES[options.loss].several
+    several = losses.LOSSES[options.loss].several
     labels: set[float] = set()
     if not is_text(options.data):
         data = read_data(
@@ -172,11 +192,16 @@ def measure(options: TrainOptions) -> Size:
             labels |= _labels(data.y)
         X, columns = data.X, len(labels) or 1
         if not isinstance(X, Csr):
-            found = Size(X.shape[0], X.shape[1], X.size, dtype.itemsize, True, columns)
+            m, d = X.shape
+            work, squares = m * d * d / 16, _squares(X)
+            found = Size(m, d, X.size, dtype.itemsize, True, columns, gram_work=work, squares=squares)
             return _settled(found, options, _change(X))
-        found = Size(X.shape[0], X.shape[1], X.nnz, 0 if X.data is None else dtype.itemsize, False, columns)
+        value_bytes = 0 if X.data is None else dtype.itemsize
+        found = Size(*X.shape, X.nnz, value_bytes, False, columns)
+        found = found._replace(gram_work=_gram_work(X), squares=_squares(X.data, X.nnz))
         return _settled(found, options, _change(X.data))
     rows = features = nnz = value_bytes = change = 0
+    gram_work = squares = 0.0
     for X, y in iter_svmlight(
         options.data,
         n_features=options.n_features,
@@ -189,9 +214,25 @@ def measure(options: TrainOptions) -> Size:
         nnz += X.nnz
         value_bytes = max(value_bytes, 0 if X.data is None else dtype.itemsize)
         change = max(change, _change(X.data))
+        gram_work, squares = gram_work + _gram_work(X), squares + _squares(X.data, X.nnz)
         if several:
             labels |= _labels(y)
-    return _settled(Size(rows, features, nnz, value_bytes, False, len(labels) or 1), options, change)
+    found = Size(rows, features, nnz, value_bytes, False, len(labels) or 1)
+    return _settled(found._replace(gram_work=gram_work, squares=squares), options, change)
+
+
+def _gram_work(X: Csr) -> float:
+    """Return what a sparse matrix on the CPU counts for ``X' diag(s) X``: each row times itself."""
+    lengths = np.diff(X.indptr).astype(np.float64)
+    return float((lengths * (lengths + 1.0)).sum() / 2.0)
+
+
+def _squares(values: NDArray[Any] | None, nnz: int = 0) -> float:
+    """Return the sum of the squares of the stored values; they are ones if there are none."""
+    if values is None:
+        return float(nnz)
+    with np.errstate(over="ignore"):
+        return float(np.square(values, dtype=np.float64).sum())
 
 
 def _change(values: NDArray[Any] | None) -> int:
@@ -218,61 +259,75 @@ def _labels(y: Labels) -> set[float]:
 
 
 def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
-    """Return bytes by part; the bundle grows up to what is given here."""
-    shape, width = (size.n_samples, size.n_features), size.n_features * size.columns
-    # A text goes there before its columns are known.
+    """Return the bytes of training in one process by part; the bundle grows up to what is given here."""
+    return dict(plan_of(size, options).memory)
+
+
+def plan_of(size: Size, options: TrainOptions) -> Plan:
+    """Return the plan of training in one process."""
+    # A text goes to the GPU before its columns are known.
     landed = is_text(options.data) and options.gpu_mem is None
-    if wants_gpu(options.device, size.nnz, None if landed else size.n_features):
-        stored = gpu_type(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
-        entry, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
-        nnz = None if size.is_dense else size.nnz
-        plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, number_of(options.device))
-        parts = {ON_GPU: plan.resident, STREAMED: plan.streamed, "vectors": plan.vectors}
-        room = room_for_cuts(plan.left, shape, entry)
-    else:
-        room, entry, climbs = CUT_BYTES, 8, _climbs(size, options)
-        vectors = _row_bytes(size, options, climbs) + weight_bytes(width, 1)
-        parts = {**_matrix_bytes(size), "vectors": vectors}
-        margins = size.n_samples * size.columns
-        if climbs and row_space.pays(margins, width):
-            width = 2 * (margins + 1)
-    return {**parts, "bundle": _bundle_bytes(options, width, entry, room)}
+    if not wants_gpu(options.device, size.nnz, None if landed else size.n_features):
+        return make_plan(_facts(size, options), _plan_options(options))
+    facts = _facts(size._replace(gram_work=np.inf), options)  # there is none for the host
+    facts = replace(facts, device="gpu", gpu=_gpu_memory(size, options), can_solve_on_gpu=True)
+    return make_plan(facts, _plan_options(options))
 
 
-def _is_plain(options: TrainOptions) -> bool:
-    """Whether the penalty is ``lam/2 |w|^2``."""
-    given = options.feature_lambda is not None or options.prior is not None
-    return options.reg == "l2" and not options.positive and not given
+def _facts(size: Size, options: TrainOptions) -> Facts:
+    """Return what a plan rests on, of training in one process on the CPU."""
+    loss = losses.LOSSES[options.loss]()
+    penalised = options.bias > 0
+    intercept = intercept_of(
+        loss,
+        fit=options.intercept or penalised,
+        penalize=penalised,
+        scaling=options.bias if penalised else 1.0,
+    )
+    X = MeasuredMatrix((size.n_samples, size.n_features), size.nnz, size.gram_work)
+    squares, one_block = size.squares, not (loss.by_rows or loss.needs_groups)
+    strength_is_known = options.cost is None or not _has_weights(options)
+    return Facts(
+        operator_of(cast("Matrix", X), loss, size.columns, intercept),
+        MatrixSize(size.n_samples, size.n_features, size.nnz, size.value_bytes, size.is_dense),
+        size.n_samples,
+        loss,
+        _kind_of_penalty(size, options),
+        intercept,
+        threads=options.threads or default_threads(size.nnz),
+        max_blocks=1 if one_block else None,
+        row_square=None if squares is None or not strength_is_known else lambda: squares / size.n_samples,
+    )
 
 
-def _climbs(size: Size, options: TrainOptions) -> bool:
-    """Whether training on the CPU may climb the dual."""
-    loss = LOSSES[options.loss]()
-    asked = options.solver == "ocas" and options.cuts_per_pass == "auto"
-    if not (asked and loss.has_dual and _is_plain(options)):
-        return False
-    threads = options.threads or default_threads(size.nnz)
-    return is_wide((size.n_samples, size.n_features), size.nnz, size.columns, threads)
+def _has_weights(options: TrainOptions) -> bool:
+    return options.sample_weight is not None or options.class_weight is not None
 
 
-def _row_bytes(size: Size, options: TrainOptions, climbs: bool) -> int:
-    """Return the bytes of all vectors over rows."""
-    joint = issubclass(LOSSES[options.loss], JointLoss)
-    margin = JOINT_MARGIN if joint else MARGIN + (MARGIN_BYTES if climbs else 0)
-    return size.n_samples * size.columns * margin
+def _kind_of_penalty(size: Size, options: TrainOptions) -> regularizers.Regularizer:
+    """Return the penalty as it would be of a single feature."""
+    return regularizers.get(
+        options.reg,
+        options.lam if options.cost is None else lam_of(options.cost, size.n_samples),
+        1,
+        l1_ratio=options.l1_ratio if options.reg == "elastic_net" else None,
+        positive=options.positive,
+        feature_lambda=None if options.feature_lambda is None else [1.0],
+        prior=None if options.prior is None else [0.0],
+    )
 
 
-def _matrix_bytes(size: Size) -> dict[str, int]:
-    """Return the bytes of X in main memory, and of its transpose."""
-    if size.is_dense:
-        return {"X": size.nnz * size.value_bytes, "X^T": 0}
-    shape = size.n_samples, size.n_features, size.nnz, size.value_bytes
-    X, both = (Matrix.predict_bytes(*shape, transpose=transpose) for transpose in (False, True))
-    return {"X": X, "X^T": both - X}
+def _gpu_memory(size: Size, options: TrainOptions) -> GpuMemory:
+    """Return what X will take of a GPU, and leave."""
+    shape = size.n_samples, size.n_features
+    stored = gpu_type(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
+    item, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
+    nnz = None if size.is_dense else size.nnz
+    found = plan_memory(shape, nnz, values, item, options.gpu_mem, number_of(options.device))
+    return GpuMemory(
+        found.resident, found.streamed, found.vectors, room_for_cuts(found.left, shape, item), item
+    )
 
 
-def _bundle_bytes(options: TrainOptions, weights: int, entry: int, room: int) -> int:
-    """Return the bytes of as many cuts of so many weights as are kept."""
-    groups = options.cuts_per_pass if isinstance(options.cuts_per_pass, int) else MAX_BLOCKS
-    cuts = options.max_cuts or max(4 * groups, min(MAX_CUTS, room // (entry * weights)))
-    return cuts * (entry * weights + 8 * cuts)
+def _plan_options(options: TrainOptions) -> PlanOptions:
+    return PlanOptions(options.solver, options.cuts_per_pass, options.max_cuts)

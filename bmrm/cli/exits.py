@@ -161,7 +161,7 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
     if isinstance(error, OSError):
         _drop_stdout()  # it may be what is full: the interpreter's last flush must not fail once more
         return _complain(program, _os_error_text(error), Exit.FAILURE)
-    if "--verbose" in options_of(argv):
+    if any(word.partition("=")[0] == "--verbose" for word in options_of(argv)):
         import traceback
 
         traceback.print_exception(error)

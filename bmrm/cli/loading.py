@@ -53,7 +53,7 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
     from bmrm.matrix.dataset import Dataset
     from bmrm.matrix.upload import Landing
 
-    line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
+    line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
     landing = Landing(
         device=options.device,
         dtype=options.dtype,

@@ -72,7 +72,7 @@ class TrainOptions:
     json: bool = False
     log_jsonl: str | None = None
     quiet: bool = False
-    verbose: bool = False
+    verbose: int = 0
 
     @property
     def validates(self) -> bool:
@@ -94,6 +94,7 @@ class TrainOptions:
         options = dataclasses.asdict(self)
         options.update(options.pop("loss_params"))
         options["lambda"] = options.pop("lam")
+        options["verbose"] = self.verbose if self.verbose > 1 else self.verbose == 1
         if isinstance(self.class_weight, dict):
             options["class_weight"] = {
                 number_text(label): weight for label, weight in self.class_weight.items()
@@ -180,7 +181,7 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
 
 def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
     """Parse words into the `TrainOptions` fields that they give."""
-    found = vars(parser.parse_words(_spell_out_class_weights(argv)))
+    found = vars(parser.parse_words(_spell_out_levels(_spell_out_class_weights(argv))))
     found["loss_params"] = {
         name[len(_LOSS_PREFIX) :]: found.pop(name) for name in list(found) if name.startswith(_LOSS_PREFIX)
     }
@@ -365,7 +366,15 @@ def build_parser() -> Parser:
     _add(output, "--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
     _add(output, "--log-jsonl", metavar="FILE", help="write one JSON line per iteration")
     _add(output, "-q", "--quiet", action="store_true", help="print errors only")
-    _add(output, "--verbose", action="store_true", help="print every iteration, the parts' times, tracebacks")
+    _add(
+        output,
+        "--verbose",
+        nargs="?",
+        const=1,
+        type=_level,
+        metavar="1|2",
+        help="print every iteration, the parts' times, tracebacks; 2: also how it is solved, and why",
+    )
     return parser
 
 
@@ -373,7 +382,7 @@ def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any
     """Add an option whose help ends with its default, unless that is none or off."""
     name = keywords.get("dest") or flags[-1][2:].replace("-", "_")
     default = TrainOptions.__dataclass_fields__[name].default
-    if default is not None and default is not False:
+    if default is not None and default is not False and name != "verbose":
         help += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
     group.add_argument(*flags, help=help, **keywords)
 
@@ -420,6 +429,34 @@ def _spell_out_class_weights(argv: Iterable[str]) -> Iterator[str]:
             if weight is None:
                 raise ParameterError(f"{word}: expected a weight after it")
             yield f"--class-weight={word[2:]}={weight}"
+        else:
+            yield word
+
+
+def _level(text: str) -> int:
+    if text not in _LEVELS:
+        raise argparse.ArgumentTypeError(f"found {text}, expected 1 or 2")
+    return int(text)
+
+
+_LEVELS = ("1", "2")
+
+
+def _spell_out_levels(argv: Iterable[str]) -> Iterator[str]:
+    """Join ``--verbose`` and its level, so that no other word behind it is taken for one."""
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            yield word
+            yield from words
+        elif word == "--verbose":
+            following = next(words, None)
+            if following in _LEVELS:
+                yield f"{word}={following}"
+            else:
+                yield f"{word}={_LEVELS[0]}"
+                if following is not None:
+                    yield from _spell_out_levels([following, *words])
         else:
             yield word
 

@@ -119,7 +119,7 @@ def _certified_select(
 
 
 def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection:
-    line = ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet)
+    line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
     try:
         with logged(options.verbose):
             return select(

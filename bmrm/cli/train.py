@@ -194,7 +194,7 @@ def _save(
 
 
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
-    from bmrm.base.progress import notice
+    from bmrm.base.progress import logged, notice
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.loading import load
     from bmrm.cli.report import cross_validation_json, cross_validation_text
@@ -206,7 +206,8 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
         check(options)
         (_, dataset), dtype = loaded_exactly(load, lambda found: found[0], options)
         arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
-    found = cross_validate(dataset, options.folds, **arguments)
+    with logged(options.verbose if options.verbose > 1 else 0):
+        found = cross_validate(dataset, options.folds, **arguments)
     if options.json:
         print(cross_validation_json(found, options, dtype))
     elif not options.quiet:
@@ -235,7 +236,7 @@ def _observer(
         if options.log_jsonl is not None and is_first(group):
             log = open(options.log_jsonl, "w", encoding="utf-8")  # noqa: SIM115
     return Observer(
-        ProgressLine(sys.stderr, every_step=options.verbose, quiet=options.quiet),
+        ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet),
         log=log,
         checkpoint=None if checkpoint.path is None else checkpoint,
         group=group,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from numpy.typing import DTypeLike
@@ -18,6 +19,54 @@ from bmrm.matrix.row_weights import ClassWeight
 
 OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 """Options of `solve` that a `Dataset` takes beside X and y."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Options:
+    """What `solve` is asked for, besides data, ranks and loss; see there."""
+
+    reg: str
+    lam: float
+    C: float | None
+    l1_ratio: float | None
+    positive: bool
+    feature_lambda: Any
+    prior: Any
+    sample_weight: Any
+    class_weight: ClassWeight | None
+    groups: Any
+    fit_intercept: bool
+    penalize_intercept: bool
+    intercept_scaling: float
+    tol: float
+    tol_kind: str
+    max_iter: int
+    max_time: float
+    warm_start: Any
+    solver: str
+    cuts_per_pass: int | str
+    max_cuts: int | None
+    device: str
+    dtype: DTypeLike | None
+    threads: int | None
+    gpu_mem: int | str | None
+    weights: str
+    callback: Any
+    verbose: int
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Options:
+        """Return the options among the arguments of `solve`."""
+        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
+
+
+def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
+    """Return the rows of a PETSc matrix that this process holds, and its ranks; other data as they are."""
+    if not type(X).__module__.startswith("petsc4py"):
+        return X, y, comm
+    from bmrm.distributed.petsc_rows import local_rows as rows_of
+
+    return rows_of(X, y, comm)
 
 
 def make_group(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
@@ -65,84 +114,40 @@ def choose_weight_layout(
     return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
 
 
-def make_dataset(
-    loss: Loss,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    class_weight: ClassWeight | None,
-    groups: Any,
-    device: str,
-    dtype: DTypeLike | None,
-    threads: int | None,
-    gpu_mem: int | str | None,
-    tol: float,
-    comm: Any,
-    weights: str,
-) -> Dataset | Examples:
+def make_dataset(loss: Loss, X: Any, y: Any, options: Options, comm: Any, weights: str) -> Dataset | Examples:
     """Return what `solve` trains on; raise for what goes with another kind of data, or is given twice."""
+    given = {name: getattr(options, name) for name in OF_DATA}
     if isinstance(loss, Structured):
         if comm is not None:
             raise ParameterError(f"loss {loss.name}: trains in one process; leave comm out")
-        return _examples(loss, X, y, sample_weight, class_weight, groups, device, dtype)
+        return _examples(loss, X, y, given)
     if isinstance(X, Examples):
         raise ParameterError(f"loss {loss.name}: takes a matrix, found examples of a structured loss")
     if not isinstance(X, Dataset):
-        where: dict[str, Any] = {}
-        kind: type[Dataset] = Dataset
-        if comm is not None:
-            from bmrm.distributed import Shard
+        if comm is None:
+            return Dataset(X, y, tol=options.tol, **given)
+        from bmrm.distributed import Shard
 
-            kind, where = Shard, {"comm": comm, "weights": weights}
-        return kind(
-            X,
-            y,
-            **where,
-            groups=groups,
-            sample_weight=sample_weight,
-            class_weight=class_weight,
-            device=device,
-            dtype=dtype,
-            threads=threads,
-            gpu_mem=gpu_mem,
-            tol=tol,
-        )
-    given = {
-        "y": y,
-        "device": None if device == "auto" else device,
-        "sample_weight": sample_weight,
-        "class_weight": class_weight,
-        "groups": groups,
-        "dtype": dtype,
-        "threads": threads,
-        "gpu_mem": gpu_mem,
-        "comm": comm,
-    }
-    for name, value in given.items():
+        return Shard(X, y, tol=options.tol, comm=comm, weights=weights, **given)
+    device = None if options.device == "auto" else options.device
+    for name, value in ({"y": y} | given | {"device": device, "comm": comm}).items():
         if value is not None:
             raise ParameterError(f"{name}: give it to the Dataset, not to solve")
     return X
 
 
-def _examples(
-    loss: Structured,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    class_weight: Any,
-    groups: Any,
-    device: str,
-    dtype: Any,
-) -> Examples:
-    if class_weight is not None or groups is not None or device not in ("auto", "cpu") or dtype is not None:
+def _examples(loss: Structured, X: Any, y: Any, given: Mapping[str, Any]) -> Examples:
+    """Return examples for a structured loss; ``given`` are the options `OF_DATA`."""
+    on_cpu = given["device"] in ("auto", "cpu")
+    if any(given[name] is not None for name in ("class_weight", "groups", "dtype")) or not on_cpu:
         raise ParameterError(
             "loss structured: takes no class_weight, no groups, no device but the CPU, and no dtype"
         )
     if isinstance(X, Dataset):
         raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")
     if not isinstance(X, Examples):
-        return Examples(X, y, loss.n_features, sample_weight=sample_weight)
-    if y is not None or sample_weight is not None:
+        return Examples(X, y, loss.n_features, sample_weight=given["sample_weight"])
+    if y is not None or given["sample_weight"] is not None:
         raise ParameterError("y, sample_weight: give them to the Examples, not to solve")
     if X.shape[1] != loss.n_features:
         raise ParameterError(

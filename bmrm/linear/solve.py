@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,18 @@ from bmrm import losses
 from bmrm.base.interrupts import HELD, enter, interruptible
 from bmrm.errors import BmrmError, Interrupted, ParameterError
 from bmrm.linear import regularizers
-from bmrm.linear.backends.base import Placement, in_rows, on_device
+from bmrm.linear.backends.base import Backend
 from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.cuts_per_pass import asked_cuts, blocks_of, oracle_cuts
-from bmrm.linear.inputs import choose_weight_layout, make_dataset, make_group
-from bmrm.linear.intercept import intercept_of, operator_of
+from bmrm.linear.bundle.cuts_per_pass import asked_cuts, oracle_cuts
+from bmrm.linear.inputs import Options, choose_weight_layout, local_rows, make_dataset, make_group
+from bmrm.linear.intercept import Intercept, intercept_of, operator_of
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.plan import Plan, PlanOptions, make_plan
+from bmrm.linear.problem import Problem
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
@@ -31,11 +35,11 @@ from bmrm.linear.warm_start import (
     earlier_end,
     first_point,
     go_on,
-    known_bundle,
     metric_key,
+    origin_of,
     penalty_key,
-    pieces_of,
     prior_mean,
+    warm_bundle,
 )
 from bmrm.losses import Loss
 from bmrm.matrix.adapted import MatrixAdapter, StackedIdentity
@@ -157,7 +161,8 @@ def solve(
     callback : callable, optional
         Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
     verbose : int, default 0
-        1 prints a line an iteration.
+        1 prints a line per iteration; 2 also prints the plan before the first one: how the problem is solved,
+        and why.
     **loss_params
         The loss's parameter: one of `bmrm.losses.PARAMETERS`; ``costs`` for ``multiclass``.
 
@@ -191,150 +196,48 @@ def solve(
     >>> result.predict(X)
     array([ 1.,  1., -1.])
     """
-    options = locals() | loss_params
-    del options["loss_params"]
-    if type(X).__module__.startswith("petsc4py"):
-        from bmrm.distributed.petsc_rows import local_rows
-
-        X, y, comm = local_rows(X, y, comm)
+    arguments = locals() | loss_params
+    del arguments["loss_params"]
+    options = Options.of(arguments)
+    X, y, comm = local_rows(X, y, comm)
     if comm is not None or getattr(X, "group", None) is not None:
         enter(HELD)  # other ranks would wait for one that it struck before the first iteration
-    comm = make_group(X, comm, options)
-    chosen = losses.get(loss, **loss_params)
-    form = choose_weight_layout(
-        weights,
-        X,
-        reg,
-        positive=positive,
-        feature_lambda=feature_lambda,
-        prior=prior,
-        comm=comm,
-        device=device,
-    )
-    data = make_dataset(
-        chosen, X, y, sample_weight, class_weight, groups, device, dtype, threads, gpu_mem, tol, comm, form
-    )
+    comm = make_group(X, comm, arguments)
+    loss = losses.get(loss, **loss_params)
+
+    # 1. What is to be solved: data, loss, penalty, intercept
+    data = _make_data(X, y, loss, comm, options)
     backend = backend_of(data)
-    if C is not None:
-        lam = lam_of(C, data.total_weight)
-    reporter = _verbose(callback, verbose if backend.speaks else 0)
-    settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
-    chosen = chosen.grouped(data.groups)
-    labels, classes = backend.labels(chosen)
-    columns = len(classes) if chosen.several and classes is not None else 1
-    intercept = intercept_of(
-        chosen, fit=fit_intercept, penalize=penalize_intercept, scaling=intercept_scaling
-    )
-    operator: MatrixAdapter
-    cuts_per_pass = asked_cuts(cuts_per_pass)
-    if isinstance(data, Examples):
-        columns, cuts_per_pass = data.shape[1], oracle_cuts(cuts_per_pass, data.shape[0], solver)
-        operator = StackedIdentity(columns, cuts_per_pass)
-    else:
-        operator = operator_of(data.matrix, chosen, columns, intercept)
-    shape, each = ((columns,), columns) if chosen.several else ((), 1)
-    constants = 0 if intercept.scaling is None else each
-    regularizer = regularizers.get(
-        reg,
-        lam,
-        data.shape[1],
-        l1_ratio=l1_ratio,
-        positive=positive,
-        feature_lambda=feature_lambda,
-        prior=prior_mean(prior, data.zero_based, operator, shape),
-        columns=each,
-        intercepts=constants,
-    )
-    checksums, metric = checksums_of(regularizer), metric_key(regularizer)
-    penalty = penalty_key(regularizer, checksums)
-    regularizer = backend.penalty(regularizer, operator)
-    floor = backend.floor(chosen, labels)
-    if regularizer.needs_floor and floor == -np.inf:
-        raise ParameterError(
-            f"loss {chosen.name}: has no known lower bound, which reg {reg} needs where it has no curvature"
-        )
-    w = None
-    if warm_start is not None or not regularizer.plain:
-        w = first_point(warm_start, operator, data.shape[1] * each + constants, regularizer, shape)
-    operator = backend.spread(operator)
-    newton = solver == "ocas" and backend.newton_pays(operator, data.shape[0], chosen, regularizer)
-    checkpoint = warm_start if isinstance(warm_start, Checkpoint) else None
-    profile = intercept.free
-    ascent = (
-        solver == "ocas"
-        and cuts_per_pass == "auto"
-        and (checkpoint is None or checkpoint.problem.blocks == 1)
-        and backend.ascent_pays(operator, chosen, regularizer, newton=newton, profile=profile)
-    )
-    if cuts_per_pass == "auto" and (ascent or checkpoint is not None):
-        cuts_per_pass = 1 if checkpoint is None else checkpoint.problem.blocks
-    several_pay = solver == "ocas" and reg == "l2" and (not newton or chosen.kinked) and data.device == "cpu"
-    borders = backend.borders(chosen)
-    blocks = blocks_of(
-        cuts_per_pass,
-        operator,
-        chosen,
-        data.shape[0],
-        several_pay=several_pay,
-        profile=profile,
-        newton=newton,
-        max_cuts=max_cuts,
-        most=None if borders is None else len(borders) - 1,
-    )
-    # The risk of margins taken together is one block on a GPU.
-    there = on_device(data, chosen, regularizer) and (borders is None or blocks == 1)
-    rows = checkpoint is None and in_rows(data, operator, regularizer, blocks=blocks, newton=newton)
-    origin = Origin(
-        data,
-        pieces_of(data),
-        chosen.key,
-        intercept,
-        there,
-        rows,
-        metric,
-        loss=chosen,
-        penalty=penalty,
-        checksums=checksums,
-    )
-    known = known_bundle(warm_start, origin, blocks)
-    scaling = intercept.scaling
-    passes, store = backend.place(
-        Placement(
-            operator,
-            chosen,
-            regularizer,
-            labels,
-            columns,
-            scaling,
-            known,
-            blocks=blocks,
-            borders=borders,
-            on_device=there,
-            in_rows=rows,
-        )
-    )
-    objective = backend.objective(
-        operator, passes, chosen, regularizer, profile=profile, blocks=blocks, columns=columns
-    )
-    if not data.resolution or profile:
-        K = 0 if classes is None else len(classes)
-        extent = extent_of(chosen, labels, data.weights, columns, K, backend)
-        of_all = operator.shape[0] if isinstance(data, Examples) else extent.margins // columns
-        squares = data.counted_squares if isinstance(data, Dataset) else None
-        watch(objective, extent, of_all, floor, data.longest + (scaling is not None), squares)
-    bundle = known or Bundle(store, blocks, max_cuts, origin, floor, data.threads)
-    bundle.origin = origin
-    earlier = earlier_end(warm_start, origin, bundle, backend, regularizer)
-    if earlier is not None and profile:
+    settings = _make_settings(options, data, speaks=backend.speaks)
+    problem = make_problem(data, loss, backend, options)
+
+    # 2. How: all decisions
+    resumed = warm_start.problem.blocks if isinstance(warm_start, Checkpoint) else None
+    asked = PlanOptions(solver, problem.cuts_per_pass, max_cuts, resumed)
+    plan = make_plan(backend.facts(problem), asked)
+    if backend.speaks:
+        plan.log()
+        if verbose > 1:
+            print(plan)
+
+    # 3. Where: passes over the rows, and a store of cuts, with what an earlier solve has left
+    origin = origin_of(problem, plan)
+    objective, bundle = _build(problem, plan, backend, origin, options)
+    earlier = earlier_end(warm_start, origin, bundle, backend, problem.penalty)
+    if earlier is not None and problem.intercept.free:
         objective.expect(float(earlier.intercept))
+
+    # 4. The run
     try:
-        run = backend.method(objective, bundle, settings, w, newton=newton, ascent=ascent, warm=w is not None)
+        run = backend.run(objective, bundle, settings, problem, plan)
         if earlier is not None:
             go_on(run, earlier)
         run.minimise()
     except BmrmError as fault:
-        raise blamed(fault, data, labels) from None
-    result = result_of(run, data, labels, classes)
+        raise blamed(fault, data, problem.labels) from None
+
+    # 5. The result
+    result = result_of(run, data, problem.labels, problem.classes)
     ended = origin.ended(result.objective, result.lower_bound, run.model.radius)
     result = dataclasses.replace(result, origin=ended)
     if run.interrupted:
@@ -342,9 +245,141 @@ def solve(
     return result
 
 
-def _verbose(callback: Callback | None, verbose: int) -> Callback | None:
-    if not verbose:
-        return callback
+def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Dataset | Examples:
+    """Return what the solve trains on, as every rank keeps it."""
+    layout = choose_weight_layout(
+        options.weights,
+        X,
+        options.reg,
+        positive=options.positive,
+        feature_lambda=options.feature_lambda,
+        prior=options.prior,
+        comm=comm,
+        device=options.device,
+    )
+    return make_dataset(loss, X, y, options, comm, layout)
+
+
+def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) -> Settings:
+    """Return how to run the outer loop, and when to end it."""
+    callback = options.callback
+    if options.verbose and speaks:
+        callback = _printing(callback)
+    limits = options.max_iter, options.max_time
+    return Settings(options.solver, options.tol, options.tol_kind, *limits, callback, data.resolution)
+
+
+def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options: Options) -> Problem:
+    """Return what is to be solved; raise for labels and options that do not fit."""
+    loss = loss.grouped(data.groups)
+    labels, classes = backend.labels(loss)
+    intercept = intercept_of(
+        loss,
+        fit=options.fit_intercept,
+        penalize=options.penalize_intercept,
+        scaling=options.intercept_scaling,
+    )
+    n_outputs = len(classes) if loss.several and classes is not None else 1
+    cuts_per_pass, margins_per_row = asked_cuts(options.cuts_per_pass), n_outputs
+    operator: MatrixAdapter
+    if isinstance(data, Examples):
+        margins_per_row = data.shape[1]
+        cuts_per_pass = oracle_cuts(cuts_per_pass, data.shape[0], options.solver)
+        operator = StackedIdentity(margins_per_row, cuts_per_pass)
+    else:
+        operator = operator_of(data.matrix, loss, n_outputs, intercept)
+    weight_shape = (n_outputs,) if loss.several else ()
+    whole = _make_penalty(data, operator, weight_shape, intercept, options)
+    checksums = checksums_of(whole)
+    penalty = backend.penalty(whole, operator)
+    floor = backend.floor(loss, labels)
+    if penalty.needs_floor and floor == -np.inf:
+        raise ParameterError(
+            f"loss {loss.name}: has no known lower bound, which reg {options.reg} needs where it has no "
+            "curvature"
+        )
+    start = None
+    if options.warm_start is not None or not penalty.plain:
+        n_weights = data.shape[1] * n_outputs + _n_intercepts(intercept, n_outputs)
+        start = first_point(options.warm_start, operator, n_weights, penalty, weight_shape)
+    return Problem(
+        data,
+        loss,
+        labels,
+        classes,
+        intercept,
+        margins_per_row,
+        cuts_per_pass,
+        backend.spread(operator),
+        penalty,
+        penalty_key(whole, checksums),
+        checksums,
+        metric_key(whole),
+        floor,
+        backend.borders(loss),
+        start,
+    )
+
+
+def _n_intercepts(intercept: Intercept, n_outputs: int) -> int:
+    """Return the number of penalised intercepts."""
+    return 0 if intercept.scaling is None else n_outputs
+
+
+def _make_penalty(
+    data: Dataset | Examples,
+    operator: MatrixAdapter,
+    weight_shape: tuple[int, ...],
+    intercept: Intercept,
+    options: Options,
+) -> regularizers.Regularizer:
+    """Return the penalty of all weights, ``weight_shape`` of them per feature."""
+    lam, n_outputs = options.lam, math.prod(weight_shape)
+    if options.C is not None:
+        lam = lam_of(options.C, data.total_weight)
+    return regularizers.get(
+        options.reg,
+        lam,
+        data.shape[1],
+        l1_ratio=options.l1_ratio,
+        positive=options.positive,
+        feature_lambda=options.feature_lambda,
+        prior=prior_mean(options.prior, data.zero_based, operator, weight_shape),
+        columns=n_outputs,
+        intercepts=_n_intercepts(intercept, n_outputs),
+    )
+
+
+def _build(
+    problem: Problem, plan: Plan, backend: Backend, origin: Origin, options: Options
+) -> tuple[Objective, Bundle]:
+    """Return objective and bundle, with the cuts of an earlier solve if they still hold."""
+    data = problem.data
+    warm = warm_bundle(options.warm_start, origin, plan.blocks)
+    objective, store = backend.build(problem, plan, warm)
+    if not data.resolution or problem.intercept.free:
+        _watch_rounding(objective, problem, backend)
+    bundle = warm
+    if bundle is None:
+        bundle = Bundle(store, plan.blocks, options.max_cuts, origin, problem.floor, data.threads)
+    bundle.origin = origin
+    return objective, bundle
+
+
+def _watch_rounding(objective: Objective, problem: Problem, backend: Backend) -> None:
+    """Let the objective keep its running error bound."""
+    data, margins_per_row = problem.data, problem.margins_per_row
+    n_classes = 0 if problem.classes is None else len(problem.classes)
+    extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend)
+    of_examples = isinstance(data, Examples)
+    rows = problem.operator.shape[0] if of_examples else extent.margins // margins_per_row
+    squares = data.counted_squares if isinstance(data, Dataset) else None
+    longest = data.longest + (problem.intercept.scaling is not None)
+    watch(objective, extent, rows, problem.floor, longest, squares)
+
+
+def _printing(callback: Callback | None) -> Callback:
+    """Return a callback that prints a line per iteration, and calls another."""
 
     def report(state: Progress) -> object:
         print(

@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +18,22 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
 from bmrm.linear.backends.base import Backend
 from bmrm.linear.backends.choose import backend_of
-from bmrm.linear.backends.gpu.cuts import GpuCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.intercept import Intercept
-from bmrm.linear.models.checkpoint import Checkpoint, Problem
+from bmrm.linear.models import checkpoint as checkpoints
+from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.objective import Operator
+from bmrm.linear.plan import Plan
+from bmrm.linear.problem import Problem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
 from bmrm.losses import CallableLoss, Loss
+from bmrm.matrix.checksums import MODULUS, digits, of_array
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-
-if TYPE_CHECKING:
-    from bmrm.losses import Loss
-    from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.checksums import MODULUS, digits, of_array
 
 Vector = NDArray[np.float64]
 
@@ -107,7 +105,8 @@ class Origin:
         What the solve took of the data, which may have got others since.
     loss_key : object
     intercept : Intercept
-    on_device, in_rows : bool
+    on_gpu, row_space : bool
+        Of the `Plan`.
     metric_key : object
     loss : Loss
         Not compared: the key tells it.
@@ -126,8 +125,8 @@ class Origin:
     pieces: tuple[Same, ...]
     loss_key: object
     intercept: Intercept
-    on_device: bool
-    in_rows: bool
+    on_gpu: bool
+    row_space: bool
     metric_key: object
     loss: Loss = field(compare=False)
     penalty: tuple[object, ...] = field(compare=False)
@@ -165,6 +164,22 @@ class Origin:
         return {**of_data(self.data, labels, self.loss), **self.checksums}
 
 
+def origin_of(problem: Problem, plan: Plan) -> Origin:
+    """Return the origin of the cuts that a plan makes."""
+    return Origin(
+        problem.data,
+        pieces_of(problem.data),
+        problem.loss.key,
+        problem.intercept,
+        plan.on_gpu,
+        plan.row_space,
+        problem.metric_key,
+        loss=problem.loss,
+        penalty=problem.penalty_key,
+        checksums=problem.checksums,
+    )
+
+
 def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
     """Return what a solve takes of the data."""
     return tuple(map(Same, (data.matrix, data.y, data.weights, data.groups)))
@@ -189,7 +204,7 @@ def metric_key(reg: Regularizer) -> str | None:
     return hashlib.sha256(reg.metric.tobytes()).hexdigest()
 
 
-def problem_of(state: Progress | Result) -> Problem:
+def problem_of(state: Progress | Result) -> checkpoints.Problem:
     """Describe the problem that a solve is or was of, for a checkpoint; all ranks ask at the same time.
 
     Raises
@@ -207,9 +222,9 @@ def problem_of(state: Progress | Result) -> Problem:
     return _problem(origin, state.bundle, checksums)
 
 
-def _problem(origin: Origin, bundle: Bundle, checksums: Mapping[str, str]) -> Problem:
+def _problem(origin: Origin, bundle: Bundle, checksums: Mapping[str, str]) -> checkpoints.Problem:
     data = origin.data
-    return Problem(
+    return checkpoints.Problem(
         n_samples=data.shape[0],
         nnz=data.nnz,
         blocks=bundle.groups,
@@ -229,18 +244,17 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def known_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | None:
-    """Return the cuts of an earlier result where they still hold.
+def warm_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | None:
+    """Return the cuts of an earlier result if they still hold; None if they do not.
 
-    These are a copy, but on a GPU, or where they were passed on, the cuts themselves.
+    They are copies, unless they were passed on, or their store hands them over.
     """
     if not isinstance(warm_start, Result):
         return None
     known = warm_start.bundle
     if known.origin != origin or known.groups != blocks or not len(known):
         return None
-    themselves = known.passed_on or isinstance(known.store, GpuCuts)
-    return known if themselves else known.only(np.arange(len(known)))
+    return known if known.passed_on or known.store.hands_over else known.only(np.arange(len(known)))
 
 
 class End(NamedTuple):

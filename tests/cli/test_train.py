@@ -200,6 +200,47 @@ def test_verbose(data, bmrm_train):
     assert "load" in outcome.err
 
 
+def test_verbose_2_prints_the_plan(data, folder, bmrm_train):
+    plain, more = bmrm_train("--verbose", data, "model"), bmrm_train("--verbose", "2", data, "model")
+    assert "plan: " not in plain.err
+    lines = [line for line in more.err.splitlines() if line.startswith("plan: ")]
+    names = ["backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
+    assert [line[6:].split("  ")[0] for line in lines] == names
+    assert more.err.index("plan: ") < more.err.index("iteration ")
+    memory = bmrm_train("--dry-run", "--verbose=2", data)
+    assert memory.err.splitlines() == lines
+    assert memory.out == bmrm_train("--dry-run", data).out
+    assert bmrm_train("--verbose", "2", "-v", "3", data).err.count("plan: backend") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "level"),
+    [
+        ([], "", 0),
+        (["--verbose"], "", 1),
+        (["--verbose=1"], "", 1),
+        (["--verbose", "2"], "", 2),
+        ([], "verbose = true", 1),
+        ([], "verbose = false", 0),
+        ([], "verbose = 2", 2),
+        (["--verbose"], "verbose = 2", 1),
+        (["--verbose", "--", "2"], "", 1),
+    ],
+)
+def test_levels_of_verbose(words, config, level, tmp_path):
+    file = tmp_path / "config"
+    file.write_text(config)
+    options = parse(["--config", str(file), *words, *([] if "--" in words else ["data"])])
+    assert options.verbose == level
+    assert options.as_dict()["verbose"] is (level if level > 1 else level == 1)
+
+
+def test_a_level_of_verbose_that_there_is_not(data, bmrm_train):
+    done = bmrm_train("--verbose=3", data)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "--verbose: found 3, expected 1 or 2" in done.err
+
+
 def test_checkpoint_ends_as_the_model(data, folder, bmrm_train):
     assert bmrm_train("-q", "--checkpoint", "best", data, "model").code == 0
     best, model = Model.load(folder / "best"), Model.load(folder / "model")

@@ -1,50 +1,53 @@
-"""The pieces that a solve is put together from, and where they live: on a GPU, here, or on several ranks."""
+"""The backend of one process: weights, margins and cuts in arrays, as combinations of rows, or on a GPU."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm import losses
-from bmrm.linear.backends.base import Indices, Placement, Vector, on_device
-from bmrm.linear.backends.gpu.ascent import gpu_ascent_pays
+from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.joint import JointPasses
 from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.gpu.python_loss import PythonLossPasses
-from bmrm.linear.backends.host.ascent import ascent_pays
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.backends.host.row_space import RowCuts, RowPasses
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.store import CutStore
+from bmrm.linear.memory import MatrixSize
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.blocks import block_starts, group_borders, runs
-from bmrm.linear.objective.objective import Margins, Objective, Operator, Passes
+from bmrm.linear.objective.objective import Margins, Objective, Passes
+from bmrm.linear.plan import Facts, Plan
+from bmrm.linear.problem import Problem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
-from bmrm.linear.solvers.newton import newton_pays
-from bmrm.losses import Loss
+from bmrm.linear.solvers.settings import Settings
+from bmrm.losses import CallableLoss, JointLoss, Loss
+from bmrm.losses.base import RowRisk
 from bmrm.losses.labels import encode
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
 
 class LocalBackend:
-    """The pieces where all rows are in this process."""
+    """`bmrm.linear.backends.base.Backend` for rows that are all in this process."""
 
     speaks = True
 
     def __init__(self, data: Dataset | Examples) -> None:
         self.data = data
-        self._borders: Indices | None = None
 
-    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
-        """Code the labels, unless somebody has; see `bmrm.losses.labels.encode`."""
+    def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
+        """Code the labels, unless they are coded already; see `bmrm.losses.labels.encode`."""
         data = self.data
         known = data.coded if isinstance(data, Dataset) else None
         return encode(data.y, data.shape[0], loss, data.weights) if known is None else known
@@ -61,24 +64,12 @@ class LocalBackend:
         return loss.thresholds(here, labels, self.data.weights)
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
-        """Leave the design as it is."""
+        """Return the operator as it is."""
         return operator
 
     def penalty(self, reg: Regularizer, operator: MatrixAdapter) -> Regularizer:
-        """Leave the penalty as it is."""
+        """Return the penalty as it is."""
         return reg
-
-    def newton_pays(self, operator: Operator, rows: int, loss: Loss, reg: Regularizer) -> bool:
-        """Whether to take Newton steps; see `bmrm.linear.solvers.newton.newton_pays`."""
-        return newton_pays(operator, rows, loss, reg)
-
-    def ascent_pays(
-        self, operator: Operator, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
-    ) -> bool:
-        """Whether to begin with ascent in the dual; see `solvers.dual_ascent` and `gpu.ascent`."""
-        if on_device(self.data, loss, reg):
-            return not newton and gpu_ascent_pays(operator, loss, profile=profile)
-        return ascent_pays(operator, loss, reg, self.data.threads, newton=newton)
 
     def borders(self, loss: Loss) -> Indices | None:
         """Return the rows that a block with a cut of its own may begin with; None for any."""
@@ -89,46 +80,83 @@ class LocalBackend:
             return group_borders(*runs(data.groups), data.shape[0])
         return np.array([0, data.shape[0]])
 
-    def place(self, at: Placement) -> tuple[Passes, CutStore]:
-        """Put labels and weights, and the cuts, where they live: with the matrix, or here."""
-        self._borders = at.borders
-        data, operator, loss = self.data, at.operator, at.loss
-        scale = 1.0 / data.total_weight
-        of_rows = at.labels, data.weights, scale, data.threads
-        if at.on_device:
-            assert isinstance(data, Dataset)
-            store = gpu_cuts(data, operator, loss, at.labels, scale, at.scaling, at.known, at.in_rows)
-            if isinstance(loss, losses.CallableLoss):
-                return PythonLossPasses(store, loss), store
-            if isinstance(loss, losses.JointLoss):
-                return JointPasses(store, loss, at.labels, data.weights), store
-            return GpuPasses(store, at.blocks == 1, functools.partial(loss.risk, *of_rows)), store
-        risk = loss.risk(*of_rows)
-        if at.in_rows:
-            rows = RowCuts(operator, data.threads) if at.known is None else at.known.store
-            assert isinstance(rows, RowCuts)
-            return RowPasses(operator, risk, rows), rows
-        if at.known is not None:
-            cuts = at.known.store
+    def facts(self, problem: Problem) -> Facts:
+        """Return what the plan of a problem rests on."""
+        data, operator, borders = self.data, problem.operator, problem.borders
+        if isinstance(data, Examples):
+            size = MatrixSize(*operator.shape, 0, 0, is_dense=True)
+            found = Facts(operator, size, data.shape[0], problem.loss, problem.penalty, has_ascent=False)
         else:
-            cuts = HostCuts(operator.shape[1], data.threads, at.reg.metric)
-        return HostPasses(operator, risk, threads=data.threads), cuts
+            found = facts_of(data, operator, problem.loss, problem.penalty, problem.intercept)
+        return replace(found, max_blocks=None if borders is None else len(borders) - 1)
 
-    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
-        """Make the objective."""
-        made = Objective(*arguments, **keywords)
-        if self._borders is not None:
-            made.starts = block_starts(self.data.shape[0], made.blocks, self._borders)
-        return made
+    def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
+        """Put labels, weights and cuts where the plan says; the cuts may be those of an earlier solve."""
+        place = self._on_gpu if plan.on_gpu else self._in_row_space if plan.row_space else self._on_host
+        passes, store = place(problem, plan, warm_bundle)
+        objective = Objective(
+            problem.operator,
+            passes,
+            problem.loss,
+            problem.penalty,
+            profile=problem.intercept.free,
+            blocks=plan.blocks,
+            columns=problem.margins_per_row,
+        )
+        if problem.borders is not None:
+            objective.starts = block_starts(self.data.shape[0], plan.blocks, problem.borders)
+        return objective, store
+
+    def _risk(self, problem: Problem) -> RowRisk:
+        """Bind the loss to labels and weights."""
+        data = self.data
+        return problem.loss.risk(problem.labels, data.weights, 1.0 / data.total_weight, data.threads)
+
+    def _on_gpu(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+        """Keep weights, margins and cuts beside their matrix."""
+        data, loss, labels = self.data, problem.loss, problem.labels
+        assert isinstance(data, Dataset)
+        scale, scaling = 1.0 / data.total_weight, problem.intercept.scaling
+        store = gpu_cuts(data, problem.operator, loss, labels, scale, scaling, warm, plan.row_space)
+        if isinstance(loss, CallableLoss):
+            return PythonLossPasses(store, loss), store
+        if isinstance(loss, JointLoss):
+            return JointPasses(store, loss, labels, data.weights), store
+        return GpuPasses(store, plan.blocks == 1, functools.partial(self._risk, problem)), store
+
+    def _in_row_space(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+        """Keep weights and cuts as combinations of rows."""
+        operator = problem.operator
+        cuts = RowCuts(operator, self.data.threads) if warm is None else warm.store
+        assert isinstance(cuts, RowCuts)
+        return RowPasses(operator, self._risk(problem), cuts), cuts
+
+    def _on_host(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+        """Keep weights and cuts in arrays."""
+        operator, threads = problem.operator, self.data.threads
+        width, metric = operator.shape[1], problem.penalty.metric
+        cuts = HostCuts(width, threads, metric) if warm is None else warm.store
+        return HostPasses(operator, self._risk(problem), threads=threads), cuts
+
+    def run(
+        self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
+    ) -> BundleMethod:
+        """Return the outer loop, evaluated where the problem starts."""
+        start, step = problem.start, plan.step
+        return BundleMethod(
+            objective,
+            bundle,
+            settings,
+            start,
+            newton=step == "newton",
+            ascent=step == "ascent",
+            warm=start is not None,
+        )
 
     def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
-        """Leave sums as they are."""
+        """Return sums and largest numbers as they are."""
         return numbers, most
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
-        """Fill an empty bundle."""
+        """Fill an empty bundle with the cuts of a checkpoint."""
         bundle.restore(checkpoint.cuts(0, bundle.n_features))
-
-    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
-        """Make the run."""
-        return BundleMethod(*arguments, **keywords)

@@ -48,6 +48,10 @@ class CutStore(Protocol):
     """The number of cuts in use; new ones are appended to them."""
 
     @property
+    def hands_over(self) -> bool:
+        """Whether a warm start goes on with these cuts themselves, and not with copies."""
+
+    @property
     def most(self) -> int:
         """Maximum number of cuts that fit in the memory set aside for them."""
 

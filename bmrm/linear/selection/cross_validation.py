@@ -32,10 +32,12 @@ from bmrm.base.interrupts import interruptible
 from bmrm.base.weighting import relative, without_idle
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.linear.backends.choose import backend_of
+from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.intercept import intercept_of
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
+from bmrm.linear.plan import PlanOptions, make_plan, shared_cuts_pay
 from bmrm.linear.regularizers import L2
 from bmrm.linear.result import Result
 from bmrm.linear.selection.folds import (
@@ -52,7 +54,6 @@ from bmrm.linear.selection.folds import (
 from bmrm.linear.selection.lockstep import Lockstep
 from bmrm.linear.solve import result_of, solve
 from bmrm.linear.solvers.bundle_method import BundleMethod
-from bmrm.linear.solvers.newton import newton_pays
 from bmrm.linear.solvers.settings import Settings
 from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
 from bmrm.losses import Loss
@@ -67,9 +68,6 @@ if TYPE_CHECKING:
     from bmrm.matrix.resident import Matrix
 
 Vector = npt.NDArray[np.float64]
-
-KEPT = 300
-"""Cuts a fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
 
 COPIED = 1 << 30
 """Bytes of a resident X up to which a copy is made with its rows in the order of the folds."""
@@ -329,16 +327,9 @@ class FoldProblem:
             and not given["positive"]
             and all(given[name] is None for name in ("l1_ratio", "feature_lambda", "prior"))
             and given["cuts_per_pass"] == "auto"
-            and not self.loss.several
-            and self.loss.by_rows
         )
-        cheap = sharing_pays(self.folds.number, d, self.data.nnz)
-        return plain and cheap and not free_intercept
-
-
-def sharing_pays(folds: int, features: int, stored: int) -> bool:
-    """Whether cuts of all folds cost less, in Gram entries, than the passes over X that they save."""
-    return folds * KEPT * features <= stored
+        pays = shared_cuts_pay(self.loss, self.folds.number, d, self.data.nnz)
+        return plain and pays and not free_intercept
 
 
 def deal_for(
@@ -463,9 +454,8 @@ class _Shared:
             copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= COPIED
             rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
         fit, penalize = given["fit_intercept"], given["penalize_intercept"]
-        scaling = intercept_of(
-            problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"]
-        ).scaling
+        intercept = intercept_of(problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"])
+        scaling = intercept.scaling
         operator = MatrixAdapter(rows) if scaling is None else WithConstant(rows, scaling)
         self._bundle = FoldBundle(operator.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
@@ -476,7 +466,9 @@ class _Shared:
             for i, j in pairwise(folds.starts)
         ])  # fmt: skip
         self._parts = FoldParts(operator, whole, folds.starts, floors)
-        self._newton = newton_pays(operator, operator.shape[0], problem.loss, L2(1.0))
+        facts = facts_of(data, operator, problem.loss, L2(1.0), intercept)
+        self._plan = make_plan(facts, PlanOptions(cuts_per_pass=1))
+        self._plan.log()
         self._objectives: dict[int, FoldObjective] = {}
         self._last: dict[int, Known] = {}
         self._latest: tuple[Known | None, Known] | None = None
@@ -501,7 +493,8 @@ class _Shared:
         objective.begin(lam)
         self._bundle.hold_out(fold, objective.scale)
         settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
-        run = BundleMethod(objective, self._bundle, settings, start.w, newton=self._newton)
+        newton = self._plan.step == "newton"
+        run = BundleMethod(objective, self._bundle, settings, start.w, newton=newton)
         run.expect_gradients(start.gradients)
         try:
             run.minimise()

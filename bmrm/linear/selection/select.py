@@ -22,13 +22,13 @@ from bmrm.base.weighting import without_idle
 from bmrm.errors import DataError, Interrupted, ParameterError
 from bmrm.io.csr import Csr, numbering
 from bmrm.linear.models.calibration import Calibration, calibrate
+from bmrm.linear.plan import shared_cuts_pay
 from bmrm.linear.result import Result
 from bmrm.linear.selection.cross_validation import (
     CrossValidation,
     FoldProblem,
     Progressed,
     deal_for,
-    sharing_pays,
 )
 from bmrm.linear.selection.folds import Folds
 from bmrm.losses import Loss
@@ -389,10 +389,8 @@ def _resident(
     dealt = deal_for(loss, labels, groups, weights, rows, folds, seed)
     if (
         len(X.shape) != 2
-        or loss.several
-        or not loss.by_rows
         or groups is not None
-        or not sharing_pays(folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
+        or not shared_cuts_pay(loss, folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
     ):
         data = Dataset(X, y, sample_weight=weights, **given, **tol)
         data.zero_based = zero_based

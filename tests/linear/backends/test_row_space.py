@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bmrm
-from bmrm.linear.backends.host import row_space
 from bmrm.linear.backends.host.row_space import RowCuts, RowPasses, inner
 from bmrm.losses import get
 from bmrm.matrix.gpu.devices import gpu
@@ -27,7 +26,7 @@ def problem(m=60, d=500, seed=0):
 def both(monkeypatch, *arguments, **options):
     """Solve in the space of rows and in that of columns."""
     rows = bmrm.solve(*arguments, **options)
-    monkeypatch.setattr(row_space, "pays", lambda rows, columns: False)
+    monkeypatch.setattr("bmrm.linear.plan.row_space_pays", lambda rows, columns: False)
     columns = bmrm.solve(*arguments, **options)
     monkeypatch.undo()
     assert "RowCuts" in type(rows.bundle.store).__name__

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from dual_problems import ascent_at_any_lam
 
 import bmrm
-from bmrm.linear.backends.host.ascent import MAX_RELATIVE_LAM
+from bmrm.linear.plan import MAX_RELATIVE_LAM
 from bmrm.linear.selection.cross_validation import FoldProblem
 from bmrm.linear.selection.lockstep import Lockstep, Stopped
 

@@ -11,7 +11,10 @@ from loss_cases import labels_for
 import bmrm
 from bmrm import losses
 from bmrm.linear.backends.gpu import ascent as device_ascent
-from bmrm.linear.backends.gpu.ascent import gpu_ascent_pays
+from bmrm.linear.intercept import Intercept
+from bmrm.linear.memory import MatrixSize
+from bmrm.linear.plan import Facts, gpu_ascent_pays
+from bmrm.linear.regularizers import L2
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 on_gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
@@ -203,8 +206,9 @@ def test_what_is_refused():
 
 def test_where_it_pays():
     def pays(shape, nnz, loss="hinge", *, dense=False, profile=False):
-        operator = types.SimpleNamespace(shape=shape, nnz=nnz, is_dense=dense)
-        return gpu_ascent_pays(operator, losses.get(loss), profile=profile)
+        operator = types.SimpleNamespace(shape=shape, nnz=nnz, n_outputs=1)
+        size, intercept = MatrixSize(*shape, nnz, 0, dense), Intercept(profile, None)
+        return gpu_ascent_pays(Facts(operator, size, shape[0], losses.get(loss), L2(1.0), intercept))
 
     text = (3000, 6000), 90_000
     assert pays(*text)

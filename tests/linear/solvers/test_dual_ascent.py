@@ -14,16 +14,13 @@ from oracles import optimum
 import bmrm
 from bmrm import losses
 from bmrm.errors import ParameterError
+from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
-from bmrm.linear.backends.host.ascent import (
-    MAX_RELATIVE_LAM,
-    MAX_RELATIVE_LAM_OF_SEVERAL,
-    ascent_pays,
-)
+from bmrm.linear.memory import MatrixSize
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
+from bmrm.linear.plan import MAX_RELATIVE_LAM, MAX_RELATIVE_LAM_OF_SEVERAL, Facts, ascent_pays
 from bmrm.linear.regularizers import L2
-from bmrm.linear.selection.lockstep import Worker
 from bmrm.linear.solvers import dual_ascent
 from bmrm.linear.warm_start import problem_of
 from bmrm.losses import _losses
@@ -555,20 +552,26 @@ def test_an_end_by_the_callback_leaves_what_was_found():
 
 
 def test_where_it_pays(monkeypatch):
-    monkeypatch.setattr(host_ascent, "MAX_RELATIVE_LAM", MAX_RELATIVE_LAM)
-    monkeypatch.setattr(host_ascent, "MAX_RELATIVE_LAM_OF_SEVERAL", MAX_RELATIVE_LAM_OF_SEVERAL)
+    monkeypatch.setattr(plan, "MAX_RELATIVE_LAM", MAX_RELATIVE_LAM)
+    monkeypatch.setattr(plan, "MAX_RELATIVE_LAM_OF_SEVERAL", MAX_RELATIVE_LAM_OF_SEVERAL)
 
-    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False, **options):
-        given_to = {"newton": False, **options}
+    def pays(shape, nnz, loss="hinge", reg=None, threads=1, K=1, in_step=False):
         m, d = shape
         ends = np.linspace(0, nnz, m + 1).astype(np.int64)
         width = int(np.diff(ends).max())
         at = (np.arange(nnz) - np.repeat(ends[:-1], np.diff(ends))) % max(1, min(d, width))
         matrix = _cpu.Matrix(ends, at.astype(np.int32), None, shape)
-        if in_step:
-            matrix = Worker(matrix)
-        operator = MatrixAdapter(matrix) if K == 1 else MultiOutput(matrix, K, None)
-        return ascent_pays(operator, losses.get(loss), reg or L2(1e-5), threads, **given_to)
+        facts = Facts(
+            MatrixAdapter(matrix) if K == 1 else MultiOutput(matrix, K, None),
+            MatrixSize(m, d, nnz, 0, is_dense=False),
+            m,
+            losses.get(loss),
+            reg or L2(1e-5),
+            threads=threads,
+            in_lockstep=in_step,
+            row_square=lambda: float(matrix.mean_squares.sum()),
+        )
+        return ascent_pays(facts)
 
     text = (3000, 6000), 90_000
     assert pays(*text)
@@ -578,7 +581,6 @@ def test_where_it_pays(monkeypatch):
     assert pays(*text, loss="logistic")
     assert not pays(*text, loss="poisson")
     assert not pays(*text, loss="softmax", K=5)
-    assert not pays(*text, newton=True)
     assert not pays(*text, reg=L2(1e-5, np.ones(6000)))
     # Thirty ones a row: planes take few passes from some lam on.
     assert pays(*text, reg=L2(30 * MAX_RELATIVE_LAM))

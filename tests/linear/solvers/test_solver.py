@@ -86,7 +86,7 @@ def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeyp
     stepped = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
     monkeypatch.setattr(newton, "MAX_HESSIAN_WORK", 0.0)
     by_products = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
-    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
+    monkeypatch.setattr("bmrm.linear.plan.newton_pays", lambda *_: False)
     plain = bmrm.solve(sp.csr_matrix(X), y, loss, lam=1e-4, tol=1e-8, **options)
     assert stepped.status == by_products.status == plain.status == "converged"
     assert "newton" in stepped.timings
@@ -138,7 +138,7 @@ def test_full_rows_whose_columns_are_of_many_sizes(name, intercept, monkeypatch)
     options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept == "penalised"}
     options |= {"loss": name, "lam": 1e-3, "tol": 1e-3, "device": "cpu"}
     found = bmrm.solve(X, y, **options)
-    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
+    monkeypatch.setattr("bmrm.linear.plan.newton_pays", lambda *_: False)
     plain = bmrm.solve(X, y, **options)
     assert found.status == plain.status == "converged"
     assert found.timings["newton"] > 0.0
@@ -165,7 +165,7 @@ def test_steps_with_rounded_kinks_and_the_model_alone_find_the_same(name, interc
     stepped = bmrm.solve(X, y, **options)
     monkeypatch.setattr(newton, "MAX_HESSIAN_WORK", 0.0)
     by_products = bmrm.solve(X, y, **options)
-    monkeypatch.setattr(parts, "newton_pays", lambda *_: False)
+    monkeypatch.setattr("bmrm.linear.plan.newton_pays", lambda *_: False)
     plain = bmrm.solve(X, y, **options)
     assert stepped.status == by_products.status == plain.status == "converged"
     assert "newton" in stepped.timings

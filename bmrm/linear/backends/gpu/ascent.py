@@ -13,10 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
-from bmrm.linear.objective.passes import Iterate, Operator, Passes, Problem, Subgradients
-from bmrm.linear.solvers.dual_ascent import MAX_VALUES_PER_COLUMN
-from bmrm.losses import Loss
-from bmrm.matrix.gpu.memory import CLIMBED_ROWS
+from bmrm.linear.objective.passes import Iterate, Passes, Problem, Subgradients
 
 FIRST_CUT_STEPS = 9
 """Number of steps before the first cut; eight of them are queued by one call."""
@@ -28,31 +25,13 @@ MIN_CUTS = 12
 """Number of cuts in a row that may fail to halve the gap before planes take over."""
 
 
-def gpu_ascent_pays(operator: Operator, loss: Loss, *, profile: bool) -> bool:
-    """Whether a solve on a GPU under plain l2 begins with ascent in the dual.
-
-    Parameters
-    ----------
-    operator : Operator
-        A constant feature would tie all rows together.
-    loss : Loss
-    profile : bool
-        Whether an intercept is minimised out, which ties them together too.
-    """
-    m, d = operator.shape
-    alone = operator.n_outputs == 1 and operator.constant is None and not profile
-    sparse = not getattr(operator, "is_dense", True)
-    wide = m <= CLIMBED_ROWS * d and operator.nnz <= MAX_VALUES_PER_COLUMN * d
-    return loss.has_dual and alone and sparse and wide
-
-
 class GpuAscent:
     """`bmrm.linear.objective.passes.Ascent` by steps of all rows.
 
     Parameters
     ----------
     problem : Problem
-        For which `gpu_ascent_pays`, with one block of rows.
+        For which `bmrm.linear.plan.gpu_ascent_pays`, with one block of rows.
     passes : Passes
     cuts : GpuCuts
     at : Iterate

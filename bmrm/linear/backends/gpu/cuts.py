@@ -36,6 +36,8 @@ class GpuCuts:
     problem : bmrm.matrix._cuda.Problem
     """
 
+    hands_over = True  # copies would take as much device memory again
+
     def __init__(self, problem: _cuda.Problem) -> None:
         self.problem, self.width, self.size = problem, problem.width, 0
         self._capacity = 0

@@ -8,22 +8,10 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 
 from bmrm.base.vectors import dot
-from bmrm.linear.bundle.cuts_per_pass import MAX_SHORT_BLOCKS, short_blocks
-from bmrm.linear.objective.passes import Iterate, Operator, Passes, Problem, Subgradients
-from bmrm.linear.regularizers import Regularizer
-from bmrm.linear.solvers.dual_ascent import is_wide
-from bmrm.losses import Loss
+from bmrm.linear.objective.passes import Iterate, Passes, Problem, Subgradients
 from bmrm.losses.base import DualRisk, RowRisk
 from bmrm.matrix import _cpu
 from bmrm.matrix.adapted import MatrixAdapter
-
-MAX_RELATIVE_LAM = 3e-4
-"""Largest lam, as a share of the mean square of a row, at which ascent pays: for a larger one planes take so
-few passes that they are faster. It does not apply to a few rows with kinks, which would have several planes
-per pass."""
-
-MAX_RELATIVE_LAM_OF_SEVERAL = 2e-3
-"""The same for a loss with several margins per row."""
 
 MIN_STEPS = 50
 """Number of steps in a row that may fail to halve the gap before planes take over."""
@@ -46,39 +34,13 @@ class Ascendable(Protocol):
         """Begin an ascent; see `bmrm.matrix._cpu.Matrix.ascent`."""
 
 
-def ascent_pays(operator: Operator, loss: Loss, reg: Regularizer, threads: int, *, newton: bool) -> bool:
-    """Whether to begin with ascent in the dual.
-
-    Parameters
-    ----------
-    operator : Operator
-    loss : Loss
-    reg : Regularizer
-    threads : int
-        That products may use.
-    newton : bool
-        Whether Newton's steps are taken.
-    """
-    matrix, columns = cast("MatrixAdapter", operator).inner, operator.n_outputs
-    if newton or not (loss.has_dual and reg.plain and isinstance(matrix, Ascendable)):
-        return False
-    quick = loss.smooth and not isinstance(matrix, _cpu.Matrix)
-    if not is_wide(matrix.shape, matrix.nnz, columns, threads, quick=quick):
-        return False
-    # Planes would be many, and dense.
-    if loss.kinked and short_blocks(operator, matrix.shape[0], MAX_SHORT_BLOCKS):
-        return True
-    mean_square = float(cast("Operator", matrix).mean_squares.sum())
-    return reg.lam <= (MAX_RELATIVE_LAM if columns == 1 else MAX_RELATIVE_LAM_OF_SEVERAL) * mean_square
-
-
 class DualAscent:
     """`bmrm.linear.objective.passes.Ascent` by sweeps over the rows.
 
     Parameters
     ----------
     problem : Problem
-        For which `ascent_pays`, with one block of rows.
+        For which `bmrm.linear.plan.ascent_pays`, with one block of rows.
     passes : Passes
     risk : RowRisk
         The loss bound to labels and weights.

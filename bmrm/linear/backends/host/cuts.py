@@ -31,6 +31,7 @@ class HostCuts:
     """
 
     whole = True
+    hands_over = False
 
     def __init__(self, width: int, threads: int, metric: Vector | None = None) -> None:
         self.width, self.threads, self.metric, self.size = width, threads, metric, 0

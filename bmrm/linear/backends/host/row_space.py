@@ -30,25 +30,6 @@ Starts = NDArray[np.int64]
 
 COEFFICIENTS, PRODUCTS = 0, 1
 
-MAX_COLUMN_RATIO = 1e9
-"""Maximum mean square of a column, as a multiple of the median one; a larger column drowns the others. (In a
-million rows of text a common word has 1e6 times the mean square of one that occurs once.)"""
-
-
-def pays(rows: int, columns: int) -> bool:
-    """Whether the two vectors over rows that represent a cut are shorter than its gradient."""
-    return 2 * rows < columns
-
-
-def is_even(mean_squares: Vector) -> bool:
-    """Whether no column is so much larger than most that it drowns all others in products of rows.
-
-    Squares of weights come from such products here: if a large column cancels, only rounding is left of the
-    others.
-    """
-    present = mean_squares[mean_squares > 0.0]
-    return not len(present) or float(present.max()) <= MAX_COLUMN_RATIO * float(np.median(present))
-
 
 def inner(x: Vector, y: Vector) -> float:
     """Return the inner product of two points, or gradients, each of shape (2, rows + 1)."""
@@ -147,6 +128,8 @@ class RowCuts:
     operator : Operator
     threads : int
     """
+
+    hands_over = False
 
     def __init__(self, operator: Operator, threads: int) -> None:
         self.operator, self.threads, self.size = operator, threads, 0

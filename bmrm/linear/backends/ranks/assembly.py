@@ -15,7 +15,8 @@ thousands of numbers: every rank then holds all columns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.shard import Shard
 from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.host.cuts import HostCuts
@@ -39,19 +41,17 @@ from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.blocks import block_starts, group_borders, runs
 from bmrm.linear.objective.objective import Iterate, Objective, Passes
+from bmrm.linear.plan import Facts, Plan
+from bmrm.linear.problem import Problem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
-from bmrm.linear.solvers.interior_rule import may_step
-from bmrm.linear.solvers.newton import newton_pays
+from bmrm.linear.solvers.settings import Settings
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
 from bmrm.losses.labels import distinct, encode, extended, taken
 from bmrm.losses.multiclass import ClassLoss
 from bmrm.matrix.adapted import MatrixAdapter
-
-if TYPE_CHECKING:
-    from bmrm.linear.backends.base import Placement
 
 Vector = NDArray[np.float64]
 
@@ -61,7 +61,6 @@ class RanksBackend:
 
     def __init__(self, data: Shard) -> None:
         self.data, self.group = data, data.group
-        self._whole = True
 
     @property
     def speaks(self) -> bool:
@@ -116,20 +115,6 @@ class RanksBackend:
             return reg
         return OwnedPenalty.part_of(reg, self.group, self._exchange(operator).bounds)
 
-    def ascent_pays(
-        self, operator: RanksOperator, loss: Loss, reg: Regularizer, *, newton: bool, profile: bool
-    ) -> bool:
-        """Never: a row would wait for those of other ranks."""
-        return False
-
-    def newton_pays(self, operator: RanksOperator, rows: int, loss: Loss, reg: Regularizer) -> bool:
-        """Whether to take Newton steps; ranks have whole gradients for these and for interior points."""
-        if self.data.owned:
-            return False
-        newton = newton_pays(operator, rows, loss, reg)
-        self._whole = newton or not reg.plain or may_step(operator, loss, reg)
-        return newton
-
     def floor(self, loss: Loss, labels: Vector) -> float:
         """Return the mean of what the ranks' risks are not below."""
         group, data = self.group, self.data
@@ -159,71 +144,91 @@ class RanksBackend:
         groups, firsts = (np.concatenate(arrays) for arrays in zip(*everyones, strict=True))
         return group_borders(groups, firsts, total)
 
-    def place(self, at: Placement) -> tuple[Passes, CutStore]:
-        """Keep weights on every rank, margins where the rows are, and the cuts' columns spread.
-
-        With Newton or interior-point steps every rank has all columns: there are few. So it has where the
-        inner solver of a penalty works on whole cuts; each rank then solves the same inner problem.
-        """
-        data, group, operator = self.data, self.group, at.operator
-        d = operator.shape[1]
-        starts, operator.reach = _spread_blocks(
-            block_starts(sum(data.rows), at.blocks, at.borders), data.rows
+    def facts(self, problem: Problem) -> Facts:
+        """Return what the plan of a problem rests on; all ranks ask at the same time."""
+        data, loss, penalty = self.data, problem.loss, problem.penalty
+        found = facts_of(data, problem.operator, loss, penalty, problem.intercept)
+        # Sums on GPUs need links of one kind between all of them.
+        on_gpu = found.can_solve_on_gpu and penalty.plain and isinstance(loss, ScalarLoss)
+        return replace(
+            found,
+            ranks=self.group.size,
+            owned=data.owned,
+            can_solve_on_gpu=on_gpu and data.links().alike,
+            max_blocks=None if problem.borders is None else len(problem.borders) - 1,
         )
-        self.starts = at.columns * starts[group.rank]
-        if isinstance(operator, OwnedOperator):
-            return self._owned(at, operator)
-        if at.on_device and isinstance(at.loss, ScalarLoss) and data.links().alike:
-            return self._on_devices(at, at.loss)
-        whole = self._whole or d < group.size
-        operator.bounds = None if whole else group.split(d)
-        passes = RankPasses(operator, self._risk(at.loss, at.labels, at.columns), threads=data.threads)
-        if at.known is not None:
-            return passes, at.known.store
+
+    def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
+        """Keep margins where the rows are, weights on every rank or owned, and the columns of cuts spread.
+
+        Each rank has whole cuts if the plan says so; there are few columns then, or each rank solves the same
+        inner problem of a penalty.
+        """
+        data, group, operator = self.data, self.group, problem.operator
+        assert isinstance(operator, RanksOperator)
+        cuts = block_starts(sum(data.rows), plan.blocks, problem.borders)
+        starts, operator.reach = _spread_blocks(cuts, data.rows)
+        place = self._owned if data.owned else self._on_gpus if plan.on_gpu else self._replicated
+        passes, store = place(problem, plan, warm_bundle)
+        objective: RanksObjective = (OwnedObjective if data.owned else RanksObjective)(
+            operator,
+            passes,
+            problem.loss,
+            problem.penalty,
+            profile=problem.intercept.free,
+            blocks=plan.blocks,
+            columns=problem.margins_per_row,
+        )
+        if isinstance(objective, OwnedObjective):
+            objective.data = data
+        objective.starts = problem.margins_per_row * starts[group.rank]
+        return objective, store
+
+    def _replicated(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+        """Keep weights on every rank, and cuts whole or with their columns spread."""
+        group, operator, threads = self.group, problem.operator, self.data.threads
+        assert isinstance(operator, RanksOperator)
+        d = operator.shape[1]
+        operator.bounds = group.split(d) if plan.split_cuts else None
+        passes = RankPasses(operator, self._risk(problem), threads=threads)
+        if warm is not None:
+            return passes, warm.store
         if operator.bounds is None:
-            return passes, HostCuts(d, data.threads, at.reg.metric)
-        return passes, SplitCuts(group, operator.bounds, data.threads)
+            return passes, HostCuts(d, threads, problem.penalty.metric)
+        return passes, SplitCuts(group, operator.bounds, threads)
 
-    def _owned(self, at: Placement, operator: OwnedOperator) -> tuple[Passes, CutStore]:
+    def _owned(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         """Keep of weights and cuts the columns of this rank."""
-        passes = OwnedPasses(operator, self._risk(at.loss, at.labels, at.columns), threads=self.data.threads)
-        if at.known is not None:
-            return passes, at.known.store
-        assert isinstance(at.reg, OwnedPenalty)
-        bounds = operator.exchange.bounds
-        return passes, OwnedCuts(self.group, bounds, self.data.threads, at.reg.metric)
+        operator, penalty, threads = problem.operator, problem.penalty, self.data.threads
+        assert isinstance(operator, OwnedOperator)
+        passes = OwnedPasses(operator, self._risk(problem), threads=threads)
+        if warm is not None:
+            return passes, warm.store
+        assert isinstance(penalty, OwnedPenalty)
+        return passes, OwnedCuts(self.group, operator.exchange.bounds, threads, penalty.metric)
 
-    def _risk(self, loss: Loss, labels: Vector, columns: int) -> RowRisk:
-        """Bind a loss to the labels and weights of all ranks' rows."""
-        data, group = self.data, self.group
+    def _risk(self, problem: Problem) -> RowRisk:
+        """Bind the loss to the labels and weights of all ranks' rows."""
+        data, group, loss, labels = self.data, self.group, problem.loss, problem.labels
         if isinstance(loss, JointLoss):
             return remote_risk(group, loss, labels, data.weights, data.groups, data.threads)
         of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
         # A rank may have no row of the last classes.
-        risk = loss.bind(*of_rows, columns) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
+        n_outputs = problem.n_outputs
+        risk = loss.bind(*of_rows, n_outputs) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
         return SummedRisk(group, risk)
 
-    def _on_devices(self, at: Placement, loss: ScalarLoss) -> tuple[GpuPasses, CutStore]:
+    def _on_gpus(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         """Keep margins where the rows are, on the ranks' GPUs, and weights and cuts on each."""
         from bmrm.linear.backends.ranks.gpu import shared_passes
 
-        data, scale = self.data, 1.0 / self.data.total_weight
-        cuts = gpu_cuts(data, at.operator, loss, at.labels, scale, at.scaling, at.known, in_rows=False)
-        passes = GpuPasses(cuts, ahead=at.blocks == 1)
-        if at.known is None and self.group.size > 1:
+        data, scale, scaling = self.data, 1.0 / self.data.total_weight, problem.intercept.scaling
+        of_loss = problem.loss, problem.labels
+        cuts = gpu_cuts(data, problem.operator, *of_loss, scale, scaling, warm, in_rows=False)
+        passes = GpuPasses(cuts, ahead=plan.blocks == 1)
+        if warm is None and self.group.size > 1:
             passes = shared_passes(data.links(), passes)
         return passes, passes.cuts
-
-    def objective(self, *arguments: Any, **keywords: Any) -> Objective:
-        """Make the objective."""
-        made: RanksObjective
-        if self.data.owned:
-            made = OwnedObjective(*arguments, **keywords)
-            made.data = self.data
-        else:
-            made = RanksObjective(*arguments, **keywords)
-        made.starts = self.starts
-        return made
 
     def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
         """Return sums over the rows of all ranks, and the largest numbers."""
@@ -238,9 +243,21 @@ class RanksBackend:
             cuts = checkpoint.cuts(first, last)
         bundle.restore(cuts)
 
-    def method(self, *arguments: Any, **keywords: Any) -> BundleMethod:
-        """Make the run."""
-        return ShardedMethod(self.group, *arguments, **keywords)
+    def run(
+        self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
+    ) -> BundleMethod:
+        """Return the outer loop, evaluated where the problem starts."""
+        start, step = problem.start, plan.step
+        return ShardedMethod(
+            self.group,
+            objective,
+            bundle,
+            settings,
+            start,
+            newton=step == "newton",
+            ascent=step == "ascent",
+            warm=start is not None,
+        )
 
 
 def _spread_blocks(

@@ -1,0 +1,76 @@
+"""What a solve is to solve: data, loss, penalty and intercept, validated and ready to be multiplied by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.linear.intercept import Intercept
+from bmrm.linear.regularizers import Regularizer
+from bmrm.losses import Loss
+from bmrm.matrix.adapted import MatrixAdapter
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.examples import Examples
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A problem as this process sees it.
+
+    Attributes
+    ----------
+    data : Dataset or Examples
+    loss : Loss
+        With the groups of the data.
+    labels : ndarray of shape (m,) or (m, K)
+        Coded for the loss; of the rows here.
+    classes : ndarray or None
+    intercept : Intercept
+    margins_per_row : int
+        The number of outputs; for a structured loss the number of features, see `StackedIdentity`.
+    cuts_per_pass : int or "auto"
+        What is asked for; decided already for a structured loss.
+    operator : MatrixAdapter
+        X of all processes, with a constant feature and several outputs if there are any.
+    penalty : Regularizer
+        Its part here, if the weights are owned in parts.
+    penalty_key : tuple
+        What distinguishes the whole penalty from others.
+    checksums : mapping of str to str
+        Of the vectors of the whole penalty.
+    metric_key : object
+        What distinguishes the metric of the whole penalty; None if there is none.
+    floor : float
+        A number that no risk is below.
+    borders : ndarray of int64, or None
+        Rows, of all processes, that a block with a cut of its own may begin with; None for any.
+    start : ndarray or None
+        Where the solve starts; None for zero.
+    """
+
+    data: Dataset | Examples
+    loss: Loss
+    labels: Vector
+    classes: Vector | None
+    intercept: Intercept
+    margins_per_row: int
+    cuts_per_pass: int | str
+    operator: MatrixAdapter
+    penalty: Regularizer
+    penalty_key: tuple[object, ...]
+    checksums: Mapping[str, str]
+    metric_key: object
+    floor: float
+    borders: Indices | None
+    start: Vector | None
+
+    @property
+    def n_outputs(self) -> int:
+        """Weights per feature."""
+        return self.margins_per_row if self.loss.several else 1
