@@ -174,7 +174,7 @@ class Plan:
     >>> from bmrm.losses import get
     >>> from bmrm.linear.regularizers import L2
     >>> from bmrm.matrix._cpu import Matrix
-    >>> X, size = Matrix.from_dense(np.eye(3)), MatrixSize(3, 3, 9, 8, is_dense=True)
+    >>> X, size = MatrixAdapter(Matrix.from_dense(np.eye(3))), MatrixSize(3, 3, 9, 8, is_dense=True)
     >>> plan = make_plan(Facts(X, size, 3, get("logistic"), L2(0.1)), PlanOptions())
     >>> plan.backend, plan.step, plan.blocks
     ('host', 'newton', 1)

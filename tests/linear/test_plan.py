@@ -96,7 +96,7 @@ def test_ranks_keep_whole_cuts_for_steps_that_need_them():
 
 def test_a_number_of_cuts_that_cannot_be():
     known = facts(*NARROW, intercept=Intercept(True, None))
-    with pytest.raises(ParameterError, match="takes one cut a pass"):
+    with pytest.raises(ParameterError, match="takes one cut"):
         make_plan(known, PlanOptions(cuts_per_pass=2))
 
 
