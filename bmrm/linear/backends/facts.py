@@ -51,7 +51,9 @@ def size_of(data: Dataset) -> MatrixSize:
     matrix: Any = data.matrix
     rows, columns = matrix.shape
     # What has products alone does not say how it is stored.
-    dtype, is_dense = getattr(matrix, "dtype", None), getattr(matrix, "index_bytes", 0) == 0
+    dtype = getattr(matrix, "dtype", None)
+    # On a GPU the bytes of an index are known only after its kernels have been timed.
+    is_dense = matrix.is_dense if hasattr(matrix, "is_dense") else getattr(matrix, "index_bytes", 0) == 0
     value_bytes = 0 if dtype is None else np.dtype(dtype).itemsize
     return MatrixSize(rows, columns, matrix.nnz, value_bytes, is_dense)
 
