@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def shown(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""Return text that any terminal takes: what is not printable, line ends among it, becomes an escape.
 
     Whatever a message quotes of names and data goes through here, so that neither sends a terminal commands.
@@ -32,7 +32,7 @@ class BmrmError(Exception):
     exit_code = 1
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(shown(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*(escape_unprintable(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class ParameterError(BmrmError, ValueError):

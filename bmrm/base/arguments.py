@@ -18,20 +18,20 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 
-Vector = NDArray[np.float64]
-Fault = type[BmrmError]
+ErrorType = type[BmrmError]
 
-EXACT = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Integers up to this size are numbers of float64; beyond it some are not."""
 
-_REAL = "fiub"  # kinds of dtype that hold real numbers
-_SETS = (tuple, set, frozenset)
-_SHOWN = 40  # characters of a value in a message
+_REAL_KINDS = "fiub"  # kinds of dtype that hold real numbers
+_SET_TYPES = (tuple, set, frozenset)
+_MAX_SHOWN_CHARS = 40  # characters of a value in a message
 
 
-def array(what: str, given: Any, error: Fault = DataError, expected: str = "an array") -> NDArray[Any]:
+def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
     """Take in an array of any shape and type.
 
     Raises
@@ -61,16 +61,16 @@ def array(what: str, given: Any, error: Fault = DataError, expected: str = "an a
     except MemoryError:
         raise
     except Exception as fault:  # whatever the `__array__` of a foreign class raises
-        raise error(f"{what}: {_one_line(fault)}; expected {expected}") from None
+        raise error(f"{what}: {_join_lines(fault)}; expected {expected}") from None
     if found.ndim == 0 and found.dtype == object and not isinstance(given, (Real, Decimal)):
-        raise error(f"{what}: found {_described(given)}, expected {expected}")
+        raise error(f"{what}: found {_describe(given)}, expected {expected}")
     return found
 
 
 def numbers(
     what: str,
     given: Any,
-    error: Fault = DataError,
+    error: ErrorType = DataError,
     *,
     exact: bool = False,
     each: str = "row",
@@ -107,17 +107,21 @@ def numbers(
     """
     found = array(what, given, error, expected)
     if found.dtype == np.float64:
-        if exact and not isinstance(given, np.ndarray) and np.abs(found).max(initial=0.0) >= EXACT:
+        if (
+            exact
+            and not isinstance(given, np.ndarray)
+            and np.abs(found).max(initial=0.0) >= MAX_EXACT_INTEGER
+        ):
             found = np.array(given, dtype=object)  # as it was before NumPy rounded it
         else:
             return np.asarray(found)
     if exact:
         _check_exact(what, found, error, each)
-    if found.dtype.kind in _REAL:
+    if found.dtype.kind in _REAL_KINDS:
         with np.errstate(over="ignore"):  # an infinity is for the caller to find
             return found.astype(np.float64)
     if found.dtype == object:
-        return _from_objects(what, found, error, each)
+        return _objects_to_floats(what, found, error, each)
     if found.dtype.kind == "c":
         raise error(f"{what}: found complex ones; expected {expected}")
     if found.dtype.kind in "UST":
@@ -129,7 +133,7 @@ def vector(
     what: str,
     given: Any,
     length: int,
-    error: Fault = DataError,
+    error: ErrorType = DataError,
     *,
     exact: bool = False,
     each: str = "row of X",
@@ -141,7 +145,7 @@ def vector(
     return found
 
 
-def check_finite(what: str, values: NDArray[Any], error: Fault = DataError, *, each: str = "row") -> None:
+def check_finite(what: str, values: NDArray[Any], error: ErrorType = DataError, *, each: str = "row") -> None:
     """Raise for the first entry that is not finite.
 
     Examples
@@ -153,18 +157,18 @@ def check_finite(what: str, values: NDArray[Any], error: Fault = DataError, *, e
     finite = np.isfinite(values)
     if not finite.all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
-        raise error(f"{what}: {_place(at, each)}has {values[at]}, expected a finite number")
+        raise error(f"{what}: {_describe_position(at, each)}has {values[at]}, expected a finite number")
 
 
-def check_known(what: str, values: Vector, error: Fault = DataError) -> None:
+def check_not_nan(what: str, values: Vector, error: ErrorType = DataError) -> None:
     """Raise for the first NaN; infinities pass, as where a decision value overflows."""
     unknown = np.isnan(values)
     if unknown.any():
         at = np.unravel_index(int(np.argmax(unknown)), values.shape)
-        raise error(f"{what}: {_place(at, 'row')}has nan, expected a number")
+        raise error(f"{what}: {_describe_position(at, 'row')}has nan, expected a number")
 
 
-def matrix(what: str, given: Any, error: Fault = DataError) -> NDArray[Any]:
+def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
     """Take in a dense matrix as float32, where it is of that type, or float64; finite or not.
 
     Columns of a frame may be of unlike types, as long as each is one of numbers or truth values.
@@ -177,12 +181,12 @@ def matrix(what: str, given: Any, error: Fault = DataError) -> NDArray[Any]:
     if type(given) is not np.ndarray:
         if has_masked(given):
             raise error(f"{what}: found masked values, expected a number in each place")
-        given = _of_one_type(given)
+        given = _merge_column_types(given)
     dense = array(what, given, error, "a matrix")
-    if dense.ndim != 2 or dense.dtype.kind not in _REAL + "O":
+    if dense.ndim != 2 or dense.dtype.kind not in _REAL_KINDS + "O":
         raise error(f"{what}: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
     if dense.dtype == object:
-        return _from_objects(what, dense, error, "row", _names(given))
+        return _objects_to_floats(what, dense, error, "row", _column_names(given))
     if dense.dtype in (np.float32, np.float64):
         return np.asarray(dense)
     with np.errstate(over="ignore"):
@@ -220,20 +224,20 @@ def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
     if not isinstance(y, (list, tuple)):
         y = array("labels", y)
         if y.ndim > 1:
-            return _indicators(y)
+            return _validate_indicators(y)
         y = list(np.atleast_1d(y))
     elif has_masked(y):
         raise DataError("labels: found masked ones, expected a number in each place")
-    return _rows_of_labels(y)
+    return _parse_label_rows(y)
 
 
-def predicted(values: Any, columns: int | None = None) -> Vector:
+def predictions(values: Any, columns: int | None = None) -> Vector:
     """Take in the values predicted of some rows, one for each or several; infinities may be among them."""
     found = numbers("values", values)
     if found.ndim != 1 + (columns is not None) or (columns is not None and found.shape[1] != columns):
         each = "a number" if columns is None else f"{columns} numbers"
         raise DataError(f"values: found shape {found.shape}, expected {each} for each row")
-    check_known("values", found)
+    check_not_nan("values", found)
     return found
 
 
@@ -255,7 +259,7 @@ def margins(given: Any, y: Any, columns: bool = False) -> tuple[Vector, Vector]:
     return np.ascontiguousarray(z), np.ascontiguousarray(labels)
 
 
-def number(what: str, given: Any, error: Fault = ParameterError) -> float:
+def number(what: str, given: Any, error: ErrorType = ParameterError) -> float:
     """Take in one real number; NaN passes.
 
     Examples
@@ -267,17 +271,17 @@ def number(what: str, given: Any, error: Fault = ParameterError) -> float:
     bmrm.errors.ParameterError: lam: found '0.5', expected a number
     """
     if isinstance(given, (Real, np.bool_)) or (
-        isinstance(given, np.ndarray) and given.shape == () and given.dtype.kind in _REAL
+        isinstance(given, np.ndarray) and given.shape == () and given.dtype.kind in _REAL_KINDS
     ):
         try:
             if not has_masked(given):
                 return float(given)
         except OverflowError:
             pass
-    raise error(f"{what}: found {_described(given)}, expected a number")
+    raise error(f"{what}: found {_describe(given)}, expected a number")
 
 
-def integer(what: str, given: Any, error: Fault = ParameterError) -> int:
+def integer(what: str, given: Any, error: ErrorType = ParameterError) -> int:
     """Take in one integer.
 
     Examples
@@ -291,7 +295,7 @@ def integer(what: str, given: Any, error: Fault = ParameterError) -> int:
     try:
         return operator.index(given)
     except TypeError:
-        raise error(f"{what}: found {_described(given)}, expected an integer") from None
+        raise error(f"{what}: found {_describe(given)}, expected an integer") from None
 
 
 def flag(what: str, given: Any, expected: str = "True or False") -> bool:
@@ -307,10 +311,10 @@ def flag(what: str, given: Any, expected: str = "True or False") -> bool:
     """
     if given is None or isinstance(given, (bool, np.bool_)) or (isinstance(given, int) and given in (0, 1)):
         return bool(given)
-    raise ParameterError(f"{what}: found {_described(given)}, expected {expected}")
+    raise ParameterError(f"{what}: found {_describe(given)}, expected {expected}")
 
 
-def sequence(what: str, given: Any, error: Fault = DataError) -> Sequence[Any]:
+def sequence(what: str, given: Any, error: ErrorType = DataError) -> Sequence[Any]:
     """Take in objects of any kind, in their order; text, sets and what is read only once are none.
 
     Examples
@@ -320,7 +324,7 @@ def sequence(what: str, given: Any, error: Fault = DataError) -> Sequence[Any]:
     """
     odd = isinstance(given, (str, bytes, Set, Mapping, MappingView)) or getattr(given, "ndim", 1) == 0
     if odd or not (hasattr(given, "__len__") and hasattr(given, "__iter__")):
-        raise error(f"{what}: found {_described(given)}, expected a sequence")
+        raise error(f"{what}: found {_describe(given)}, expected a sequence")
     return given  # type: ignore[no-any-return]
 
 
@@ -359,9 +363,9 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def _rows_of_labels(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
+def _parse_label_rows(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
     """Tell rows of labels from rows of zeros and ones; raise where they may be either."""
-    rows = [row if isinstance(row, _SETS) else _listed(row) for row in y]
+    rows = [row if isinstance(row, _SET_TYPES) else _as_list(row) for row in y]
     try:
         once = [tuple(dict.fromkeys(row)) for row in rows]
     except TypeError as fault:  # a label that is a list, say
@@ -384,7 +388,7 @@ def _rows_of_labels(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
     )
 
 
-def _listed(row: Any) -> list[Any] | tuple[Any, ...]:
+def _as_list(row: Any) -> list[Any] | tuple[Any, ...]:
     """Return a row as a list, or as a tuple where it is a single label."""
     if isinstance(row, list):
         return row
@@ -393,7 +397,7 @@ def _listed(row: Any) -> list[Any] | tuple[Any, ...]:
     return array("labels", row).ravel().tolist()
 
 
-def _indicators(y: NDArray[Any]) -> Vector:
+def _validate_indicators(y: NDArray[Any]) -> Vector:
     """Check a matrix with a column a label that says which labels each row has."""
     found = numbers("labels", y)
     if found.ndim != 2:
@@ -403,8 +407,8 @@ def _indicators(y: NDArray[Any]) -> Vector:
     return found
 
 
-def _from_objects(
-    what: str, found: NDArray[Any], error: Fault, each: str, names: Sequence[Any] | None = None
+def _objects_to_floats(
+    what: str, found: NDArray[Any], error: ErrorType, each: str, names: Sequence[Any] | None = None
 ) -> Vector:
     """Make float64 of Python's numbers, which `astype` would make of text and None as well."""
     flat = found.ravel().tolist()
@@ -414,8 +418,8 @@ def _from_objects(
         except (OverflowError, ValueError):  # a huge integer; a signalling NaN of Decimal
             pass
     place = next(place for place, value in enumerate(flat) if not _is_real(value))
-    where = _place(np.unravel_index(place, found.shape), each, names)
-    raise error(f"{what}: {where}has {_shown(flat[place])}, expected a number")
+    where = _describe_position(np.unravel_index(place, found.shape), each, names)
+    raise error(f"{what}: {where}has {_short_repr(flat[place])}, expected a number")
 
 
 def _is_real(value: Any) -> bool:
@@ -433,12 +437,12 @@ def _is_real_type(kind: type) -> bool:
     return issubclass(kind, (Real, Decimal, np.bool_))
 
 
-def _check_exact(what: str, found: NDArray[Any], error: Fault, each: str) -> None:
+def _check_exact(what: str, found: NDArray[Any], error: ErrorType, each: str) -> None:
     """Raise for an integer that is no number of float64."""
     if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
-        large = np.flatnonzero(found.ravel() > EXACT)
+        large = np.flatnonzero(found.ravel() > MAX_EXACT_INTEGER)
         if found.dtype.kind == "i":
-            large = np.union1d(large, np.flatnonzero(found.ravel() < -EXACT))
+            large = np.union1d(large, np.flatnonzero(found.ravel() < -MAX_EXACT_INTEGER))
     elif found.dtype == object:
         large = np.arange(found.size)
     else:
@@ -446,18 +450,18 @@ def _check_exact(what: str, found: NDArray[Any], error: Fault, each: str) -> Non
     values = found.ravel()[large].tolist()
     for place, value in zip(large.tolist(), values, strict=True):
         if isinstance(value, (int, np.integer)) and not _is_exact(int(value)):
-            where = _place(np.unravel_index(place, found.shape), each)
-            raise error(f"{what}: {where}has {_shown(value)}, expected an integer that float64 can hold")
+            where = _describe_position(np.unravel_index(place, found.shape), each)
+            raise error(f"{what}: {where}has {_short_repr(value)}, expected an integer that float64 can hold")
 
 
 def _is_exact(value: int) -> bool:
     try:
-        return abs(value) <= EXACT or int(float(value)) == value
+        return abs(value) <= MAX_EXACT_INTEGER or int(float(value)) == value
     except OverflowError:
         return False
 
 
-def _of_one_type(given: Any) -> Any:
+def _merge_column_types(given: Any) -> Any:
     """Return a pandas frame whose columns are of several types of numbers as an array of float64.
 
     NumPy would make an object of each number, of a hundred bytes in all.
@@ -467,32 +471,32 @@ def _of_one_type(given: Any) -> Any:
     types = list(np.atleast_1d(np.asarray(given.dtypes, dtype=object)))
     if all(isinstance(kind, np.dtype) for kind in types) and len(set(types)) <= 1:
         return given
-    if not all(getattr(kind, "kind", "O") in _REAL for kind in types):
+    if not all(getattr(kind, "kind", "O") in _REAL_KINDS for kind in types):
         return given
     return given.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _names(given: Any) -> Sequence[Any] | None:
+def _column_names(given: Any) -> Sequence[Any] | None:
     """Names of a frame's columns, where it has some."""
     names = getattr(given, "columns", None)
     return None if names is None or callable(names) else list(names)
 
 
-def _place(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
+def _describe_position(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
     """Name a place in an array, counted from 1."""
     if not len(at):
         return ""
     if len(at) == 1:
         return f"{each} {int(at[0]) + 1} "
     column = int(at[1])
-    name = f"column {column + 1}" if names is None else f"column {_shown(names[column])}"
+    name = f"column {column + 1}" if names is None else f"column {_short_repr(names[column])}"
     return f"row {int(at[0]) + 1}, {name} "
 
 
-def _described(given: Any) -> str:
+def _describe(given: Any) -> str:
     """Say what something is where it is no array: its value if that is short, else its type."""
     if given is None or isinstance(given, (str, bytes, Real, Decimal, np.generic)):
-        return _shown(given)
+        return _short_repr(given)
     if isinstance(given, np.ndarray):
         return f"an array of shape {given.shape}"
     if is_sparse(given):
@@ -501,19 +505,19 @@ def _described(given: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     """Return a value for a message: on one line, cut short."""
     if isinstance(value, np.generic):
         value = value.item()
     text = " ".join(repr(value).split())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
 
 
-def _one_line(fault: Exception) -> str:
+def _join_lines(fault: Exception) -> str:
     return " ".join(str(fault).split()) or type(fault).__name__
 
 
-def refuse(what: str, given: Any, expected: str, error: Fault = ParameterError) -> NoReturn:
+def refuse(what: str, given: Any, expected: str, error: ErrorType = ParameterError) -> NoReturn:
     """Raise for an argument that is none of what is expected.
 
     Examples
@@ -522,4 +526,4 @@ def refuse(what: str, given: Any, expected: str, error: Fault = ParameterError) 
     Traceback (most recent call last):
     bmrm.errors.ParameterError: loss: found a list, expected a name
     """
-    raise error(f"{what}: found {_described(given)}, expected {expected}")
+    raise error(f"{what}: found {_describe(given)}, expected {expected}")

@@ -24,8 +24,8 @@ from typing import BinaryIO
 
 _SUFFIX = ".bmrm-tmp"
 _TEMPORARY = re.compile(r"\.\d+-\d+\.bmrm-tmp")
-_numbers = itertools.count()  # so that no name comes twice from one process
-_swept: set[str] = set()
+_file_numbers = itertools.count()  # so that no name comes twice from one process
+_cleaned_folders: set[str] = set()
 
 
 @contextlib.contextmanager
@@ -67,17 +67,17 @@ def atomic_write(
         status = _status(name, follow)
         if not follow:
             target = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
-            with _replacing(target, like or status) as file:
+            with _write_replacement(target, like or status) as file:
                 yield file
         elif _is_replaceable(name, status):
-            with _replacing(os.path.realpath(name), like or status) as file:
+            with _write_replacement(os.path.realpath(name), like or status) as file:
                 yield file
         else:
             with open(name, "ab") as file:  # stdout may be a file that has lines already
                 yield file
                 file.flush()
     except OSError as error:
-        raise _named(error, name) from None
+        raise _name_target(error, name) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -101,10 +101,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         elif not os.access(name, os.W_OK):  # opening a pipe to see would wait for its reader
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
     except OSError as error:
-        raise _named(error, name) from None
+        raise _name_target(error, name) from None
 
 
-def _named(error: OSError, name: str) -> OSError:
+def _name_target(error: OSError, name: str) -> OSError:
     """Name the target: a failed write knows no name, a failed open or rename the temporary one."""
     if error.filename is None or str(error.filename).endswith(_SUFFIX):
         return OSError(error.errno, error.strerror, name)
@@ -137,20 +137,20 @@ def _create_beside(target: str, like: os.stat_result | None) -> tuple[int, str]:
     """
     mode = 0o666 if like is None else like.st_mode & 0o600
     folder = os.path.dirname(target)
-    _sweep(folder)
-    for number in _numbers:
+    _remove_abandoned(folder)
+    for number in _file_numbers:
         temporary = os.path.join(folder, f".{os.getpid()}-{number}{_SUFFIX}")
         with contextlib.suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, mode)
             # Another process may have taken the file for a left-over before it was locked.
-            if _locks(descriptor) is not False and os.fstat(descriptor).st_nlink:
+            if _try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
                 return descriptor, temporary
             os.close(descriptor)
     raise AssertionError("unreachable")
 
 
-def _locks(descriptor: int) -> bool | None:
+def _try_lock(descriptor: int) -> bool | None:
     """Lock an open file until it is closed; False where another process has it, None without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,32 +161,32 @@ def _locks(descriptor: int) -> bool | None:
     return True
 
 
-def _sweep(folder: str) -> None:
+def _remove_abandoned(folder: str) -> None:
     """Remove what killed processes left in a folder, the first time that this process writes there."""
-    if folder in _swept:
+    if folder in _cleaned_folders:
         return
-    _swept.add(folder)
+    _cleaned_folders.add(folder)
     with contextlib.suppress(OSError):
         for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
             with contextlib.suppress(OSError):
                 path = os.path.join(folder, name)
                 descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
-                    if _locks(descriptor):
+                    if _try_lock(descriptor):
                         os.unlink(path)
                 finally:
                     os.close(descriptor)
 
 
 @contextlib.contextmanager
-def _replacing(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
+def _write_replacement(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
     descriptor, temporary = _create_beside(target, like)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             if like is not None:
-                _permit(descriptor, like)
+                _copy_permissions(descriptor, like)
             os.fsync(descriptor)
         os.replace(temporary, target)
     except BaseException:
@@ -196,7 +196,7 @@ def _replacing(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
     _sync_folder(os.path.dirname(target))
 
 
-def _permit(descriptor: int, like: os.stat_result) -> None:
+def _copy_permissions(descriptor: int, like: os.stat_result) -> None:
     """Give a file the permissions of another one, and no group any that it has not for the other one."""
     mode = like.st_mode & 0o777
     if os.fstat(descriptor).st_gid != like.st_gid:

@@ -18,22 +18,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import _dlpack
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 
-Vector = NDArray[np.float64]
-
-KINDS = ("numpy", "cupy", "torch", "jax", "dlpack")
+ARRAY_KINDS = ("numpy", "cupy", "torch", "jax", "dlpack")
 """Arrays that a function may ask for; "dlpack" is no library's: an object with ``__dlpack__`` alone."""
 
-FLOATS = ("float32", "float64")
+FLOAT_TYPES = ("float32", "float64")
 LEGACY_STREAM = 1
 """CUDA's default stream, as both protocols number it."""
 
 
-class Rows(NamedTuple):
+class DeviceRows(NamedTuple):
     """Numbers a row on a device.
 
     Attributes
@@ -53,7 +51,7 @@ class Rows(NamedTuple):
     owner: object
 
 
-def library(kind: str) -> Any:
+def import_library(kind: str) -> Any:
     """Import the library of a kind of arrays; None for "numpy" and "dlpack".
 
     Raises
@@ -61,8 +59,8 @@ def library(kind: str) -> Any:
     ParameterError
         If there is no such kind, or its library is not installed.
     """
-    if kind not in KINDS:
-        raise ParameterError(f"arrays: found {kind!r}, expected one of {', '.join(KINDS)}")
+    if kind not in ARRAY_KINDS:
+        raise ParameterError(f"arrays: found {kind!r}, expected one of {', '.join(ARRAY_KINDS)}")
     if kind in ("numpy", "dlpack"):
         return None
     try:
@@ -71,9 +69,9 @@ def library(kind: str) -> Any:
         raise ParameterError(f"arrays: found {kind!r}, which is not installed") from None
 
 
-def importer(kind: str) -> Callable[[Any], Any]:
+def make_importer(kind: str) -> Callable[[Any], Any]:
     """Return what makes an array of a library of one that is lent on a GPU."""
-    found = library(kind)
+    found = import_library(kind)
     if found is None:
         return lambda lent: lent
     taken: Callable[[Any], Any] = found.from_dlpack
@@ -92,7 +90,7 @@ def from_host(kind: str, array: Vector) -> Any:
     >>> from_host("dlpack", numbers) is numbers
     True
     """
-    found = library(kind)
+    found = import_library(kind)
     if found is None:
         return array
     return found.from_numpy(array) if kind == "torch" else found.asarray(array)
@@ -107,20 +105,22 @@ def to_host(kind: str, array: Any) -> Vector:
     array([1., 2.])
     """
     if kind == "torch":
-        array = detached(array).cpu()
+        array = detach(array).cpu()
     elif kind == "cupy":
-        array = library(kind).asnumpy(array)
+        array = import_library(kind).asnumpy(array)
     elif kind == "dlpack" and not hasattr(array, "__array__"):
         array = np.from_dlpack(array)
     return np.asarray(array, np.float64)
 
 
-def detached(array: Any) -> Any:
+def detach(array: Any) -> Any:
     """Return the array without the graph that PyTorch keeps for derivatives."""
     return array.detach() if hasattr(array, "detach") else array
 
 
-def rows_of(array: Any, name: str, rows: int, device: int, stream: int, wait: Callable[[int], None]) -> Rows:
+def borrow_rows(
+    array: Any, name: str, rows: int, device: int, stream: int, wait: Callable[[int], None]
+) -> DeviceRows:
     """Take the numbers that a function gave back on a GPU.
 
     Parameters
@@ -143,7 +143,7 @@ def rows_of(array: Any, name: str, rows: int, device: int, stream: int, wait: Ca
     DataError
         For anything but ``rows`` floats on this GPU.
     """
-    array = detached(array)
+    array = detach(array)
     if hasattr(array, "__dlpack__"):
         kind, number = (int(part) for part in array.__dlpack_device__())
         if (kind, number) != (_dlpack.CUDA, device):
@@ -152,8 +152,8 @@ def rows_of(array: Any, name: str, rows: int, device: int, stream: int, wait: Ca
             )
             raise DataError(f"{name}: found on {where}, expected on GPU {device}, where the margins are")
         lent = _dlpack.Borrowed(array.__dlpack__(stream=stream))
-        _check(name, lent.shape, lent.dtype, rows)
-        return Rows(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
+        _check_rows(name, lent.shape, lent.dtype, rows)
+        return DeviceRows(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
     if not hasattr(array, "__cuda_array_interface__"):
         raise DataError(
             f"{name}: found {type(array).__name__}, expected an array on GPU {device} "
@@ -161,22 +161,22 @@ def rows_of(array: Any, name: str, rows: int, device: int, stream: int, wait: Ca
         )
     face = array.__cuda_array_interface__
     dtype = np.dtype(face["typestr"])
-    _check(name, tuple(face["shape"]), dtype.name, rows)
+    _check_rows(name, tuple(face["shape"]), dtype.name, rows)
     strides = face.get("strides")
     # Version 3 says on which stream the array is made, None where it is there; older ones say nothing.
     theirs = face["stream"] if face["version"] >= 3 and "stream" in face else LEGACY_STREAM
     if theirs is not None:
         wait(int(theirs))
-    return Rows(face["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array)
+    return DeviceRows(face["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array)
 
 
-def _check(name: str, shape: tuple[int, ...], dtype: str, rows: int) -> None:
-    check_shape(name, shape, (rows,))
-    if dtype not in FLOATS:
-        raise DataError(f"{name}: found dtype {dtype}, expected {' or '.join(FLOATS)}")
+def _check_rows(name: str, shape: tuple[int, ...], dtype: str, rows: int) -> None:
+    check_result_shape(name, shape, (rows,))
+    if dtype not in FLOAT_TYPES:
+        raise DataError(f"{name}: found dtype {dtype}, expected {' or '.join(FLOAT_TYPES)}")
 
 
-def check_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def check_result_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Raise `DataError` where a function gave back anything but a number for each row."""
     if shape != expected:
         raise DataError(f"{name} have shape {shape}, expected {expected}, one a row")

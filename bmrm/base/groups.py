@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.arguments import EXACT, array, is_missing
+from bmrm.base.arguments import MAX_EXACT_INTEGER, array, is_missing
+from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
 
 
-def group_numbers(groups: Any, n_samples: int) -> NDArray[np.int64] | None:
+def number_groups(groups: Any, n_samples: int) -> NDArray[np.int64] | None:
     """Give the groups of rows numbers from 0 on.
 
     Parameters
@@ -36,10 +37,10 @@ def group_numbers(groups: Any, n_samples: int) -> NDArray[np.int64] | None:
     """
     if groups is None:
         return None
-    return numbered(group_names(groups, n_samples))[1]
+    return index_names(validate_groups(groups, n_samples))[1]
 
 
-def group_names(groups: Any, n_samples: int) -> NDArray[Any]:
+def validate_groups(groups: Any, n_samples: int) -> NDArray[Any]:
     """Take in the name or number of each row's group, none of them missing.
 
     What NumPy would make one of is kept apart: 1 and "1", and integers that float64 cannot tell apart.
@@ -47,7 +48,9 @@ def group_names(groups: Any, n_samples: int) -> NDArray[Any]:
     found = array("groups", groups)
     if found.shape != (n_samples,):
         raise DataError(f"groups: found shape {found.shape}, expected ({n_samples},), one a row of X")
-    lossy = found.dtype.kind in "US" or (found.dtype.kind == "f" and np.abs(found).max(initial=0.0) >= EXACT)
+    lossy = found.dtype.kind in "US" or (
+        found.dtype.kind == "f" and np.abs(found).max(initial=0.0) >= MAX_EXACT_INTEGER
+    )
     if found.dtype.kind not in "biuUSmMfc" or (lossy and not isinstance(groups, np.ndarray)):
         listed = isinstance(groups, (list, tuple))
         found = np.fromiter(groups, object, n_samples) if listed else np.array(groups, object)
@@ -61,7 +64,7 @@ def group_names(groups: Any, n_samples: int) -> NDArray[Any]:
     return found
 
 
-def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def index_names(names: NDArray[Any]) -> tuple[NDArray[Any], Indices]:
     """Return the names that occur, in order, and the place of each among them."""
     if names.dtype != object:
         known, places = np.unique(names, return_inverse=True)

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 from bmrm.errors import HostMemoryError
 
-SMALL = 1 << 26
+MIN_CHECKED_BYTES = 1 << 26
 """Bytes that are not worth looking."""
 
 
-def available() -> int | None:
+def available_bytes() -> int | None:
     """Return the bytes that this process may still take; None where nothing is known.
 
     Examples
@@ -27,10 +27,10 @@ def available() -> int | None:
     >>> available() > 0
     True
     """
-    return min(_limits(), default=None)
+    return min(_free_bytes(), default=None)
 
 
-def require(needed: int, what: str) -> None:
+def require_memory(needed: int, what: str) -> None:
     """Raise where ``what`` takes more memory than there is.
 
     Parameters
@@ -50,9 +50,9 @@ def require(needed: int, what: str) -> None:
     Traceback (most recent call last):
     bmrm.errors.HostMemoryError: out of memory: needs 4.612e+09 GB for the matrix, ... GB are free; ...
     """
-    if needed < SMALL:
+    if needed < MIN_CHECKED_BYTES:
         return
-    free = available()
+    free = available_bytes()
     if free is not None and needed > free:
         raise HostMemoryError(
             f"out of memory: needs {needed / 1e9:.4g} GB for {what}, {max(free, 0) / 1e9:.4g} GB are free; "
@@ -60,7 +60,7 @@ def require(needed: int, what: str) -> None:
         )
 
 
-def _limits() -> Iterator[int]:
+def _free_bytes() -> Iterator[int]:
     meminfo = _read("/proc/meminfo")
     found = re.findall(r"^(?:MemAvailable|SwapFree): +(\d+) kB$", meminfo, re.MULTILINE)
     if "MemAvailable:" in meminfo:
@@ -71,13 +71,13 @@ def _limits() -> Iterator[int]:
     for line in _read("/proc/self/cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
         if not kinds:
-            yield from _of_groups("/sys/fs/cgroup", path, "memory.max", "memory.current")
+            yield from _free_in_control_groups("/sys/fs/cgroup", path, "memory.max", "memory.current")
         elif "memory" in kinds.split(","):
             names = "memory.limit_in_bytes", "memory.usage_in_bytes"
-            yield from _of_groups("/sys/fs/cgroup/memory", path, *names)
+            yield from _free_in_control_groups("/sys/fs/cgroup/memory", path, *names)
 
 
-def _of_groups(root: str, path: str, most: str, used: str) -> Iterator[int]:
+def _free_in_control_groups(root: str, path: str, most: str, used: str) -> Iterator[int]:
     """Yield what a control group leaves, and each of those that it is in."""
     folder = os.path.normpath(root + path)
     while folder.startswith(root):

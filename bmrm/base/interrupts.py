@@ -25,10 +25,12 @@ from bmrm.errors import Interrupted
 P = ParamSpec("P")
 Found = TypeVar("Found")
 
-OPEN, AWAITED, HELD = "open", "awaited", "held"
+OPEN = "open"
+AWAITED = "awaited"
+HELD = "held"
 """A signal strikes at once; the first is noted and the second strikes; all are only noted."""
 
-AGAIN = 5.0
+REPEAT_SECONDS = 5.0
 """Seconds after which a signal may strike once more, where the first was swallowed and has ended nothing."""
 
 _watching: list[Interrupts] = []
@@ -60,7 +62,7 @@ class Interrupts:
     ) -> None:
         self._numbers, self.mode, self._last = numbers, mode, last
         self.requested = False
-        self._struck = -AGAIN
+        self._struck = -REPEAT_SECONDS
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -79,11 +81,15 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.requested = not self.requested, True
-        if self.mode == HELD or (self.mode == AWAITED and first) or time.monotonic() < self._struck + AGAIN:
+        if (
+            self.mode == HELD
+            or (self.mode == AWAITED and first)
+            or time.monotonic() < self._struck + REPEAT_SECONDS
+        ):
             return
-        self.strike()
+        self.raise_interrupt()
 
-    def strike(self) -> None:
+    def raise_interrupt(self) -> None:
         """Raise `KeyboardInterrupt`; what comes soon after waits."""
         self._struck = time.monotonic()
         if self.mode == AWAITED:
@@ -93,14 +99,14 @@ class Interrupts:
     def check(self) -> None:
         """Raise `KeyboardInterrupt` if a signal has come."""
         if self.requested:
-            self.strike()
+            self.raise_interrupt()
 
-    def within(self, mode: str) -> AbstractContextManager[None]:
+    def in_mode(self, mode: str) -> AbstractContextManager[None]:
         """Let signals strike by other rules in a block."""
-        return _Within(self, mode)
+        return _ModeBlock(self, mode)
 
 
-class _Within:
+class _ModeBlock:
     """A class, since the solver has some in each pass: a generator as context manager takes longer."""
 
     __slots__ = ("_before", "_mode", "_ours")
@@ -115,7 +121,7 @@ class _Within:
         self._ours.mode = self._before
 
 
-def watching() -> Interrupts | None:
+def active_interrupts() -> Interrupts | None:
     """Return who watches signals; None where nobody does, or in a thread that no signal reaches."""
     here = threading.current_thread() is threading.main_thread()
     return _watching[-1] if _watching and here else None
@@ -123,25 +129,25 @@ def watching() -> Interrupts | None:
 
 def requested() -> bool:
     """Whether a signal has come that asks for an end."""
-    found = watching()
+    found = active_interrupts()
     return found is not None and found.requested
 
 
-def check() -> None:
+def check_signals() -> None:
     """Raise `KeyboardInterrupt` if a signal has come that asks for an end."""
-    if (found := watching()) is not None:
+    if (found := active_interrupts()) is not None:
         found.check()
 
 
-def held() -> AbstractContextManager[None]:
+def hold_signals() -> AbstractContextManager[None]:
     """Let signals wait in a block."""
-    found = watching()
-    return nullcontext() if found is None else found.within(HELD)
+    found = active_interrupts()
+    return nullcontext() if found is None else found.in_mode(HELD)
 
 
-def enter(mode: str) -> None:
+def set_signal_mode(mode: str) -> None:
     """Let signals strike by other rules from here to the end of the function that watches them."""
-    if (found := watching()) is not None:
+    if (found := active_interrupts()) is not None:
         found.mode = mode
 
 
@@ -153,8 +159,8 @@ def interruptible(function: Callable[P, Found]) -> Callable[P, Found]:
 
     @functools.wraps(function)
     def watched(*words: P.args, **keywords: P.kwargs) -> Found:
-        outer = watching()
-        with nullcontext(outer) if outer is not None else _own() as ours:
+        outer = active_interrupts()
+        with nullcontext(outer) if outer is not None else _watch_sigint() as ours:
             before = HELD if ours is None else ours.mode
             try:
                 if ours is not None and ours is not outer:
@@ -175,7 +181,7 @@ def interruptible(function: Callable[P, Found]) -> Callable[P, Found]:
 
 
 @contextmanager
-def _own() -> Iterator[Interrupts | None]:
+def _watch_sigint() -> Iterator[Interrupts | None]:
     """Watch SIGINT where that is ours to do."""
     ours = (
         threading.current_thread() is threading.main_thread()

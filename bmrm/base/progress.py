@@ -12,9 +12,9 @@ from typing import TextIO
 
 from bmrm.base.units import time_text
 
-SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
+SHOW_AFTER_SECONDS = 1.0  # seconds; shorter runs need no progress line
 
-SHOW_EVERY = 0.1
+SHOW_EVERY_SECONDS = 0.1
 
 
 class ProgressLine:
@@ -33,7 +33,7 @@ class ProgressLine:
         elapsed = time.monotonic() - self._started
         if self._every_step:
             print(text(), file=self._stream)
-        elif self._rewrite and elapsed > SHOW_AFTER and elapsed - self._shown_at > SHOW_EVERY:
+        elif self._rewrite and elapsed > SHOW_AFTER_SECONDS and elapsed - self._shown_at > SHOW_EVERY_SECONDS:
             self._shown_at = elapsed
             line = text()
             self._stream.write("\r" + line.ljust(self._width))
@@ -41,7 +41,7 @@ class ProgressLine:
             self._width = len(line)
 
     @contextlib.contextmanager
-    def during(self, what: Callable[[], str]) -> Iterator[None]:
+    def show_during(self, what: Callable[[], str]) -> Iterator[None]:
         """Show what runs, and for how long already, while it does."""
         if not self._rewrite:
             yield
@@ -50,7 +50,7 @@ class ProgressLine:
 
         def show() -> None:
             with contextlib.suppress(OSError):
-                while not done.wait(SHOW_EVERY):
+                while not done.wait(SHOW_EVERY_SECONDS):
                     self.update(lambda: f"{what()}  {time_text(time.monotonic() - began)}")
 
         beside = threading.Thread(target=show, daemon=True)
@@ -72,10 +72,10 @@ class ProgressLine:
 
 
 @contextlib.contextmanager
-def logged(verbose: bool) -> Iterator[None]:
+def print_log(verbose: bool) -> Iterator[None]:
     """Print what the library has to say of the devices that it uses."""
     log = logging.getLogger("bmrm")
-    handler = _Notices(logging.INFO)
+    handler = _NoticeHandler(logging.INFO)
     level = log.level
     if verbose:
         log.setLevel(logging.INFO)
@@ -87,12 +87,12 @@ def logged(verbose: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
-class _Notices(logging.Handler):
+class _NoticeHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        notice(record.getMessage())
+        print_notice(record.getMessage())
 
 
-def notice(text: str, *, quiet: bool = False) -> None:
+def print_notice(text: str, *, quiet: bool = False) -> None:
     """Print a line for people on stderr; one that cannot be printed is not worth a failure."""
     if not quiet:
         with contextlib.suppress(OSError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-MOST_THREADS = 4096
+MAX_THREADS = 4096
 """As many as products take."""
 
 
-def asked_threads(environ: Mapping[str, str]) -> int | None:
+def requested_threads(environ: Mapping[str, str]) -> int | None:
     """Return what ``OMP_NUM_THREADS`` asks for, of a list its first; None if that is no number in range.
 
     Examples
@@ -19,4 +19,4 @@ def asked_threads(environ: Mapping[str, str]) -> int | None:
     """
     found = re.fullmatch(r"\s*([0-9]{1,4})\s*(,.*)?", environ.get("OMP_NUM_THREADS", ""))
     count = int(found[1]) if found else 0
-    return count if 1 <= count <= MOST_THREADS else None
+    return count if 1 <= count <= MAX_THREADS else None

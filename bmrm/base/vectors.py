@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-Kept = TypeVar("Kept", bound="NDArray[Any] | None")
+"""Real numbers of any shape."""
+Indices = NDArray[np.int64]
+"""Row pointers, bounds, and numbers of rows."""
+
+ArrayOrNone = TypeVar("ArrayOrNone", bound="NDArray[Any] | None")
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only_view(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that cannot be written through, for whoever only looks.
 
     Examples
@@ -27,20 +31,20 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def lock(frozen: object, *names: str) -> None:
+def make_arrays_read_only(frozen: object, *names: str) -> None:
     """Put read-only views in the place of those attributes of a frozen dataclass that are arrays."""
     for name in names:
         value = getattr(frozen, name)
         if isinstance(value, np.ndarray):
-            object.__setattr__(frozen, name, read_only(value))
+            object.__setattr__(frozen, name, read_only_view(value))
 
 
-def copied(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def copy_arrays(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return numbers, and copies of arrays."""
     return tuple(part.copy() if isinstance(part, np.ndarray) else part for part in parts)
 
 
-def locked(array: Kept) -> Kept:
+def freeze(array: ArrayOrNone) -> ArrayOrNone:
     """Make an array that nobody else has read-only for good, in place; None stays."""
     if array is not None:
         array.flags.writeable = False
@@ -52,7 +56,7 @@ def dot(x: Vector, y: Vector) -> float:
     return float(np.einsum("i,i->", x, y))
 
 
-def length(x: Vector) -> float:
+def norm(x: Vector) -> float:
     """Euclidean length of a vector; its squares may be beyond float64.
 
     Examples

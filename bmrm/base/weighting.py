@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 
-Vector = NDArray[np.float64]
 
-
-def balanced(sums: Vector) -> Vector:
+def balance_factors(sums: Vector) -> Vector:
     """Return the factors that give classes with these sums of weights the same sum, and leave that of all.
 
     Examples
@@ -28,7 +26,7 @@ def balanced(sums: Vector) -> Vector:
     return np.asarray(sums.sum() / sums / len(sums))
 
 
-def relative(weights: Vector, largest: Vector | None = None) -> Vector:
+def scale_weights(weights: Vector, largest: Vector | None = None) -> Vector:
     """Return weights over a power of two that makes the largest about 1: products of them are safe then.
 
     No digit is lost, so that sums and quotients are those of the weights as they are.
@@ -48,7 +46,7 @@ def relative(weights: Vector, largest: Vector | None = None) -> Vector:
     return np.asarray(np.ldexp(weights, -np.frexp(most)[1]))
 
 
-def effective_number(weights: Vector) -> float:
+def effective_sample_size(weights: Vector) -> float:
     """Return how many rows of equal weight say as much: (sum s)^2 / sum s^2.
 
     References
@@ -60,12 +58,12 @@ def effective_number(weights: Vector) -> float:
     >>> effective_number(np.array([3.0, 3.0])), effective_number(np.array([3.0, 1.0]))
     (2.0, 1.6)
     """
-    s = relative(weights)
+    s = scale_weights(weights)
     total = float(s.sum())
     return total * total / float(np.einsum("i,i->", s, s))
 
 
-def taken(weights: Any, rows: int) -> Vector:
+def validate_weights(weights: Any, rows: int) -> Vector:
     """Take in the weights of some rows whose predictions are scored; all are 1 where there are none.
 
     Raises
@@ -81,7 +79,7 @@ def taken(weights: Any, rows: int) -> Vector:
     return found
 
 
-def that_count(
+def drop_idle_rows(
     values: Any, y: Any, weights: Any, columns: int | None = None
 ) -> tuple[Vector, Vector, Vector]:
     """Take in values predicted, labels and weights of rows; leave out those of weight 0.
@@ -104,15 +102,15 @@ def that_count(
     >>> that_count([0.5, -1.0], (1, None), [3, 0])
     (array([0.5]), array([1.]), array([3.]))
     """
-    found = arguments.predicted(values, columns)
-    s = taken(weights, len(found))
-    labels = arguments.vector("labels", without_idle(y, len(found), s), len(found), each="row of values")
+    found = arguments.predictions(values, columns)
+    s = validate_weights(weights, len(found))
+    labels = arguments.vector("labels", fill_idle_labels(y, len(found), s), len(found), each="row of values")
     arguments.check_finite("labels", labels)
     rows = s > 0.0
     return (found, labels, s) if rows.all() else (found[rows], labels[rows], s[rows])
 
 
-def without_idle(y: Any, n_samples: int, weights: Vector | None) -> Any:
+def fill_idle_labels(y: Any, n_samples: int, weights: Vector | None) -> Any:
     """Return labels with that of the first row that counts in the place of those of rows of weight 0.
 
     So these rows have a label that a loss can take, and add no class.

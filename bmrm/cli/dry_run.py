@@ -13,7 +13,7 @@ from bmrm.base.units import size_text
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.storing import AUTO, DOUBLE, SINGLE, first_type
-from bmrm.distributed.weight_layout import refusal, weight_bytes
+from bmrm.distributed.weight_layout import weight_bytes, why_not_owned
 from bmrm.errors import ParameterError
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.linear.backends.host import row_space
@@ -24,7 +24,7 @@ from bmrm.linear.solvers.dual_ascent import MARGIN_BYTES, is_wide
 from bmrm.losses import LOSSES, JointLoss
 from bmrm.matrix._cpu import Matrix
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts
-from bmrm.matrix.resident import check_shape, default_threads, gpu_type, number_of, wants_gpu
+from bmrm.matrix.resident import check_shape, choose_gpu_dtype, default_threads, device_number, wants_gpu
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -88,13 +88,13 @@ def _in_full(size: Size) -> Size:
 def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
     """Print the bytes of each rank, for either form of the weights that the options allow."""
     from bmrm.cli.ranks import is_first, together
-    from bmrm.distributed.files import paths_of
+    from bmrm.distributed.files import find_paths
 
     size, forms = Size(0, 0, 0, 0, False), {}
     with together(group):
         if is_first(group):
             with reading(options.data):
-                names = paths_of(options.data)
+                names = find_paths(options.data)
                 size = _joined([measure(dataclasses.replace(options, data=name)) for name in names])
             check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
@@ -149,7 +149,7 @@ def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[
 
     cut = own if _is_plain(options) else weights
     forms = {"replicated": parts(size.n_features, weight_bytes(weights, ranks), cut)}
-    if refusal(options.reg, positive=options.positive, feature_lambda=None) is None:
+    if why_not_owned(options.reg, positive=options.positive, feature_lambda=None) is None:
         vectors = weight_bytes(weights, ranks, touched * size.columns)
         forms["owned"] = parts(touched, vectors, own)
     return forms
@@ -223,10 +223,10 @@ def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
     # A text goes there before its columns are known.
     landed = is_text(options.data) and options.gpu_mem is None
     if wants_gpu(options.device, size.nnz, None if landed else size.n_features):
-        stored = gpu_type(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
+        stored = choose_gpu_dtype(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
         entry, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
         nnz = None if size.is_dense else size.nnz
-        plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, number_of(options.device))
+        plan = plan_memory(shape, nnz, values, entry, options.gpu_mem, device_number(options.device))
         parts = {ON_GPU: plan.resident, STREAMED: plan.streamed, "vectors": plan.vectors}
         room = room_for_cuts(plan.left, shape, entry)
     else:

@@ -88,7 +88,7 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
     if options.device == "auto" and is_large(options.data):
         start_driver()  # before imports that take a while
-    from bmrm.base.progress import logged
+    from bmrm.base.progress import print_log
     from bmrm.cli.fitting import check
     from bmrm.cli.loading import warm_start
     from bmrm.cli.ranks import together
@@ -107,7 +107,7 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
         checkpoint.follow(stored)
         parsed, loaded = stored.data.seconds, time.perf_counter()
         making = contextlib.closing(_observer(options, checkpoint, group))
-    with logged(options.verbose), making as observer:
+    with print_log(options.verbose), making as observer:
 
         def keep(state: Trained, status: str | None = None) -> None:
             with observer.keeping_failure():
@@ -194,7 +194,7 @@ def _save(
 
 
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
-    from bmrm.base.progress import notice
+    from bmrm.base.progress import print_notice
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.loading import load
     from bmrm.cli.report import cross_validation_json, cross_validation_text
@@ -216,7 +216,7 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     if stopped:
         why = ", ".join(sorted(set(stopped)))
         text = f"{PROGRAM}: note: {len(stopped)} of {len(statuses)} folds did not converge ({why})"
-        notice(text, quiet=options.quiet)
+        print_notice(text, quiet=options.quiet)
     return exit_code(statuses, options)
 
 

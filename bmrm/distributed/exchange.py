@@ -18,14 +18,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
-from bmrm.distributed.shared_sums import SHARED
+from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES
 
-Vector = NDArray[np.float64]
-Places = NDArray[np.signedinteger] | slice
+Index = NDArray[np.signedinteger] | slice
 
 
-def layout(count: int, ranks: int) -> NDArray[np.int64]:
+def split_columns(count: int, ranks: int) -> Indices:
     """Bounds of the columns that each rank owns, as PETSc chooses them.
 
     Examples
@@ -66,25 +66,25 @@ class Exchange:
         places = group.exchanged(touched.astype(np.float64), self._wanted, self._asked) - bounds[rank]
         # Of each rank: the columns here that it touches; and here: those of each rank's that are touched.
         self._theirs = [
-            _places(part, self.width) for part in np.split(places, np.cumsum(self._asked)[:-1].tolist())
+            _as_index(part, self.width) for part in np.split(places, np.cumsum(self._asked)[:-1].tolist())
         ]
         self._ours = [
-            _places(touched[a:b] - first, last - first)
+            _as_index(touched[a:b] - first, last - first)
             for (a, b), (first, last) in zip(pairwise(ends), pairwise(bounds.tolist()), strict=True)
         ]
 
-    def fetched(self, piece: Vector) -> Vector:
+    def fetch(self, piece: Vector) -> Vector:
         """Return the numbers of the columns touched here, of a vector owned in parts."""
         area, widest = self.group.area, int(np.diff(self.bounds).max())
-        if area is None or widest > SHARED:
-            packed = np.concatenate([_taken(piece, theirs) for theirs in self._theirs])
+        if area is None or widest > MAX_SHARED_DOUBLES:
+            packed = np.concatenate([_take(piece, theirs) for theirs in self._theirs])
             return self.group.exchanged(packed, self._asked, self._wanted)
         parts = area.places(widest)
         parts[self.group.rank][: len(piece)] = piece
         self.group.meet()
         widths = np.diff(self.bounds).tolist()
         ours = zip(parts, self._ours, widths, strict=True)
-        return np.concatenate([_taken(part[:width], places) for part, places, width in ours])
+        return np.concatenate([_take(part[:width], places) for part, places, width in ours])
 
     def add_up(self, rows: Vector, reach: list[tuple[int, int]], out: Vector) -> None:
         """Add up rows over the ranks, each column at its owner.
@@ -109,7 +109,7 @@ class Exchange:
         group, rank = self.group, self.group.rank
         touched = self._ends[:, -1].tolist()
         most = max(height * columns for height, columns in zip(heights, touched, strict=True))
-        if group.area is None or most > SHARED:
+        if group.area is None or most > MAX_SHARED_DOUBLES:
             sent = np.concatenate([rows[:, a:b].ravel() for a, b in pairwise(self._ends[rank].tolist())])
             incoming = [height * count for height, count in zip(heights, self._asked, strict=True)]
             found = group.exchanged(sent, [len(rows) * count for count in self._wanted], incoming)
@@ -124,18 +124,18 @@ class Exchange:
         ]
 
 
-def _taken(numbers: Vector, places: Places) -> Vector:
+def _take(numbers: Vector, places: Index) -> Vector:
     return numbers[places] if isinstance(places, slice) else numbers.take(places, mode="clip")
 
 
-def _add(sums: Vector, places: Places, numbers: Vector) -> None:
+def _add(sums: Vector, places: Index, numbers: Vector) -> None:
     if isinstance(places, slice):
         sums += numbers
     else:
         np.add.at(sums, places, numbers)
 
 
-def _places(numbers: NDArray[np.float64] | NDArray[np.integer], width: int) -> Places:
+def _as_index(numbers: NDArray[np.float64] | NDArray[np.integer], width: int) -> Index:
     """Return places among ``width`` columns as an index, small where it can be."""
     if len(numbers) == width:
         return slice(None)

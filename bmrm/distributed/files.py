@@ -24,9 +24,9 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
-from bmrm.io.formats import detect_format, read_other
+from bmrm.io.formats import detect_format, read_matrix_file
 from bmrm.io.sources import open_source
-from bmrm.io.svmlight import join, read_text, thread_count
+from bmrm.io.svmlight import join_parts, read_text, resolve_thread_count
 from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text
 
 
@@ -97,16 +97,20 @@ def read_rows(
     check_alike(
         group, {"n_features": n_features, "zero_based": zero_based, "dtype": dtype, "query_id": query_id}
     )
-    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, "error")
-    threads = group.cores if threads is None else thread_count(threads)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, "error")
+    threads = group.cores if threads is None else resolve_thread_count(threads)
     began = time.perf_counter()
     with group.together():
-        paths = paths_of(os.fspath(path))
-        kinds = [_cuttable(name) for name in paths]
+        paths = find_paths(os.fspath(path))
+        kinds = [_is_splittable(name) for name in paths]
         if len(paths) > 1 and not all(kinds):
             other = paths[kinds.index(False)]
             raise DataError(f"{other}: found no plain SVMlight text, expected that of every file of a set")
-    data = _cut(paths, group, grammar, threads) if all(kinds) else _whole(paths[0], group, grammar, threads)
+    data = (
+        _parse_range(paths, group, grammar, threads)
+        if all(kinds)
+        else _read_whole(paths[0], group, grammar, threads)
+    )
     counts = group.everyones(data.X.shape[0])
     if min(counts) == 0:
         raise DataError(
@@ -116,7 +120,7 @@ def read_rows(
     return Rows(data, sum(counts[: group.rank]), sum(counts))
 
 
-def paths_of(name: str) -> list[str]:
+def find_paths(name: str) -> list[str]:
     """Return the files of a pattern, in the order of their names; or the one file of that name."""
     if name == "-":
         raise ParameterError("DATA is stdin: several ranks need a file that each can read")
@@ -128,24 +132,24 @@ def paths_of(name: str) -> list[str]:
     return found
 
 
-def _cuttable(name: str) -> bool:
+def _is_splittable(name: str) -> bool:
     with open_source(name) as source:
         return source.is_plain and detect_format(source) == "svmlight"
 
 
-def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data:
+def _parse_range(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data:
     """Parse this rank's range of the bytes of all the texts."""
     with group.together():
         sizes = [os.stat(name).st_size for name in paths]
     bounds = group.split(sum(sizes))
     texts = list(
-        zip(paths, _ranges(sizes, int(bounds[group.rank]), int(bounds[group.rank + 1])), strict=True)
+        zip(paths, _file_ranges(sizes, int(bounds[group.rank]), int(bounds[group.rank + 1])), strict=True)
     )
 
     def parsed(*, numbered: bool) -> tuple[Parser, list[_svmlight.Parsed]]:
         parser = Parser(paths[0], grammar, threads)
         parts = [_parse(parser, name, *span, numbered=numbered) for name, span in texts]
-        return parser, parts or [_nothing(parser)]
+        return parser, parts or [_parse_nothing(parser)]
 
     with group.together():
         try:
@@ -171,11 +175,11 @@ def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data
         except DataError:
             told(parsed(numbered=True)[0]).check()
             raise
-        X, y, qid = join(parts, parser)
+        X, y, qid = join_parts(parts, parser)
     return Data(X, y, qid=qid, zero_based=parser.zero_based, rounded=parser.rounded)
 
 
-def _ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
+def _file_ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
     """Bytes of each text that lie in a range of all of them."""
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
     return [
@@ -188,7 +192,7 @@ def _parse(parser: Parser, name: str, first: int, last: int, *, numbered: bool) 
     """Parse the lines of a text that begin in a range of its bytes."""
     parser.name, parser.lines = name, 0
     if first >= last:
-        return _nothing(parser)
+        return _parse_nothing(parser)
     with open_source(name) as source:
         text = file_text(source)
         start, stop = (_line_start(text, at, source.size) for at in (first, last))
@@ -205,20 +209,20 @@ def _line_start(text: Any, at: int, size: int) -> int:
     return size if end < 0 else end
 
 
-def _nothing(parser: Parser) -> _svmlight.Parsed:
+def _parse_nothing(parser: Parser) -> _svmlight.Parsed:
     """Parse the empty text."""
     text = np.zeros(_svmlight.PADDING, np.uint8)
     return parser.parse(text, 0, 0)
 
 
-def _whole(name: str, group: Group, grammar: Grammar, threads: int) -> Data:
+def _read_whole(name: str, group: Group, grammar: Grammar, threads: int) -> Data:
     """Read everything and keep the rows of this rank."""
     with group.together(), open_source(name) as source:
         kind = detect_format(source)
         if kind == "svmlight":
             data = read_text(source, grammar, threads)
         else:
-            data = read_other(source, kind, grammar)
+            data = read_matrix_file(source, kind, grammar)
     X = data.X
     rows = X.shape[0]
     if isinstance(X, Csr):

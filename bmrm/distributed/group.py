@@ -29,28 +29,28 @@ from numpy.typing import NDArray
 
 from bmrm import errors
 from bmrm._version import __version__
-from bmrm.distributed.shared_sums import SHARED, shared_memory
+from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES, shared_memory
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.matrix._cpu import Board, instruction_set
 
-Vector = NDArray[np.float64]
-
-FORWARDED = 0.3
+ABORT_DELAY_SECONDS = 0.3
 """Seconds that a launcher needs to pass on what a rank has printed: an abort would cut it off."""
 
-SHORT = 1 << 14
+MAX_GATHERED_DOUBLES = 1 << 14
 """Doubles, over all ranks, up to which a sum is one all-gather: below it the number of messages counts."""
 
-AWAKE, NAP = 5e-3, 2e-5
+SPIN_SECONDS = 5e-3
+NAP_SECONDS = 2e-5
 """Seconds for which a rank that waits keeps its core, and between its looks whether the others are done
 later; a long message moves with these looks alone. Where there are more ranks than cores it naps at once: MPI
 itself never gives the core back, a rank then waits for whole slices of the scheduler, and training takes a
 hundred times as long."""
 
-LOOK = 0.1
+SIGNAL_CHECK_SECONDS = 0.1
 """Seconds between a waiting rank's looks whether a signal has come."""
 
-PATIENCE = 2.0
+FAILURE_WAIT_SECONDS = 2.0
 """Seconds in which other ranks may turn out to fail as well."""
 
 
@@ -98,9 +98,9 @@ class Group:
             raise ParameterError(f"comm: found {comm!r}, expected a communicator of mpi4py or petsc4py")
         self.comm: MPI.Intracomm = comm
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
-        self.report: Callable[[BaseException], int] = _print
+        self.report: Callable[[BaseException], int] = _print_traceback
         """Says why the job ends, and returns the exit code; a program may put its own function here."""
-        self._failures = _own_twin(comm)
+        self._failures = _failure_comm(comm)
         self._check_likeness()
         self.number, self.cores, self.crowded = self._place()
         self.board, self.area = shared_memory(comm, self.crowded)
@@ -123,7 +123,7 @@ class Group:
         if self.size == 1:
             return part
         flat = np.ascontiguousarray(part, np.float64).reshape(-1)
-        if flat.size * self.size <= SHORT:
+        if flat.size * self.size <= MAX_GATHERED_DOUBLES:
             return np.asarray(self.parts(flat).sum(axis=0).reshape(part.shape))
         bounds = self.split(flat.size)
         piece = np.empty((1, int(bounds[self.rank + 1] - bounds[self.rank])))
@@ -137,7 +137,7 @@ class Group:
             self._wait(self.comm.Iallgather(part, found))
             return found
         self.board.post(part)
-        while not self.board.collect(found, LOOK):
+        while not self.board.collect(found, SIGNAL_CHECK_SECONDS):
             pass
         return found
 
@@ -155,7 +155,7 @@ class Group:
         self._wait(self.comm.Iallgatherv(piece.astype(numbers.dtype), (numbers, widths)))
 
     def total_by_columns(
-        self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
+        self, rows: Vector, reach: list[tuple[int, int]], bounds: Indices, out: Vector
     ) -> None:
         """Add up rows over the ranks, each rank its columns.
 
@@ -170,7 +170,10 @@ class Group:
         out : ndarray of shape (rows of the sum, columns of this rank)
             Written.
         """
-        if self.area is not None and max(last - first for first, last in reach) * int(bounds[-1]) <= SHARED:
+        if (
+            self.area is not None
+            and max(last - first for first, last in reach) * int(bounds[-1]) <= MAX_SHARED_DOUBLES
+        ):
             return self._total_in_area(rows, reach, bounds, out)
         widths = np.diff(bounds)
         width = int(widths[self.rank])
@@ -189,7 +192,7 @@ class Group:
             at += height * width
 
     def _total_in_area(
-        self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
+        self, rows: Vector, reach: list[tuple[int, int]], bounds: Indices, out: Vector
     ) -> None:
         """Do as `total_by_columns`, in memory that all ranks see."""
         assert self.area is not None
@@ -208,10 +211,10 @@ class Group:
         self._wait(self.comm.Ialltoallv((np.ascontiguousarray(numbers), counts), (found, incoming)))
         return found
 
-    def gathered(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
+    def gathered(self, piece: Vector, bounds: Indices) -> Vector:
         """Put the pieces of a vector together, on every rank."""
         widths = np.diff(bounds).tolist()
-        if self.area is not None and max(widths) <= SHARED:
+        if self.area is not None and max(widths) <= MAX_SHARED_DOUBLES:
             parts = self.area.places(max(widths))
             parts[self.rank][: piece.size] = piece
             self.meet()
@@ -220,7 +223,7 @@ class Group:
         self._wait(self.comm.Iallgatherv(np.ascontiguousarray(piece), (whole, widths)))
         return whole
 
-    def gathered_on_first(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
+    def gathered_on_first(self, piece: Vector, bounds: Indices) -> Vector:
         """Put the pieces of a vector together on rank 0; return what they are elsewhere."""
         if self.rank != 0:
             self._wait(self.comm.Igatherv(np.ascontiguousarray(piece), None))
@@ -235,12 +238,12 @@ class Group:
 
     def _wait(self, request: MPI.Request) -> None:
         """Wait for other ranks: awake for a moment, then leaving the core to those who may need it."""
-        until = time.monotonic() + (0.0 if self.crowded else AWAKE)
+        until = time.monotonic() + (0.0 if self.crowded else SPIN_SECONDS)
         while not request.Test():
             if time.monotonic() >= until:
-                time.sleep(NAP)
+                time.sleep(NAP_SECONDS)
 
-    def split(self, count: int) -> NDArray[np.int64]:
+    def split(self, count: int) -> Indices:
         """Bounds of as many pieces as ranks, equal to one."""
         return np.linspace(0, count, self.size + 1).astype(np.int64)
 
@@ -261,16 +264,16 @@ class Group:
             yield
         except Exception as error:
             mine = error
-        found = self.everyones(None if mine is None else _portable(mine))
+        found = self.everyones(None if mine is None else _to_portable(mine))
         failed = next((rank for rank, error in enumerate(found) if error is not None), None)
         if failed is not None:
-            raise mine if mine is not None and failed == self.rank else _rebuilt(found[failed])
+            raise mine if mine is not None and failed == self.rank else _from_portable(found[failed])
 
     def _all_failed(self) -> bool:
         """Whether the other ranks come here too within `PATIENCE`; called by a rank that has failed."""
         if self.size == 1:
             return True
-        request, until = self._failures.Ibarrier(), time.monotonic() + PATIENCE
+        request, until = self._failures.Ibarrier(), time.monotonic() + FAILURE_WAIT_SECONDS
         while time.monotonic() < until:
             if request.Test():
                 return True
@@ -286,7 +289,7 @@ class Group:
             if not self._all_failed():
                 code = self.report(error)
                 sys.stderr.flush()
-                time.sleep(FORWARDED)
+                time.sleep(ABORT_DELAY_SECONDS)
                 self.comm.Abort(code)
                 os._exit(code)  # where the abort takes effect a little later
             raise
@@ -300,19 +303,19 @@ class Group:
         return number, max(1, len(mine) // rivals), rivals > len(mine)
 
 
-_TWIN = MPI.Comm.Create_keyval()
+_FAILURE_COMM_KEY = MPI.Comm.Create_keyval()
 
 
-def _own_twin(comm: MPI.Intracomm) -> MPI.Intracomm:
+def _failure_comm(comm: MPI.Intracomm) -> MPI.Intracomm:
     """Return the duplicate of a communicator on which failures are told, one for all groups."""
-    twin = comm.Get_attr(_TWIN)
+    twin = comm.Get_attr(_FAILURE_COMM_KEY)
     if twin is None:
         twin = comm.Dup()
-        comm.Set_attr(_TWIN, twin)
+        comm.Set_attr(_FAILURE_COMM_KEY, twin)
     return twin
 
 
-def _print(error: BaseException) -> int:
+def _print_traceback(error: BaseException) -> int:
     traceback.print_exception(error)
     return int(getattr(error, "exit_code", 1))
 
@@ -320,7 +323,7 @@ def _print(error: BaseException) -> int:
 _Portable = tuple[str, tuple[Any, ...]]
 
 
-def _portable(error: Exception) -> _Portable:
+def _to_portable(error: Exception) -> _Portable:
     if isinstance(error, OSError):
         name = None if error.filename is None else os.fspath(error.filename)
         return "OSError", (error.errno, error.strerror or str(error), name)
@@ -331,7 +334,7 @@ def _portable(error: Exception) -> _Portable:
     return "BmrmError", (f"unexpected {type(error).__name__}: {error}",)
 
 
-def _rebuilt(error: _Portable) -> Exception:
+def _from_portable(error: _Portable) -> Exception:
     kind, words = error
     builtin: dict[str, type[Exception]] = {"OSError": OSError, "MemoryError": MemoryError}
     made: type[Exception] = builtin[kind] if kind in builtin else getattr(errors, kind)

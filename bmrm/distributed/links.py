@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Vector
 from bmrm.distributed.group import Group
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.libraries import has_nccl
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
-Vector = NDArray[np.float64]
 log = logging.getLogger("bmrm")
 
 
@@ -37,7 +34,7 @@ class Links:
 
     def __init__(self, group: Group, matrix: _cuda.Matrix) -> None:
         self.group, self.matrix = group, matrix
-        cuda = backend()
+        cuda = import_cuda()
         found = cuda.device_info(matrix.device)
         everyones = group.everyones((found["name"], found["multiprocessors"]))
         self.alike = len(set(everyones)) == 1
@@ -54,7 +51,7 @@ class Links:
 
     def _joined(self, apart: bool) -> _cuda.Nccl | None:
         """Make a communicator, where every rank has a GPU of its own and finds the library."""
-        group, cuda = self.group, backend()
+        group, cuda = self.group, import_cuda()
         if not (apart and all(group.everyones(has_nccl()))):
             return None
         name = group.comm.bcast(cuda.nccl_id() if group.rank == 0 else None)
@@ -69,7 +66,7 @@ class Links:
         def total(numbers: Vector) -> None:
             numbers[:] = group.total(numbers)
 
-        made: _cuda.Ranks = backend().Ranks(
+        made: _cuda.Ranks = import_cuda().Ranks(
             group.rank,
             group.size,
             self.matrix.vector_dtype,

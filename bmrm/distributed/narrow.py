@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from bmrm.io.csr import Csr
 
-CHUNK = 1 << 22
+CHUNK_INDICES = 1 << 22
 """Indices that are looked at at a time."""
 
 
-def touched(X: Csr | NDArray[Any]) -> NDArray[np.bool_]:
+def find_touched_columns(X: Csr | NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which columns have entries; a dense matrix has all."""
     if not isinstance(X, Csr):
         return np.ones(X.shape[1], bool)
     seen = np.zeros(X.shape[1], bool)
-    for start in range(0, X.nnz, CHUNK):
-        seen[X.indices[start : start + CHUNK]] = True
+    for start in range(0, X.nnz, CHUNK_INDICES):
+        seen[X.indices[start : start + CHUNK_INDICES]] = True
     return seen
 
 
-def narrowed(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.integer]]:
+def drop_untouched_columns(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.integer]]:
     """Return X with the columns alone that have entries in it, and their numbers.
 
     One column is kept where none has any.
@@ -35,7 +35,7 @@ def narrowed(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.inte
     >>> found.shape, found.indices.tolist(), columns.tolist()
     ((2, 2), [1, 0, 1], [2, 7])
     """
-    seen = touched(X)
+    seen = find_touched_columns(X)
     seen[0] |= not seen.any()
     columns = np.flatnonzero(seen)
     if not isinstance(X, Csr):
@@ -44,8 +44,8 @@ def narrowed(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.inte
     numbers = np.cumsum(seen, dtype=X.indices.dtype)
     numbers -= 1
     indices = np.empty(X.nnz, np.int32)
-    for start in range(0, X.nnz, CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, X.nnz, CHUNK_INDICES):
+        part = slice(start, start + CHUNK_INDICES)
         indices[part] = numbers[X.indices[part]]
     columns = columns.astype(X.indices.dtype)
     return Csr(X.indptr, indices, X.data, (X.shape[0], len(columns))), columns

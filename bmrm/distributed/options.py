@@ -12,10 +12,10 @@ import numpy as np
 from bmrm.distributed.group import Group
 from bmrm.errors import ParameterError
 
-OWN = frozenset({"X", "y", "sample_weight", "groups", "comm"})
+PER_RANK_OPTIONS = frozenset({"X", "y", "sample_weight", "groups", "comm"})
 """What is each rank's part of the problem."""
 
-FREE = frozenset({"callback", "device", "gpu_mem", "progress", "threads", "verbose"})
+FREE_OPTIONS = frozenset({"callback", "device", "gpu_mem", "progress", "threads", "verbose"})
 """What each rank may have as it likes: the answer does not depend on it."""
 
 
@@ -35,7 +35,11 @@ def check_alike(group: Group, options: Mapping[str, Any], prefix: str = "") -> N
     >>> from mpi4py import MPI
     >>> check_alike(Group(MPI.COMM_SELF), {"lam": 0.1, "prior": np.zeros(2)})
     """
-    mine = {name: _told(value) for name, value in options.items() if name not in OWN | FREE}
+    mine = {
+        name: _describe(value)
+        for name, value in options.items()
+        if name not in PER_RANK_OPTIONS | FREE_OPTIONS
+    }
     everyones = group.everyones(mine)
     first = everyones[0]
     for other in everyones[1:]:
@@ -45,7 +49,7 @@ def check_alike(group: Group, options: Mapping[str, Any], prefix: str = "") -> N
                 raise ParameterError(f"{prefix}{name}: found {one} on one rank and {another} on another")
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Tell a value so that equal ones are told alike, on whatever host, and other ones otherwise."""
     if value is None:
         return "none"
@@ -58,15 +62,19 @@ def _told(value: Any) -> str:
     if isinstance(value, np.dtype):
         return str(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(sorted(f"{_told(key)}: {_told(each)}" for key, each in value.items())) + "}"
+        return (
+            "{"
+            + ", ".join(sorted(f"{_describe(key)}: {_describe(each)}" for key, each in value.items()))
+            + "}"
+        )
     model = getattr(value, "model", value)  # that of a checkpoint
     w = getattr(model, "w", None)
     if isinstance(w, np.ndarray):
-        return f"a {type(value).__name__} of {_told(w)}"
-    return _numbers(value)
+        return f"a {type(value).__name__} of {_describe(w)}"
+    return _describe_array(value)
 
 
-def _numbers(value: Any) -> str:
+def _describe_array(value: Any) -> str:
     """Tell an array by its shape and a checksum; a loss, or what else has none, by its text."""
     try:
         array = np.ascontiguousarray(value, np.float64)

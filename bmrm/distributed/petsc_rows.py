@@ -9,15 +9,15 @@ import numpy as np
 from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
-from bmrm.matrix.petsc_rows import check_scalars, rows_of
+from bmrm.matrix.petsc_rows import check_scalars, copy_rows
 
 
-def ranks_of(A: PETSc.Mat, comm: Any) -> Any:
+def find_comm(A: PETSc.Mat, comm: Any) -> Any:
     """Return the ranks of a matrix where there are several, unless others were given."""
     return A.getComm() if comm is None and A.getComm().getSize() > 1 else comm
 
 
-def together(comm: Any) -> AbstractContextManager[object]:
+def fail_together(comm: Any) -> AbstractContextManager[object]:
     """Make a failure of the block on any rank of a communicator one of all ranks; None is one rank."""
     if comm is None or comm.size == 1:
         return nullcontext()
@@ -35,12 +35,12 @@ def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
         If the labels are spread over the ranks in another way than the rows.
     """
     check_scalars()
-    comm = ranks_of(X, comm)
-    with together(comm):
+    comm = find_comm(X, comm)
+    with fail_together(comm):
         if isinstance(y, PETSc.Vec):
             if y.getLocalSize() != X.getLocalSize()[0]:
                 raise ParameterError(
                     f"y: found {y.getLocalSize()} labels on a rank that holds {X.getLocalSize()[0]} rows"
                 )
             y = np.array(y.getArray(readonly=True), np.float64)
-    return rows_of(X), y, comm
+    return copy_rows(X), y, comm

@@ -10,25 +10,23 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import vector
-from bmrm.base.groups import group_names, numbered
-from bmrm.base.vectors import locked
-from bmrm.base.weighting import balanced
-from bmrm.distributed.exchange import Exchange, layout
+from bmrm.base.groups import index_names, validate_groups
+from bmrm.base.vectors import Vector, freeze
+from bmrm.base.weighting import balance_factors
+from bmrm.distributed.exchange import Exchange, split_columns
 from bmrm.distributed.group import Group
-from bmrm.distributed.narrow import narrowed
+from bmrm.distributed.narrow import drop_untouched_columns
 from bmrm.distributed.options import check_alike
-from bmrm.distributed.weight_layout import MANY, settled
+from bmrm.distributed.weight_layout import MIN_OWNED_COLUMNS, resolve_weight_layout
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import numbering
+from bmrm.io.csr import find_numbering
 from bmrm.matrix import _cpu
-from bmrm.matrix.dataset import Dataset, kept
-from bmrm.matrix.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
+from bmrm.matrix.dataset import Dataset, copy_labels
+from bmrm.matrix.resident import DEFAULT_TOL, default_threads, validate_matrix, wants_gpu
 from bmrm.matrix.row_weights import ClassWeight, row_weights
 
 if TYPE_CHECKING:
     from bmrm.distributed.links import Links
-
-Vector = NDArray[np.float64]
 
 log = logging.getLogger("bmrm")
 
@@ -107,7 +105,7 @@ class Shard(Dataset):
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
         check_alike(group, {"class_weight": class_weight, "dtype": dtype, "tol": tol, "weights": weights})
         with group.together():
-            found = checked(X)
+            found = validate_matrix(X)
             size = found.size if isinstance(found, np.ndarray) else found.nnz
         shapes, sizes = group.everyones(found.shape), group.everyones(size)
         columns = {d for _, d in shapes}
@@ -115,14 +113,14 @@ class Shard(Dataset):
             raise DataError(f"X: found {min(columns)} columns on one rank and {max(columns)} on another")
         self.rows = [m for m, _ in shapes]
         self._columns: int = columns.pop()
-        self.bounds = layout(self._columns, group.size)
+        self.bounds = split_columns(self._columns, group.size)
         self.wanted_by: Literal["all", "first", "none"] = "all"
         self._exchanges: dict[tuple[int, bool], Exchange] = {}
         self.owned = self._is_owned(weights, device, sum(sizes) // group.size)
         if self.owned:
             device = "cpu"
             with group.together():
-                found, self._touched = narrowed(found)
+                found, self._touched = drop_untouched_columns(found)
             most = max(group.everyones(len(self._touched)))
             if group.rank == 0:
                 widths = ", ".join(map(str, np.diff(self.bounds)[:3])) + (", ..." if group.size > 3 else "")
@@ -134,23 +132,23 @@ class Shard(Dataset):
                 )
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
-            where = _own_gpu(device, sum(sizes) // group.size, group.number)
+            where = _choose_gpu(device, sum(sizes) // group.size, group.number)
             given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol, "gpu_mem": gpu_mem}
             super().__init__(found, device=where, **given)
         on_gpu = group.everyones(self.device != "cpu")
         if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: a GPU for each, or for none
             with group.together():
                 super().__init__(found, device="cpu", **given)
-        found_bases = set(group.everyones(numbering(X)))
+        found_bases = set(group.everyones(find_numbering(X)))
         self.zero_based = found_bases.pop() if len(found_bases) == 1 else None
-        self.y = kept(y)
+        self.y = copy_labels(y)
         self._links: Links | None = None
         self.resolution, self.longest = (
             max(of) for of in zip(*group.everyones((self.resolution, self.longest)), strict=True)
         )
         self._nnz: int = sum(group.everyones(self.matrix.nnz))
-        self.groups = locked(self._group_numbers(groups))
-        self.weights = locked(self._weights(sample_weight, class_weight))
+        self.groups = freeze(self._group_numbers(groups))
+        self.weights = freeze(self._weights(sample_weight, class_weight))
         own = float(self.rows[group.rank]) if self.weights is None else float(self.weights.sum())
         self._total_weight = float(group.total(np.array([own]))[0])
         if not self._total_weight > 0.0:
@@ -160,18 +158,20 @@ class Shard(Dataset):
         """Settle whether each rank keeps some columns of the weights alone."""
         group, columns = self.group, self._columns
         with group.together():
-            form = settled(weights, None, whole_cuts=False, columns=columns, device=device)
+            form = resolve_weight_layout(weights, None, whole_cuts=False, columns=columns, device=device)
             if form == "owned" and device not in ("auto", "cpu"):
                 raise ParameterError(f"weights owned: trains on CPUs, found device {device}")
-            wanted = form == "owned" or (form == "auto" and columns >= MANY and not wants_gpu(device, stored))
+            wanted = form == "owned" or (
+                form == "auto" and columns >= MIN_OWNED_COLUMNS and not wants_gpu(device, stored)
+            )
         return all(group.everyones(wanted))  # hosts may differ in their GPUs
 
     def _group_numbers(self, groups: Any) -> NDArray[np.int64] | None:
         """Give the groups of this rank's rows the numbers that they have on all."""
         group = self.group
         with group.together():
-            own = None if groups is None else group_names(groups, self.rows[group.rank])
-            names = None if own is None else numbered(own)[0]
+            own = None if groups is None else validate_groups(groups, self.rows[group.rank])
+            names = None if own is None else index_names(own)[0]
         everyones = group.everyones(names)
         kinds = {"none" if found is None else found.dtype.kind for found in everyones}
         if len(kinds) > 1:
@@ -181,7 +181,7 @@ class Shard(Dataset):
         if own is None:
             return None
         with group.together():
-            places = numbered(np.concatenate([*everyones, own]))[1]
+            places = index_names(np.concatenate([*everyones, own]))[1]
         return places[len(places) - len(own) :]
 
     def _weights(self, sample_weight: Any, class_weight: ClassWeight | None) -> Vector | None:
@@ -199,7 +199,7 @@ class Shard(Dataset):
                 for label, total in found.items():
                     sums[label] = sums.get(label, 0.0) + total
         if class_weight == "balanced":
-            factors = balanced(np.array(list(sums.values())))
+            factors = balance_factors(np.array(list(sums.values())))
             class_weight = dict(zip(sums, factors.tolist(), strict=True))
         with group.together():
             # With a row for each label that some rank has, and one at least: what is an error of this rank's
@@ -265,7 +265,7 @@ class Shard(Dataset):
             return super().margins(w)
         first, last = self.bounds[self.group.rank : self.group.rank + 2]
         piece = w if len(w) == last - first else w[first:last]
-        return np.asarray(self.matrix.matvec(self.exchange().fetched(piece)))
+        return np.asarray(self.matrix.matvec(self.exchange().fetch(piece)))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -298,10 +298,10 @@ class Shard(Dataset):
         return self._total_weight
 
 
-def _own_gpu(device: str, stored: int, number: int) -> str:
+def _choose_gpu(device: str, stored: int, number: int) -> str:
     """Name the GPU of the rank that is the so-manieth of its machine."""
     if device not in ("auto", "cuda") or not wants_gpu(device, stored):
         return "cpu" if device == "auto" else device
-    from bmrm.matrix.gpu.devices import backend
+    from bmrm.matrix.gpu.devices import import_cuda
 
-    return f"cuda:{number % max(1, backend().device_count())}"
+    return f"cuda:{number % max(1, import_cuda().device_count())}"

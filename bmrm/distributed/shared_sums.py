@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.matrix._cpu import Board
 
-Vector = NDArray[np.float64]
-
-SHARED = 1 << 19
+MAX_SHARED_DOUBLES = 1 << 19
 """Doubles up to which a rank leaves a vector in shared memory: containers have little of it."""
 
 
@@ -45,7 +43,7 @@ class Area:
         ]
 
 
-_SHARED = MPI.Comm.Create_keyval()
+_SHARED_KEY = MPI.Comm.Create_keyval()
 
 
 def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Area | None]:
@@ -53,7 +51,7 @@ def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Are
     rank, size = comm.Get_rank(), comm.Get_size()
     if size == 1:
         return None, None
-    found = comm.Get_attr(_SHARED)
+    found = comm.Get_attr(_SHARED_KEY)
     if found is None:
         here = comm.Split_type(MPI.COMM_TYPE_SHARED)
         together = here.Get_size() == size
@@ -66,7 +64,7 @@ def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Are
             np.frombuffer(memory, np.uint8)[:] = 0
         comm.Barrier()
         found = Board(memory, rank, size, crowded=crowded), Area(comm), window
-        comm.Set_attr(_SHARED, found)
+        comm.Set_attr(_SHARED_KEY, found)
     board: Board
     area: Area
     board, area, _ = found

@@ -16,22 +16,23 @@ from bmrm.base.arguments import numbers
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import gpu
 
-FORMS = ("auto", "replicated", "owned")
+WEIGHT_LAYOUTS = ("auto", "replicated", "owned")
 
-MANY, MANY_IN_WHOLE_CUTS = 250_000, 1000
+MIN_OWNED_COLUMNS = 250_000
+MIN_OWNED_COLUMNS_OF_WHOLE_CUTS = 1000
 """Columns from which on weights that are owned in parts take less time, beside less memory. The second is for
 l2 penalties with strengths or a prior mean: such cuts are whole on every rank otherwise, and each makes all
 of their products. Below it Newton's steps may pay, which need all weights."""
 
-VECTORS = 9
+REPLICATED_VECTORS = 9
 """Vectors of all columns on a rank that has all weights, cuts aside, as measured: best point, end of the
 line, minimiser of the best bound, gradient, mean plane, and what is made on the way."""
 
-TOUCHED = 32
+TOUCHED_COLUMN_BYTES = 32
 """Bytes of a column that a rank's rows touch: weight, gradient, either on its way, and where it is."""
 
 
-def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
+def why_not_owned(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
     """Say why weights cannot be owned in parts; None where they can."""
     if reg in ("l1", "elastic_net"):
         return f"reg {reg} is solved on whole cuts"
@@ -42,7 +43,9 @@ def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
     return None
 
 
-def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int, device: str) -> str:
+def resolve_weight_layout(
+    weights: str, why_not: str | None, *, whole_cuts: bool, columns: int, device: str
+) -> str:
     """Return the form that is asked for, as far as the problem decides it.
 
     Parameters
@@ -73,9 +76,9 @@ def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int
     >>> settled("auto", None, whole_cuts=True, columns=5000, device="cpu")
     'owned'
     """
-    if weights not in FORMS:
+    if weights not in WEIGHT_LAYOUTS:
         raise ParameterError(
-            f"weights: found {weights!r}, expected one of {', '.join(FORMS)} (rows have sample_weight)"
+            f"weights: found {weights!r}, expected one of {', '.join(WEIGHT_LAYOUTS)} (rows have sample_weight)"
         )
     if weights == "owned" and why_not is not None:
         raise ParameterError(f"weights owned: {why_not}; leave them replicated")
@@ -84,7 +87,7 @@ def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int
     if why_not is not None:
         return "replicated"
     on_cpu = device == "cpu" or (device == "auto" and gpu() is None)
-    return "owned" if whole_cuts and columns >= MANY_IN_WHOLE_CUTS and on_cpu else "auto"
+    return "owned" if whole_cuts and columns >= MIN_OWNED_COLUMNS_OF_WHOLE_CUTS and on_cpu else "auto"
 
 
 def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:
@@ -105,5 +108,5 @@ def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:
     (72000, 27600)
     """
     if touched is None:
-        return VECTORS * 8 * weights
-    return VECTORS * 8 * -(-weights // ranks) + TOUCHED * touched
+        return REPLICATED_VECTORS * 8 * weights
+    return REPLICATED_VECTORS * 8 * -(-weights // ranks) + TOUCHED_COLUMN_BYTES * touched

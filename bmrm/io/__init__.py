@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.sources import open_source
-from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, thread_count
+from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, resolve_thread_count
 from bmrm.io.text import Grammar, ZeroBased
 
 if TYPE_CHECKING:
@@ -84,24 +84,24 @@ def read_data(
     >>> data.X.shape, data.X.data, data.y, data.zero_based
     ((2, 8), None, [(2.0, 5.0), (3.0,)], True)
     """
-    from bmrm.io.formats import detect_format, read_other
+    from bmrm.io.formats import detect_format, read_matrix_file
 
-    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, duplicates)
-    count = thread_count(threads)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
+    count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source, format)
         if kind != "svmlight":
-            return read_other(source, kind, grammar)
+            return read_matrix_file(source, kind, grammar)
         if not cache or source.path is None:
             return read_text(source, grammar, count, land)
-        from bmrm.io.cache import load, source_key, store
+        from bmrm.io.cache import describe_source, load, store
 
-        key = source_key(source)
+        key = describe_source(source)
         cached = load(source.path, key, grammar, count)
         if cached is not None:
             return cached
         data = read_text(source, grammar, count)
-        if source_key(source) == key:  # else the file has changed meanwhile
+        if describe_source(source) == key:  # else the file has changed meanwhile
             store(source, data, key, grammar, count)
         return data
 

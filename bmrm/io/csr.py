@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
 from bmrm.io import _svmlight
 
@@ -42,7 +43,7 @@ class Csr(NamedTuple):
            [0., 1., 0.]])
     """
 
-    indptr: NDArray[np.int64]
+    indptr: Indices
     indices: NDArray[Any]
     data: NDArray[Any] | None
     shape: tuple[int, int]
@@ -68,7 +69,9 @@ class Csr(NamedTuple):
         array([1, 0, 2], dtype=int32)
         """
         numbers = np.arange(self.shape[0])[rows]
-        return Csr(*_sorted_rows(self.indptr, self.indices, self.data, numbers), (len(rows), self.shape[1]))
+        return Csr(
+            *_copy_sorted_rows(self.indptr, self.indices, self.data, numbers), (len(rows), self.shape[1])
+        )
 
     def to_scipy(self, dtype: DTypeLike | None = None) -> Any:
         """Return a `scipy.sparse.csr_matrix` that shares what it can.
@@ -117,14 +120,14 @@ class Csr(NamedTuple):
         try:
             if X.ndim != 2:
                 raise DataError(f"found a sparse array of {X.ndim} dimensions, expected 2")
-            values = real_values(X.data)
+            values = as_floats(X.data)
             check_layout(X.indptr, X.indices, values, X.shape)
-            return canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True, rows=rows)
+            return build_canonical(X.indptr, X.indices, values, X.shape, sum_duplicates=True, rows=rows)
         except DataError as error:
             raise DataError(f"X: {error}") from None
 
 
-def numbering(X: Any) -> bool | None:
+def find_numbering(X: Any) -> bool | None:
     """Return whether a matrix says that its features were numbered from 0, as `load_svmlight` marks it."""
     found = getattr(X, "zero_based", None)
     return bool(found) if isinstance(found, (bool, np.bool_)) else None
@@ -155,10 +158,10 @@ def check_layout(
     if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
         raise DataError(f"found row pointers that do not rise from 0 to {len(indices)}")
     if len(indices) and not (indices.min() >= 0 and indices.max() < columns):
-        raise DataError(f"found the column {_outside(indices, columns)}, expected 0 to {columns - 1}")
+        raise DataError(f"found the column {_first_outside(indices, columns)}, expected 0 to {columns - 1}")
 
 
-def _sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
+def _copy_sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
     """Copy rows, each with its columns ascending; return row pointers, columns and values."""
     columns = np.ascontiguousarray(indices, np.int32 if indices.dtype == np.int32 else np.int64)
     return _svmlight.take_rows(
@@ -179,11 +182,11 @@ def check_finite(values: NDArray[Any], first: int = 0) -> None:
         raise DataError(f"found {values[at]} in position {place}, expected a finite number")
 
 
-def _outside(indices: NDArray[Any], columns: int) -> int:
+def _first_outside(indices: NDArray[Any], columns: int) -> int:
     return int(indices[(indices < 0) | (indices >= columns)][0])
 
 
-def real_values(array: NDArray[Any]) -> NDArray[Any]:
+def as_floats(array: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as float32 or float64; raise `DataError` where they are no real numbers."""
     if array.dtype in (np.float32, np.float64):
         return array
@@ -192,7 +195,7 @@ def real_values(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float64)
 
 
-def _ascending(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+def _has_ascending_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Whether the columns of each row ascend, none of them twice."""
     ordered = np.ones(len(indices) + 1, bool)
     ordered[1:-1] = indices[1:] > indices[:-1]
@@ -200,7 +203,7 @@ def _ascending(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     return bool(ordered.all())
 
 
-def canonical(
+def build_canonical(
     indptr: NDArray[Any],
     indices: NDArray[Any],
     values: NDArray[Any],
@@ -214,12 +217,12 @@ def canonical(
     ``rows`` only those are taken, in their order: the copy that puts columns in order does it too.
     """
     found: NDArray[Any] | None = values
-    if rows is not None or not _ascending(indptr, indices):
+    if rows is not None or not _has_ascending_rows(indptr, indices):
         wanted = np.arange(shape[0]) if rows is None else rows
         if (values == 1).all():
             found = None
-        indptr, indices, found = _sorted_rows(indptr, indices, found, wanted)
-        shape, ascending = (len(wanted), shape[1]), _ascending(indptr, indices)
+        indptr, indices, found = _copy_sorted_rows(indptr, indices, found, wanted)
+        shape, ascending = (len(wanted), shape[1]), _has_ascending_rows(indptr, indices)
         if not (ascending or sum_duplicates):
             raise DataError('found an entry twice, expected each once (duplicates="sum" would add them up)')
         if not ascending:

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
 from bmrm.io import _svmlight
-from bmrm.io.csr import Csr, canonical, check_finite, check_layout, real_values
+from bmrm.io.csr import Csr, as_floats, build_canonical, check_finite, check_layout
 from bmrm.io.data import Data
 from bmrm.io.matrix_market import read_matrix_market
-from bmrm.io.npy import Npy, read_header, read_rows
+from bmrm.io.npy import NpyHeader, read_header, read_rows
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar
 
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")
-_MOST_COLUMNS = 1 << 32  # as many as products take
-_MAGIC = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+_MAX_COLUMNS = 1 << 32  # as many as products take
+_MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def detect_format(source: Source, wanted: str = "auto") -> str:
@@ -37,48 +37,48 @@ def detect_format(source: Source, wanted: str = "auto") -> str:
         raise ParameterError(f"format: found {wanted!r}, expected one of {', '.join(FORMATS)}")
     if wanted != "auto":
         return wanted
-    known = (name for magic, name in _MAGIC.items() if source.head.startswith(magic))
+    known = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
     return next(known, "svmlight")
 
 
-def read_other(source: Source, kind: str, grammar: Grammar) -> Data:
+def read_matrix_file(source: Source, kind: str, grammar: Grammar) -> Data:
     """Read a source that is no SVMlight text."""
     began = time.perf_counter()
     if grammar.query_id:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
     X: Csr | NDArray[Any]
     y: NDArray[np.float64] | None = None
-    with _blaming_source(source):
+    with _name_source_in_errors(source):
         if kind == "npz":
             X, y = _read_npz(source, grammar)
         elif kind == "npy":
             X = _read_npy(source)
         else:
             X = read_matrix_market(source, grammar)
-        X, rounded = _fitted(X, grammar)
+        X, rounded = _convert_matrix(X, grammar)
         data = Data(X, y, rounded=rounded)
     data.seconds["parse"] = time.perf_counter() - began
     return data
 
 
-def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDArray[Any], bool]:
+def _convert_matrix(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDArray[Any], bool]:
     """Give X the value type and the columns asked for; tell whether that has rounded a value."""
     rows, columns = X.shape
-    if columns > _MOST_COLUMNS:
-        raise DataError(f"found {columns} columns, expected at most {_MOST_COLUMNS}")
+    if columns > _MAX_COLUMNS:
+        raise DataError(f"found {columns} columns, expected at most {_MAX_COLUMNS}")
     wanted = columns if grammar.n_features is None else grammar.n_features
     if columns > wanted or (columns != wanted and not isinstance(X, Csr)):
         raise DataError(f"found {columns} columns, expected {wanted} (n_features={wanted})")
     if not isinstance(X, Csr):
-        return _converted(X, X.dtype if grammar.as_stored else grammar.dtype)
+        return _convert_values(X, X.dtype if grammar.as_stored else grammar.dtype)
     rounded = False
     if X.data is not None:
-        values, rounded = _converted(X.data, grammar.dtype)
+        values, rounded = _convert_values(X.data, grammar.dtype)
         X = X._replace(data=values)
     return X._replace(shape=(rows, wanted)), rounded
 
 
-def _converted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool]:
+def _convert_values(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool]:
     """Return finite values in a type, by rows; tell whether one was rounded."""
     with np.errstate(over="ignore"):
         found = values.astype(dtype, order="C", copy=False)
@@ -91,30 +91,30 @@ def _converted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any]
 
 
 def _read_npy(source: Source) -> NDArray[Any]:
-    with _blaming_file("npy"):
+    with _wrap_library_errors("npy"):
         if source.is_plain:
-            return real_values(read_rows(source.file, read_header(source.file, source.size)))
+            return as_floats(read_rows(source.file, read_header(source.file, source.size)))
         X: NDArray[Any] = np.load(io.BytesIO(source.file.read()), allow_pickle=False)
     if X.ndim != 2:
         raise DataError(f"found an array of {X.ndim} dimensions, expected 2")
-    return real_values(X)
+    return as_floats(X)
 
 
-def row_parts(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
+def iter_dense_rows(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
     """Read a dense array so many rows at a time; return None where the file is of another kind."""
     if not source.is_plain or detect_format(source) != "npy":
         return None
-    with _blaming_source(source), _blaming_file("npy"):
+    with _name_source_in_errors(source), _wrap_library_errors("npy"):
         header = read_header(source.file, source.size)
     if header.by_columns:
         return None
-    return _row_parts(source, header, rows)
+    return _iter_row_chunks(source, header, rows)
 
 
-def _row_parts(source: Source, header: Npy, rows: int) -> Iterator[NDArray[Any]]:
+def _iter_row_chunks(source: Source, header: NpyHeader, rows: int) -> Iterator[NDArray[Any]]:
     for first in range(0, header.shape[0], rows):
-        with _blaming_source(source):
-            X = real_values(read_rows(source.file, header, first, first + rows))
+        with _name_source_in_errors(source):
+            X = as_floats(read_rows(source.file, header, first, first + rows))
             check_finite(X, first)
         yield X
 
@@ -132,18 +132,18 @@ def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64
     if shape.shape != (2,) or not integers:
         raise DataError("found a shape, row pointers or indices that are not integers")
     rows, columns = map(int, shape)
-    values = real_values(arrays["data"])
+    values = as_floats(arrays["data"])
     check_layout(arrays["indptr"], arrays["indices"], values, (rows, columns))
-    X = canonical(arrays["indptr"], arrays["indices"], values, (rows, columns), grammar.sum_duplicates)
-    return X, _labels(arrays, rows)
+    X = build_canonical(arrays["indptr"], arrays["indices"], values, (rows, columns), grammar.sum_duplicates)
+    return X, _validate_labels(arrays, rows)
 
 
 def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
     file: Any = source.file if source.is_plain else io.BytesIO(source.file.read())
     wanted = ("format", "shape", "indptr", "indices", "data", "y")
-    with _blaming_file("npz"), np.load(file, allow_pickle=False) as archive:
+    with _wrap_library_errors("npz"), np.load(file, allow_pickle=False) as archive:
         names = [name for name in wanted if name in archive.files]
-        require(sum(_unpacked(archive, name) for name in names), "its arrays")
+        require_memory(sum(_max_unpacked_bytes(archive, name) for name in names), "its arrays")
         arrays = {name: archive[name] for name in names}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # numpy gives what is no npy file as bytes
@@ -151,17 +151,17 @@ def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _unpacked(archive: Any, name: str) -> int:
+def _max_unpacked_bytes(archive: Any, name: str) -> int:
     """Return the bytes of a member as far as they can be true: deflate packs 1032 into one at most."""
     members = archive.zip.namelist()
     info = archive.zip.getinfo(name if name in members else f"{name}.npy")
     return min(int(info.file_size), 1032 * int(info.compress_size))
 
 
-def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
+def _validate_labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
     if "y" not in arrays:
         return None
-    y = real_values(arrays["y"]).astype(np.float64, copy=False)
+    y = as_floats(arrays["y"]).astype(np.float64, copy=False)
     if y.shape != (rows,):
         raise DataError(f"found labels of shape {y.shape}, expected ({rows},)")
     check_finite(y)
@@ -169,7 +169,7 @@ def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] |
 
 
 @contextlib.contextmanager
-def _blaming_source(source: Source) -> Iterator[None]:
+def _name_source_in_errors(source: Source) -> Iterator[None]:
     """Name the source in errors that are its fault."""
     try:
         yield
@@ -182,7 +182,7 @@ def _blaming_source(source: Source) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _blaming_file(kind: str) -> Iterator[None]:
+def _wrap_library_errors(kind: str) -> Iterator[None]:
     """Turn whatever the libraries raise for a damaged file, which is anything, into a `DataError`."""
     try:
         yield

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from bmrm.errors import DataError
 from bmrm.io import _svmlight
 
-STEADY = "a file that nobody writes to while it is read"
+UNCHANGED_FILE = "a file that nobody writes to while it is read"
 
 
 @contextlib.contextmanager
-def unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[None]:
+def check_unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[None]:
     """Raise where a file has changed by the end of the block, in place of any fault that came of it.
 
     Raises
@@ -33,14 +33,14 @@ def unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[No
     try:
         yield
     except (DataError, _svmlight.ChangedError) as error:
-        _check(descriptor, before, name)
+        _check_status(descriptor, before, name)
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{name}: found its end too early, expected {STEADY}") from None
-    _check(descriptor, before, name)
+        raise DataError(f"{name}: found its end too early, expected {UNCHANGED_FILE}") from None
+    _check_status(descriptor, before, name)
 
 
-def _check(descriptor: int, before: os.stat_result, name: str) -> None:
+def _check_status(descriptor: int, before: os.stat_result, name: str) -> None:
     now = os.fstat(descriptor)
     if now.st_size != before.st_size:
         found = f"{now.st_size} bytes of {before.st_size}"
@@ -48,7 +48,7 @@ def _check(descriptor: int, before: os.stat_result, name: str) -> None:
         found = "other content than before"
     else:
         return
-    raise DataError(f"{name}: found {found}, expected {STEADY}") from None
+    raise DataError(f"{name}: found {found}, expected {UNCHANGED_FILE}") from None
 
 
 def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
@@ -65,7 +65,7 @@ def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) 
 
 
 @contextlib.contextmanager
-def opened_own(path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+def open_own_file(path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """Open a file that the package itself has put somewhere, if it is one and no link to one.
 
     Raises

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from bmrm.errors import DataError, shown
-from bmrm.io.regular import unchanged
+from bmrm.errors import DataError, escape_unprintable
+from bmrm.io.regular import check_unchanged
 
 HEAD_BYTES = 16
-_PIECE = 1 << 16  # bytes that are read, and that are decompressed, at a time
-_SKIPPABLE = tuple(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16))  # magics of frames of zstd
-_REPEATED_BYTE = 1  # a kind of block of zstd
+_PIECE_BYTES = 1 << 16  # bytes that are read, and that are decompressed, at a time
+_ZSTD_SKIPPABLE_MAGICS = tuple(
+    bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16)
+)  # magics of frames of zstd
+_ZSTD_RLE_BLOCK = 1  # a kind of block of zstd
 
 
 @dataclass
@@ -85,11 +87,11 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
         if status is not None and not stat.S_ISREG(status.st_mode):
             status = None
         regular_path = name if status is not None else None
-        name = shown(name)
+        name = escape_unprintable(name)
         if status is not None:
-            stack.enter_context(unchanged(raw.fileno(), status, name))
+            stack.enter_context(check_unchanged(raw.fileno(), status, name))
         head = _peek(raw)
-        opener = next((make for magics, make in _FORMATS.items() if head.startswith(magics)), None)
+        opener = next((make for magics, make in _DECOMPRESSORS.items() if head.startswith(magics)), None)
         if opener is None:
             yield Source(name, raw, head, status, False, regular_path)
             return
@@ -143,40 +145,40 @@ def _gzip(file: BinaryIO, name: str) -> Iterator[bytes]:
     import gzip
 
     # Behind a member it takes another one or zeros, as the program gzip does.
-    return iter(partial(gzip.GzipFile(fileobj=file, mode="rb").read1, _PIECE), b"")
+    return iter(partial(gzip.GzipFile(fileobj=file, mode="rb").read1, _PIECE_BYTES), b"")
 
 
 def _bz2(file: BinaryIO, name: str) -> Iterator[bytes]:
     import bz2
 
-    return _streams(file, bz2.BZ2Decompressor)
+    return _decompress_streams(file, bz2.BZ2Decompressor)
 
 
 def _xz(file: BinaryIO, name: str) -> Iterator[bytes]:
     import lzma
 
-    return _streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), pad=4)
+    return _decompress_streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), pad=4)
 
 
-def _streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: int = 0) -> Iterator[bytes]:
+def _decompress_streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: int = 0) -> Iterator[bytes]:
     """Streams one after the other; Python's own files take for their end what is not another one.
 
     With ``pad``, zeros in multiples of it may follow each.
     """
-    rest = file.read(_PIECE)
+    rest = file.read(_PIECE_BYTES)
     while rest:
         stream = new_stream()
         while not stream.eof:
-            yield stream.decompress(rest, _PIECE)
-            rest = file.read(_PIECE) if stream.needs_input else b""
+            yield stream.decompress(rest, _PIECE_BYTES)
+            rest = file.read(_PIECE_BYTES) if stream.needs_input else b""
             if stream.needs_input and not rest:
                 raise EOFError("the last stream is cut short")
-        rest = stream.unused_data or file.read(_PIECE)
+        rest = stream.unused_data or file.read(_PIECE_BYTES)
         zeros = 0
         while pad and rest.startswith(b"\0"):
             behind = rest.lstrip(b"\0")
             zeros += len(rest) - len(behind)
-            rest = behind or file.read(_PIECE)
+            rest = behind or file.read(_PIECE_BYTES)
         if pad and zeros % pad:
             raise EOFError(f"{zeros} zeros behind a stream")
 
@@ -206,10 +208,10 @@ def _zstd_blocks(file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
 
     decompressor = zstandard.ZstdDecompressor()
     while magic := file.read(4):
-        if magic in _SKIPPABLE:
+        if magic in _ZSTD_SKIPPABLE_MAGICS:
             left = int.from_bytes(take(4), "little")
             while left:
-                left -= len(take(min(left, _PIECE)))
+                left -= len(take(min(left, _PIECE_BYTES)))
             continue
         start = magic + take(1)
         checksum = 4 if start[-1] & 4 else 0
@@ -218,13 +220,13 @@ def _zstd_blocks(file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
         while not frame.eof:
             header = take(3)
             last, kind, size = header[0] & 1, header[0] >> 1 & 3, int.from_bytes(header, "little") >> 3
-            stored = 1 if kind == _REPEATED_BYTE else size
+            stored = 1 if kind == _ZSTD_RLE_BLOCK else size
             yield frame.decompress(header + take(stored + checksum * last))
 
 
-_FORMATS: dict[tuple[bytes, ...], Callable[[BinaryIO, str], Iterator[bytes]]] = {
+_DECOMPRESSORS: dict[tuple[bytes, ...], Callable[[BinaryIO, str], Iterator[bytes]]] = {
     (b"\x1f\x8b",): _gzip,
     (b"BZh",): _bz2,
     (b"\xfd7zXZ\x00",): _xz,
-    (b"\x28\xb5\x2f\xfd", *_SKIPPABLE): _zstd,
+    (b"\x28\xb5\x2f\xfd", *_ZSTD_SKIPPABLE_MAGICS): _zstd,
 }

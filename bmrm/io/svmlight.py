@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import integer
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
-from bmrm.base.threads import MOST_THREADS
+from bmrm.base.threads import MAX_THREADS
+from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.sources import Source, open_source
-from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, chunks, file_text, windows
+from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, file_text, line_windows, read_chunks
 
-Rows = tuple[Csr, Labels, NDArray[np.int64] | None]
+ParsedRows = tuple[Csr, Labels, Indices | None]
 
 
 @interruptible
@@ -35,7 +36,7 @@ def load_svmlight(
     query_id: bool = False,
     threads: int | None = None,
     duplicates: str = "error",
-) -> tuple[Any, Labels] | tuple[Any, Labels, NDArray[np.int64]]:
+) -> tuple[Any, Labels] | tuple[Any, Labels, Indices]:
     r"""Load an SVMlight (LIBSVM) file into a scipy CSR matrix, as scikit-learn's loader does.
 
     Parameters
@@ -96,9 +97,9 @@ def load_svmlight(
     >>> y
     array([ 1., -1.])
     """
-    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
     with open_source(path) as source:
-        parser = Parser(source.name, grammar, thread_count(threads))
+        parser = Parser(source.name, grammar, resolve_thread_count(threads))
         X, y, query = _read(source, parser)
     matrix = X.to_scipy(grammar.dtype)
     matrix.zero_based = parser.zero_based
@@ -158,13 +159,13 @@ def iter_svmlight(
     """
     if integer("rows_bytes", rows_bytes) < 1:
         raise ParameterError(f"rows_bytes: found {rows_bytes}, expected at least 1")
-    grammar = Grammar.checked(n_features, zero_based, dtype, False, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, False, duplicates)
     with open_source(path) as source:
-        parser = Parser(source.name, grammar, thread_count(threads))
-        parts = _file_parts if source.is_plain else _streamed_parts
+        parser = Parser(source.name, grammar, resolve_thread_count(threads))
+        parts = _parse_file if source.is_plain else _parse_stream
         for part in parts(source, parser, rows_bytes):
             parser.check(labels=one_label)
-            X, y, _ = join([part], parser)
+            X, y, _ = join_parts([part], parser)
             if X.shape[0]:
                 if numbered is not None:
                     numbered(parser.zero_based)
@@ -173,17 +174,17 @@ def iter_svmlight(
         parser.check_content()
 
 
-def _file_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+def _parse_file(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
     text, length = file_text(source), source.size
     if parser.grammar.zero_based == "auto" and size < length:
         parser.find_zero(text, length)
-    for start, stop in windows(text, length, size):
+    for start, stop in line_windows(text, length, size):
         yield parser.parse(text, start, stop)
 
 
-def _streamed_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+def _parse_stream(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
     one_based = False  # as rows already given have been read
-    for text, length in chunks(source.file, source.name, size):
+    for text, length in read_chunks(source.file, source.name, size):
         part = parser.parse(text, 0, length)
         if one_based and parser.has_zero:
             raise DataError(
@@ -211,18 +212,18 @@ def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.La
     )
 
 
-def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) -> Rows:
+def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) -> ParsedRows:
     parts = []
     if source.is_plain:
         parts.append(parser.parse(file_text(source), 0, source.size, land))
     else:
-        parts.extend(parser.parse(text, 0, length) for text, length in chunks(source.file, source.name))
+        parts.extend(parser.parse(text, 0, length) for text, length in read_chunks(source.file, source.name))
     parser.check()
     parser.check_content()
-    return join(parts, parser)
+    return join_parts(parts, parser)
 
 
-def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
+def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
     """Put parts together, and give each up as soon as it has been copied."""
     if parser.grammar.zero_based == "auto" and parser.has_zero:
         for part in parts:
@@ -232,30 +233,30 @@ def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
     if parser.gives_tuples:
         y = [labels for part in parts for labels in _label_tuples(part)]
     else:
-        y = _joined([part.labels for part in parts])
+        y = _concatenate([part.labels for part in parts])
     query = [part.query for part in parts if part.query is not None]
     values: NDArray[Any] | None = None
     if any(part.values is not None for part in parts):
         if len(parts) > 1:
             stored = sum(len(part.indices) for part in parts)
-            require(parser.grammar.dtype.itemsize * stored, f"{stored} values of {parser.name}")
-        values = _joined([_explicit_values(part, parser.grammar.dtype) for part in parts])
+            require_memory(parser.grammar.dtype.itemsize * stored, f"{stored} values of {parser.name}")
+        values = _concatenate([_explicit_values(part, parser.grammar.dtype) for part in parts])
     for part in parts:
         part.values = None
     counts = [len(part.indices) for part in parts]
     if len(parts) > 1:
-        require(4 * sum(counts), f"{sum(counts)} indices of {parser.name}")
-    indices = _joined([part.indices for part in parts])
+        require_memory(4 * sum(counts), f"{sum(counts)} indices of {parser.name}")
+    indices = _concatenate([part.indices for part in parts])
     indptr = parts[0].indptr
     if len(parts) > 1:
         starts = np.cumsum([0, *counts[:-1]])
         ends = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
         indptr = np.concatenate([[0], *ends])
     X = Csr(indptr, indices, values, (len(indptr) - 1, parser.columns))
-    return X, y, _joined(query) if query else None
+    return X, y, _concatenate(query) if query else None
 
 
-def _joined(arrays: list[Any]) -> Any:
+def _concatenate(arrays: list[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
@@ -271,10 +272,10 @@ def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:
     return (tuple(labels[first:last]) for first, last in pairwise(part.label_starts.tolist()))
 
 
-def thread_count(threads: int | None) -> int:
+def resolve_thread_count(threads: int | None) -> int:
     """Return the number of threads asked for, or that of the cores the process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0))
-    if not 1 <= integer("threads", threads) <= MOST_THREADS:
-        raise ParameterError(f"threads: found {threads}, expected 1 to {MOST_THREADS}")
+    if not 1 <= integer("threads", threads) <= MAX_THREADS:
+        raise ParameterError(f"threads: found {threads}, expected 1 to {MAX_THREADS}")
     return threads

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import flag, integer, refuse
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.sources import Source
@@ -25,11 +25,11 @@ ZeroBased = bool | Literal["auto"]
 
 BLOCK_BYTES = 1 << 20  # text that a thread takes at a time: some milliseconds of work
 CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
-LONGEST_LINE = _svmlight.LONGEST_LINE  # bytes: a longer one is taken for no text at all
-FOUND_CHARS = 40
+MAX_LINE_BYTES = _svmlight.LONGEST_LINE  # bytes: a longer one is taken for no text at all
+MAX_TOKEN_CHARS = 40
 PAIRS = "index:value pairs"
 NO_PAIRS = "found no index:value on any line, expected a label and index:value pairs; a table is not read"
-_LOOKED_AT = 1 << 12  # bytes of a fault and what follows
+_MAX_FAULT_BYTES = 1 << 12  # bytes of a fault and what follows
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -59,7 +59,7 @@ class Grammar(NamedTuple):
     sum_duplicates: bool
 
     @classmethod
-    def checked(
+    def from_arguments(
         cls, n_features: int | None, zero_based: ZeroBased, dtype: Any, query_id: bool, duplicates: str
     ) -> Grammar:
         """Build from the arguments of the public functions, or raise `ParameterError`."""
@@ -141,7 +141,7 @@ class Parser:
         except _svmlight.TextError as error:
             raise self._error(error, text, stop, grammar) from None
         except _svmlight.LongLineError:
-            raise too_long(self.name) from None
+            raise long_line_error(self.name) from None
         if self._unlabelled is None and part.no_label_at is not None:
             self._unlabelled = self._error(part.no_label_at, text, stop, grammar)
         limited = grammar.zero_based == "auto" and grammar.n_features is not None
@@ -163,7 +163,7 @@ class Parser:
         if sink is None:
             a_row = 16 + 8 * self.grammar.query_id
             needed = a_row * rows + (4 + self.grammar.dtype.itemsize) * nonzeros
-            require(needed, f"{rows} rows with {nonzeros} values of {self.name}")
+            require_memory(needed, f"{rows} rows with {nonzeros} values of {self.name}")
         return sink
 
     def find_zero(self, text: Any, length: int) -> None:
@@ -173,7 +173,7 @@ class Parser:
                 text, length, threads=self.threads, block_bytes=self.block_bytes
             )
         except _svmlight.LongLineError:
-            raise too_long(self.name) from None
+            raise long_line_error(self.name) from None
 
     @property
     def zero_based(self) -> bool:
@@ -208,15 +208,15 @@ class Parser:
             raise DataError(f"{self.name}: {NO_PAIRS}")
 
     def _error(self, fault: _svmlight.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
-        rest = _start_of(text, fault.offset, stop)
+        rest = _peek(text, fault.offset, stop)
         kind = Float32Error if fault.name == "value" and grammar.dtype == np.float32 else DataError
         return kind(
             f"{self.name}:{self.lines + fault.line}:{fault.column}: "
-            f"found {token(rest)}, expected {_expected(fault.name, grammar, rest)}"
+            f"found {quote_token(rest)}, expected {_describe_expected(fault.name, grammar, rest)}"
         )
 
 
-def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
+def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
     """Say what should stand where the rest of a text begins."""
     if fault == "range":
         columns = grammar.n_features
@@ -225,7 +225,7 @@ def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
             return f"an index from 1 to {grammar.largest}, or from 0 to {columns - 1}{fixed}"
         return f"an index from {int(grammar.zero_based is False)} to {grammar.largest}{fixed}"
     if fault == "value":
-        return f"index:value with a finite number{_hint(rest, grammar)}"
+        return f"index:value with a finite number{_explain_value(rest, grammar)}"
     line = rest.split(b"\n", 1)[0]
     if fault == "label" and b":" not in line and (b"," in line or b";" in line):
         return f"a label and {PAIRS}, not a table"
@@ -240,7 +240,7 @@ def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
     }[fault]
 
 
-def _hint(rest: bytes, grammar: Grammar) -> str:
+def _explain_value(rest: bytes, grammar: Grammar) -> str:
     """Say why a value is none: it is missing, is written in another way, or is too large."""
     words = rest.split(None, 1)
     value = words[0].partition(b":")[2].partition(b"#")[0] if words else b""
@@ -253,29 +253,29 @@ def _hint(rest: bytes, grammar: Grammar) -> str:
     return ", its decimals behind a point" if b"," in value else " in decimals"
 
 
-def too_long(name: str) -> DataError:
+def long_line_error(name: str) -> DataError:
     """Return what to raise for a line that is longer than `LONGEST_LINE`."""
-    return DataError(f"{name}: found a line longer than {LONGEST_LINE} bytes, expected text")
+    return DataError(f"{name}: found a line longer than {MAX_LINE_BYTES} bytes, expected text")
 
 
-def _start_of(text: Any, first: int, last: int) -> bytes:
+def _peek(text: Any, first: int, last: int) -> bytes:
     """Return as many of the bytes from ``first`` to ``last`` as a message is made of."""
-    last = min(last, first + _LOOKED_AT)
+    last = min(last, first + _MAX_FAULT_BYTES)
     return text.read(first, last) if isinstance(text, _svmlight.FileText) else bytes(text[first:last])
 
 
-def token(text: bytes | memoryview) -> str:
+def quote_token(text: bytes | memoryview) -> str:
     """Return the first token for a message: quoted, cut short, on one line whatever it holds."""
-    start = bytes(text[: FOUND_CHARS + 1])
+    start = bytes(text[: MAX_TOKEN_CHARS + 1])
     line = start.split(b"\n", 1)[0].split(b"#", 1)[0].split(None, 1)
     if not line or not start[:1].strip():
         return "the end of the line"
     word = line[0]
     shown = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
-        for byte in word[:FOUND_CHARS]
+        for byte in word[:MAX_TOKEN_CHARS]
     )
-    return f'"{shown}"' + ("..." if len(word) > FOUND_CHARS else "")
+    return f'"{shown}"' + ("..." if len(word) > MAX_TOKEN_CHARS else "")
 
 
 def file_text(source: Source) -> _svmlight.FileText:
@@ -283,7 +283,7 @@ def file_text(source: Source) -> _svmlight.FileText:
     return _svmlight.FileText(source.file.fileno(), source.size)
 
 
-def windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
+def line_windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
     """Cut a text into runs of whole lines of about ``size`` bytes."""
     start = 0
     while start < length:
@@ -294,7 +294,9 @@ def windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def chunks(file: BinaryIO, name: str, size: int = CHUNK_BYTES) -> Iterator[tuple[NDArray[np.uint8], int]]:
+def read_chunks(
+    file: BinaryIO, name: str, size: int = CHUNK_BYTES
+) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Read runs of whole lines of about ``size`` bytes into a buffer that is used again.
 
     Yields
@@ -319,8 +321,8 @@ def chunks(file: BinaryIO, name: str, size: int = CHUNK_BYTES) -> Iterator[tuple
             continue
         stop = _svmlight.whole_lines(text, 0, filled, filled)
         if stop < 0 and text[:filled].all():
-            if room >= LONGEST_LINE:
-                raise too_long(name)
+            if room >= MAX_LINE_BYTES:
+                raise long_line_error(name)
             text = np.concatenate([text, np.empty(room, np.uint8)])
             continue
         if stop < 0:  # a NUL, which no text holds: parse what there is, for the message

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses
-from bmrm.base.interrupts import HELD, enter, interruptible
+from bmrm.base.interrupts import HELD, interruptible, set_signal_mode
 from bmrm.errors import BmrmError, Interrupted, ParameterError
 from bmrm.linear import regularizers
 from bmrm.linear.backends.base import Placement, in_rows, on_device
@@ -41,8 +41,8 @@ from bmrm.losses import Loss
 from bmrm.matrix.adapted import MatrixAdapter, StackedIdentity
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-from bmrm.matrix.overflow import blamed
-from bmrm.matrix.row_weights import ClassWeight, lam_of
+from bmrm.matrix.overflow import blame_overflow
+from bmrm.matrix.row_weights import ClassWeight, lam_from_c
 
 Vector = NDArray[np.float64]
 
@@ -198,7 +198,7 @@ def solve(
 
         X, y, comm = local_rows(X, y, comm)
     if comm is not None or getattr(X, "group", None) is not None:
-        enter(HELD)  # other ranks would wait for one that it struck before the first iteration
+        set_signal_mode(HELD)  # other ranks would wait for one that it struck before the first iteration
     comm = make_group(X, comm, options)
     chosen = losses.get(loss, **loss_params)
     form = choose_weight_layout(
@@ -216,7 +216,7 @@ def solve(
     )
     backend = backend_of(data)
     if C is not None:
-        lam = lam_of(C, data.total_weight)
+        lam = lam_from_c(C, data.total_weight)
     reporter = _verbose(callback, verbose if backend.speaks else 0)
     settings = Settings(solver, tol, tol_kind, max_iter, max_time, reporter, data.resolution)
     chosen = chosen.grouped(data.groups)
@@ -333,7 +333,7 @@ def solve(
             go_on(run, earlier)
         run.minimise()
     except BmrmError as fault:
-        raise blamed(fault, data, labels) from None
+        raise blame_overflow(fault, data, labels) from None
     result = result_of(run, data, labels, classes)
     ended = origin.ended(result.objective, result.lower_bound, run.model.radius)
     result = dataclasses.replace(result, origin=ended)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 MODULUS = 1 << 64
 
-PIECE = 1 << 24
+MAX_PIECE_VALUES = 1 << 24
 """Stored values that are looked at at a time, where no matrix in main memory has them."""
 
 
-def of_array(array: Any, first_row: int = 0) -> int:
+def array_checksum(array: Any, first_row: int = 0) -> int:
     """Return the checksum of numbers, of a vector or of a matrix of which these are some rows.
 
     Examples
@@ -37,7 +37,7 @@ def of_array(array: Any, first_row: int = 0) -> int:
     return _cpu.Matrix.from_dense(rows.reshape(len(rows), -1), threads=1).entries(first_row)
 
 
-def of_matrix(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_row: int = 0) -> int:
+def matrix_checksum(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_row: int = 0) -> int:
     """Return the checksum of X with its values in a type, from arrays that no matrix in main memory has.
 
     Examples
@@ -49,7 +49,7 @@ def of_matrix(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_r
     starts = columns * np.arange(rows + 1) if isinstance(X, np.ndarray) else X.indptr
     total = first = 0
     while first < rows:
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + PIECE, "right")) - 1)
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + MAX_PIECE_VALUES, "right")) - 1)
         if isinstance(X, np.ndarray):
             part = _cpu.Matrix.from_dense(X[first:last].astype(dtype, copy=False), threads=threads)
         else:
@@ -69,7 +69,7 @@ def of_matrix(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_r
     return total % MODULUS
 
 
-def digits(number: int) -> str:
+def format_checksum(number: int) -> str:
     """Write a checksum.
 
     Examples

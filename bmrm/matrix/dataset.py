@@ -11,16 +11,14 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm.base.groups import group_numbers
-from bmrm.base.vectors import locked
+from bmrm.base.groups import number_groups
+from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
-from bmrm.io.csr import Csr, numbering
+from bmrm.io.csr import Csr, find_numbering
 from bmrm.matrix import _cpu
-from bmrm.matrix.checksums import of_matrix
-from bmrm.matrix.resident import DEFAULT_TOL, checked, is_landed, resident
+from bmrm.matrix.checksums import matrix_checksum
+from bmrm.matrix.resident import DEFAULT_TOL, is_uploaded, place_matrix, validate_matrix
 from bmrm.matrix.row_weights import ClassWeight, row_weights
-
-Vector = NDArray[np.float64]
 
 
 class Dataset:
@@ -116,18 +114,18 @@ class Dataset:
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
     ) -> None:
-        self.zero_based = numbering(X)
-        X = checked(X)
-        placed = resident(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
+        self.zero_based = find_numbering(X)
+        X = validate_matrix(X)
+        placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
         self.matrix, self.device, self.resolution, self.longest = placed
         self._entries: int | None = None
-        if self.device != "cpu" and not is_landed(X):
+        if self.device != "cpu" and not is_uploaded(X):
             self.take_checksum(X)
-        self.y = kept(y)
-        self.weights = locked(row_weights(y, self.shape[0], sample_weight, class_weight))
-        self.counted_squares = _counted_squares(X, self.weights)
+        self.y = copy_labels(y)
+        self.weights = freeze(row_weights(y, self.shape[0], sample_weight, class_weight))
+        self.counted_squares = _sum_counted_squares(X, self.weights)
         """Sum of the squares of each column of X over the rows that count, if some do not."""
-        self.groups = locked(group_numbers(groups, self.shape[0]))
+        self.groups = freeze(number_groups(groups, self.shape[0]))
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
@@ -199,7 +197,7 @@ class Dataset:
             The rows here; what a `bmrm.Landing` has taken is still there.
         """
         kept = self.matrix.dtype or np.dtype(np.float64)  # none where all are 1
-        self._entries = of_matrix(X, kept, self.threads, self.first_row)
+        self._entries = matrix_checksum(X, kept, self.threads, self.first_row)
 
     def margins(self, w: Vector) -> Vector:
         """``X w``, of the rows here."""
@@ -211,9 +209,9 @@ class Dataset:
         return float(self.shape[0]) if self.weights is None else float(self.weights.sum())
 
 
-def _counted_squares(X: Csr | NDArray[Any], weights: Vector | None) -> Vector | None:
+def _sum_counted_squares(X: Csr | NDArray[Any], weights: Vector | None) -> Vector | None:
     """Add up the squares of each column over the rows that count; None if all do, or X is not at hand."""
-    if weights is None or weights.all() or is_landed(X):
+    if weights is None or weights.all() or is_uploaded(X):
         return None
     counts = weights > 0.0
     if not isinstance(X, Csr):
@@ -223,7 +221,7 @@ def _counted_squares(X: Csr | NDArray[Any], weights: Vector | None) -> Vector | 
     return np.bincount(X.indices[entries], squares, X.shape[1]).astype(np.float64)
 
 
-def kept(y: Any) -> Any:
+def copy_labels(y: Any) -> Any:
     """Return labels as they are given, in a copy that later changes of theirs do not reach.
 
     Examples
@@ -235,7 +233,7 @@ def kept(y: Any) -> Any:
     [[1, 2], [3]]
     """
     if isinstance(y, np.ndarray):
-        return locked(y.copy())
+        return freeze(y.copy())
     if isinstance(y, (list, tuple)):
         return [row.copy() if isinstance(row, (list, set, np.ndarray)) else row for row in y]
     return y.copy() if hasattr(y, "copy") else y

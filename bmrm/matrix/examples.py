@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import sequence
-from bmrm.base.vectors import locked
+from bmrm.base.vectors import freeze
 from bmrm.errors import DataError
 from bmrm.matrix.row_weights import row_weights
-
-Vector = NDArray[np.float64]
 
 
 class Examples:
@@ -61,7 +58,7 @@ class Examples:
         self.y = list(zip(inputs, outputs, strict=True))
         self.shape = (len(self.y), n_features)
         weights = row_weights(None, len(self.y), sample_weight)
-        self.weights = locked(np.ones(len(self.y)) if weights is None else weights)
+        self.weights = freeze(np.ones(len(self.y)) if weights is None else weights)
 
     @property
     def nnz(self) -> int:

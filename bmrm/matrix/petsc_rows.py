@@ -9,12 +9,12 @@ import numpy.typing as npt
 from petsc4py import PETSc
 
 from bmrm.errors import BmrmError, ParameterError
-from bmrm.io.csr import Csr, canonical
+from bmrm.io.csr import Csr, build_canonical
 
-TYPES = ("seqaij", "mpiaij", "seqdense", "mpidense")
+MATRIX_TYPES = ("seqaij", "mpiaij", "seqdense", "mpidense")
 
 
-def rows_of(A: PETSc.Mat) -> Csr | npt.NDArray[Any]:
+def copy_rows(A: PETSc.Mat) -> Csr | npt.NDArray[Any]:
     """Copy this rank's rows out of an assembled PETSc matrix.
 
     Parameters
@@ -43,13 +43,13 @@ def rows_of(A: PETSc.Mat) -> Csr | npt.NDArray[Any]:
     """
     check_scalars()
     kind = str(A.getType())
-    if not kind.startswith(TYPES):
+    if not kind.startswith(MATRIX_TYPES):
         raise ParameterError(f"X: found a PETSc matrix of type {kind}, expected AIJ or dense")
     shape = A.getLocalSize()[0], A.getSize()[1]
     if "dense" in kind:
         return np.array(A.getDenseArray(readonly=True), order="C")
     indptr, indices, values = A.getValuesCSR()
-    return canonical(indptr, indices, values, shape, sum_duplicates=False)
+    return build_canonical(indptr, indices, values, shape, sum_duplicates=False)
 
 
 def check_scalars() -> None:

@@ -11,27 +11,25 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices
 from bmrm.errors import DeviceMemoryError
 
-MOST_NONZEROS = 2**31 - 1
+MAX_BLOCK_NONZEROS = 2**31 - 1
 """Of a block: what the kernels' indices hold."""
 
-MOST_BLOCKS = 10_000
+MAX_BLOCKS = 10_000
 """Beyond it, what each block costs by itself is most of what a product takes."""
 
-MANY = 64
+MAX_HALF_ROOM_BLOCKS = 64
 """Blocks beyond which the preparation of one may take all of the memory, else half: few and large blocks make
 fast products, and those that are ready need not be packed away meanwhile."""
 
-DENSE_SHARE = 8
+DENSE_BLOCK_DIVISOR = 8
 """Dense blocks need no preparation; two staging areas are a fourth of the memory."""
 
 
-def sparse_blocks(
-    indptr: NDArray[np.int64], room: int, prepare: Callable[[int, int], int]
-) -> NDArray[np.int64]:
+def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]) -> Indices:
     """Return where the blocks of a sparse matrix begin, and its end; one block where that fits.
 
     Parameters
@@ -64,11 +62,11 @@ def sparse_blocks(
 
     def fits(start: int, stop: int, bytes_: int) -> bool:
         nonzeros = int(indptr[stop] - indptr[start])
-        return nonzeros <= MOST_NONZEROS and prepare(stop - start, nonzeros) <= bytes_
+        return nonzeros <= MAX_BLOCK_NONZEROS and prepare(stop - start, nonzeros) <= bytes_
 
     if fits(0, rows, room):
         return np.array([0, rows])
-    for bytes_, most in ((room // 2, MANY), (room, MOST_BLOCKS)):
+    for bytes_, most in ((room // 2, MAX_HALF_ROOM_BLOCKS), (room, MAX_BLOCKS)):
         starts = [0]
         while starts[-1] < rows and len(starts) <= most:
             start = starts[-1]
@@ -87,7 +85,7 @@ def sparse_blocks(
     )
 
 
-def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:
+def dense_blocks(rows: int, row_bytes: int, room: int) -> Indices:
     """Return where the blocks of a dense matrix begin, and its end; one block where that fits.
 
     Parameters
@@ -114,8 +112,8 @@ def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:
     """
     if rows * row_bytes <= room:
         return np.array([0, rows])
-    each = room // DENSE_SHARE // row_bytes
-    if each < 1 or rows > each * MOST_BLOCKS:
+    each = room // DENSE_BLOCK_DIVISOR // row_bytes
+    if each < 1 or rows > each * MAX_BLOCKS:
         raise DeviceMemoryError(
             f"X has {rows} rows of {row_bytes / 1e3:.4g} kB, too many to stream through the "
             f"{room / 1e6:.4g} MB of device memory that are left for it"

@@ -5,13 +5,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import number, refuse, vector
-from bmrm.base.weighting import balanced
+from bmrm.base.vectors import Vector
+from bmrm.base.weighting import balance_factors
 from bmrm.errors import DataError, ParameterError
 
-Vector = NDArray[np.float64]
 ClassWeight = dict[float, float] | str
 
 
@@ -42,7 +41,7 @@ def row_weights(
     if class_weight is not None:
         if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
             raise ParameterError("class_weight: rows with several labels have no weight by class")
-        labels = _labels(y, n_samples)
+        labels = _validate_labels(y, n_samples)
         if weights is None:
             weights = np.ones(n_samples)
         else:
@@ -54,7 +53,7 @@ def row_weights(
     return weights
 
 
-def lam_of(C: float, total: float) -> float:
+def lam_from_C(C: float, total: float) -> float:
     """Return the lam that LIBLINEAR's C comes to with weights of this sum.
 
     Examples
@@ -82,7 +81,7 @@ def _check_sum(weights: Vector) -> None:
         raise DataError(f"sample weights: their sum is {total:g}, too {size} to divide by")
 
 
-def _labels(y: Any, n_samples: int) -> Vector:
+def _validate_labels(y: Any, n_samples: int) -> Vector:
     if y is None:
         raise DataError("class_weight: labels are missing")
     return vector("labels", y, n_samples, exact=True)
@@ -91,7 +90,7 @@ def _labels(y: Any, n_samples: int) -> Vector:
 def _class_factors(labels: Vector, weights: Vector, class_weight: Any) -> Vector:
     classes, codes = np.unique(labels, return_inverse=True)
     if isinstance(class_weight, str) and class_weight == "balanced":
-        return np.asarray(balanced(np.bincount(codes, weights).astype(np.float64))[codes])
+        return np.asarray(balance_factors(np.bincount(codes, weights).astype(np.float64))[codes])
     if not isinstance(class_weight, Mapping):
         refuse("class_weight", class_weight, "'balanced' or a weight a label")
     factors = np.ones(len(classes))

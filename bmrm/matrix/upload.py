@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bmrm.errors import DeviceMemoryError
-from bmrm.io.svmlight import thread_count
-from bmrm.matrix.gpu.devices import backend
-from bmrm.matrix.resident import DEFAULT_TOL, gpu_type, number_of, wants_gpu
-from bmrm.matrix.row_blocks import MOST_NONZEROS
+from bmrm.io.svmlight import resolve_thread_count
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.resident import DEFAULT_TOL, choose_gpu_dtype, device_number, wants_gpu
+from bmrm.matrix.row_blocks import MAX_BLOCK_NONZEROS
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
-SHARE = 0.5
+MAX_MEMORY_SHARE = 0.5
 """Share of a GPU's free memory that X may take, landed and prepared; the rest is for vectors and cuts, whose
 length is not known before the text has been read."""
 
-SLOTS = 2
+SLOTS_PER_THREAD = 2
 """Of the ring, at most, for each thread: one is filled while another is on its way."""
 
-MOST_PAIRS = 1 << 18
+MAX_SLOT_PAIRS = 1 << 18
 """Nonzeros that a slot may hold, in two or three megabytes of pinned memory. A piece of a text, about a
 megabyte, seldom has as many."""
 
@@ -75,8 +75,8 @@ class Landing:
         gpu_mem: int | None = None,
     ) -> None:
         self._device, self._dtype, self._bounded = device, np.dtype(dtype), gpu_mem is not None
-        self._keeps_type = gpu_type(self._dtype, tol) == self._dtype
-        self._slots = SLOTS * thread_count(threads)
+        self._keeps_type = choose_gpu_dtype(self._dtype, tol) == self._dtype
+        self._slots = SLOTS_PER_THREAD * resolve_thread_count(threads)
         self._sink: _cuda.Landing | None = None
 
     @property
@@ -107,11 +107,11 @@ class Landing:
         """
         if self._bounded or not self._keeps_type or not wants_gpu(self._device, nonzeros):
             return None
-        if not 0 < nonzeros <= MOST_NONZEROS or pairs > MOST_PAIRS:
+        if not 0 < nonzeros <= MAX_BLOCK_NONZEROS or pairs > MAX_SLOT_PAIRS:
             return None
-        cuda, number = backend(), number_of(self._device)
+        cuda, number = import_cuda(), device_number(self._device)
         needed = cuda.Landing.predict_bytes(rows, nonzeros, self._dtype)
-        if needed > SHARE * cuda.device_info(number)["free_bytes"]:
+        if needed > MAX_MEMORY_SHARE * cuda.device_info(number)["free_bytes"]:
             return None
         try:
             slots = min(self._slots, nonzeros // pairs + 1)  # a short text has few pieces

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import bmrm
 from bmrm import losses
 from bmrm.base import arguments
-from bmrm.base.groups import group_numbers
+from bmrm.base.groups import number_groups
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
@@ -598,8 +598,8 @@ def test_huge_reals_are_the_nearest():
     ],
 )
 def test_groups_are_told_apart(groups, numbers):
-    assert group_numbers(groups, 3).tolist() == numbers
-    assert group_numbers(
+    assert number_groups(groups, 3).tolist() == numbers
+    assert number_groups(
         container(np.array(groups, object)) if isinstance(groups, list) else groups, 3
     ).tolist() == (numbers)
 
@@ -610,7 +610,7 @@ def test_groups_are_told_apart(groups, numbers):
 )
 def test_groups_that_are_none_or_of_two_kinds(groups):
     with pytest.raises(DataError, match="groups: "):
-        group_numbers(groups, 3)
+        number_groups(groups, 3)
 
 
 NUMBERS = [

@@ -135,7 +135,7 @@ def test_a_writer_takes_another_name_where_its_file_was_swept(tmp_path, monkeypa
             os.unlink(tmp_path / swept[0])
         return True
 
-    monkeypatch.setattr(atomic, "_locks", sweep_once)
+    monkeypatch.setattr(atomic, "_try_lock", sweep_once)
     with atomic_write(tmp_path / "out") as file:
         file.write(b"whole")
     assert swept

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import bmrm
 import bmrm.matrix.gpu.devices
 from bmrm.base import _dlpack
-from bmrm.base.foreign_arrays import KINDS, Rows, from_host, library, rows_of, to_host
+from bmrm.base.foreign_arrays import ARRAY_KINDS, DeviceRows, borrow_rows, from_host, import_library, to_host
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.losses import CallableLoss
 
@@ -105,7 +105,7 @@ class Faced:
 
 
 def take(array, rows=4, waited=None):
-    return rows_of(array, "loss mine: values", rows, 0, 77, (waited if waited is not None else []).append)
+    return borrow_rows(array, "loss mine: values", rows, 0, 77, (waited if waited is not None else []).append)
 
 
 def test_a_result_by_dlpack():
@@ -123,7 +123,7 @@ def test_a_result_by_the_cuda_array_interface(more, waited):
     streams = []
     array = np.zeros(8)[::2]
     found = take(Faced(array, strides=array.strides, **more), waited=streams)
-    assert isinstance(found, Rows)
+    assert isinstance(found, DeviceRows)
     assert found[:3] == (array.ctypes.data, 2, 8)
     assert streams == waited
     assert take(Faced(np.zeros(4), **more)).stride == 1
@@ -151,12 +151,12 @@ def test_kinds_of_arrays():
         CallableLoss(lambda u, y: (u, u), arrays="tensorflow")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ARRAY_KINDS)
 def test_to_a_library_and_back(kind):
     name = {"numpy": "numpy", "dlpack": "numpy"}.get(kind, kind)
     if importlib.util.find_spec(name) is None:
         with pytest.raises(ParameterError, match=f"arrays: found '{kind}', which is not installed"):
-            library(kind)
+            import_library(kind)
     elif kind != "cupy" or bmrm.matrix.gpu.devices.gpu() is not None:
         there = from_host(kind, np.array([1.0, 2.0]))
         np.testing.assert_array_equal(to_host(kind, there), [1.0, 2.0])

@@ -20,11 +20,11 @@ GB = 10**9
 @pytest.fixture
 def little(monkeypatch):
     """A machine with a gigabyte."""
-    monkeypatch.setattr(host_memory, "available", lambda: GB)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: GB)
 
 
 def test_memory_is_known():
-    assert 0 < host_memory.available() < 1 << 60
+    assert 0 < host_memory.available_bytes() < 1 << 60
 
 
 def test_more_columns_than_there_is_memory_for(little):
@@ -57,8 +57,8 @@ WRITERS = {
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_files_of_more_than_there_is_memory_for(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(host_memory, "SMALL", 0)
-    monkeypatch.setattr(host_memory, "available", lambda: 1000)
+    monkeypatch.setattr(host_memory, "MIN_CHECKED_BYTES", 0)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 1000)
     path = tmp_path / f"x.{kind}"
     WRITERS[kind](path)
     wanted = "out of memory: needs .* for .*, 1e-06 GB are free"
@@ -69,7 +69,7 @@ def test_files_of_more_than_there_is_memory_for(tmp_path, monkeypatch, kind):
 
 def test_a_limit_of_address_space_counts(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (GB, GB))
-    assert host_memory.available() < GB
+    assert host_memory.available_bytes() < GB
 
 
 def test_control_groups_count(tmp_path):
@@ -80,7 +80,7 @@ def test_control_groups_count(tmp_path):
     (tmp_path / "outer" / "memory.max").write_text("9000\n")
     (tmp_path / "outer" / "memory.current").write_text("6000\n")
     (tmp_path / "outer" / "memory.stat").write_text("anon 5\ninactive_file 1500\n")
-    found = host_memory._of_groups(str(tmp_path), "/outer/inner", "memory.max", "memory.current")
+    found = host_memory._free_in_control_groups(str(tmp_path), "/outer/inner", "memory.max", "memory.current")
     assert list(found) == [9000 - 6000 + 1500]
 
 

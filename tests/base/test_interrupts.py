@@ -36,7 +36,7 @@ def all_as_before():
     running = threading.active_count()
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert interrupts.watching() is None
+    assert interrupts.active_interrupts() is None
     assert threading.active_count() == running
 
 

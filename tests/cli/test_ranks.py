@@ -17,7 +17,7 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
 
 from bmrm.cli.dry_run import MARGIN
 from bmrm.cli.launch import launched
-from bmrm.distributed.weight_layout import TOUCHED, VECTORS
+from bmrm.distributed.weight_layout import REPLICATED_VECTORS, TOUCHED_COLUMN_BYTES
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 
@@ -210,8 +210,8 @@ def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
     assert (found["ranks"], found["n_features"]) == (2, 5)
     replicated, owned = (found["bytes_a_rank"][form] for form in ("replicated", "owned"))
     assert replicated["bundle"] == owned["bundle"] == 50 * (8 * 3 + 8 * 50)
-    assert replicated["vectors"] == 8 * 5 * VECTORS + 30 * MARGIN
-    assert owned["vectors"] == 8 * 3 * VECTORS + 5 * TOUCHED + 30 * MARGIN
+    assert replicated["vectors"] == 8 * 5 * REPLICATED_VECTORS + 30 * MARGIN
+    assert owned["vectors"] == 8 * 3 * REPLICATED_VECTORS + 5 * TOUCHED_COLUMN_BYTES + 30 * MARGIN
     for parts in (replicated, owned):
         assert parts["total"] == sum(count for part, count in parts.items() if part != "total")
     done = train(2, *words, data)

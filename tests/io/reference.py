@@ -8,7 +8,7 @@ import pytest
 
 from bmrm.errors import DataError
 from bmrm.io._svmlight import MAX_INDEX, PADDING
-from bmrm.io.svmlight import join
+from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 
 NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -99,7 +99,7 @@ def parse(text, *, threads=1, block_bytes=1 << 20, parts=1, land=None, **options
     pieces = [b"".join(lines[i * len(lines) // parts : (i + 1) * len(lines) // parts]) for i in range(parts)]
     parsed = [parser.parse(piece + bytes(PADDING), 0, len(piece), land) for piece in pieces]
     parser.check()
-    return *join(parsed, parser), parser.zero_based
+    return *join_parts(parsed, parser), parser.zero_based
 
 
 def _expected(text, options):

@@ -134,7 +134,7 @@ def test_zstd_without_its_package(tmp_path, monkeypatch):
 
 
 def test_fault_in_a_late_chunk_has_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.chunks, "__defaults__", (100,))
+    monkeypatch.setattr(text.read_chunks, "__defaults__", (100,))
     path = tmp_path / "data.gz"
     path.write_bytes(gzip.compress(TEXT + b"1 x"))
     with pytest.raises(DataError, match=f'^{path}:2001:3: found "x"'):
@@ -142,7 +142,7 @@ def test_fault_in_a_late_chunk_has_its_line(tmp_path, monkeypatch):
 
 
 def test_base_is_told_over_all_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.chunks, "__defaults__", (100,))
+    monkeypatch.setattr(text.read_chunks, "__defaults__", (100,))
     path = tmp_path / "data.gz"
     path.write_bytes(gzip.compress(TEXT + b"2,3 0:1\n 1:1\n"))
     data = read_data(path)
@@ -210,7 +210,7 @@ def test_endless_zeros():
 
 
 def test_line_longer_than_a_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.chunks, "__defaults__", (16,))
+    monkeypatch.setattr(text.read_chunks, "__defaults__", (16,))
     path = tmp_path / "data.gz"
     line = b"1 " + b" ".join(b"%d:2" % i for i in range(1, 1000))
     path.write_bytes(gzip.compress(b"\n".join([line] * 5)))
@@ -218,6 +218,6 @@ def test_line_longer_than_a_chunk(tmp_path, monkeypatch):
     assert data.X.shape == (5, 999)
     assert (data.X.data == 2).all()
     assert (np.diff(data.X.indptr) == 999).all()
-    monkeypatch.setattr(text, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(text, "MAX_LINE_BYTES", 1000)
     with pytest.raises(DataError, match="found a line longer than 1000 bytes"):
         read_data(path)

@@ -13,14 +13,14 @@ from bmrm.base.atomic import atomic_write, check_writable
 from bmrm.errors import DataError
 from bmrm.io import iter_svmlight, read_data
 from bmrm.io.cache import SUFFIX
-from bmrm.io.formats import read_other, row_parts
+from bmrm.io.formats import iter_dense_rows, read_matrix_file
 from bmrm.io.sources import open_source
 from bmrm.io.svmlight import read_text
-from bmrm.io.tensors import opened
+from bmrm.io.tensors import open_tensors
 from bmrm.io.text import Grammar
 
 STEADY = "expected a file that nobody writes to while it is read$"
-GRAMMAR = Grammar.checked(None, "auto", "float32", False, "error")
+GRAMMAR = Grammar.from_arguments(None, "auto", "float32", False, "error")
 LINE = b"1 1:0.5 2:0.25 7:1\n"
 
 
@@ -118,7 +118,7 @@ def test_other_files_that_are_cut(tmp_path, kind, share):
     WRITERS[kind](path)
     size = int(share * path.stat().st_size)
     with pytest.raises(DataError, match=f"^{path}: found .*, {STEADY}"):
-        cut_open(path, size, lambda source: read_other(source, kind, GRAMMAR))
+        cut_open(path, size, lambda source: read_matrix_file(source, kind, GRAMMAR))
 
 
 def test_a_compressed_text_that_is_cut(tmp_path):
@@ -152,7 +152,7 @@ def test_dense_rows_in_parts(tmp_path):
 
     def read():
         with open_source(path) as source:
-            parts = row_parts(source, 3)
+            parts = iter_dense_rows(source, 3)
             return parts and list(parts)
 
     parts = read()
@@ -171,7 +171,7 @@ def test_a_model_that_is_cut(tmp_path):
     bmrm.solve(np.eye(4), [1, 1, -1, -1], lam=0.1).save(path)
 
     def read():
-        with opened(path) as file:
+        with open_tensors(path) as file:
             os.truncate(path, 3)
             file.read("w", "F64", 1)
 

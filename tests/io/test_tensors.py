@@ -10,7 +10,7 @@ from safetensors.numpy import save
 import bmrm
 from bmrm.errors import DataError, HostMemoryError
 from bmrm.io import regular, tensors
-from bmrm.io.tensors import opened
+from bmrm.io.tensors import open_tensors
 from bmrm.linear.models import content
 from bmrm.linear.models.checkpoint import Checkpoint, Problem
 from bmrm.linear.models.checkpoint import save as save_checkpoint
@@ -26,7 +26,7 @@ def write(path, header, body):
 
 
 def read(path, *what):
-    with opened(path) as file:
+    with open_tensors(path) as file:
         return file.read(*(what or ("a", "F64", 2)))
 
 
@@ -34,7 +34,7 @@ def test_what_the_library_writes_is_read(tmp_path):
     path = tmp_path / "x"
     wanted = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(3, dtype=np.int32), "c": np.zeros(0)}
     path.write_bytes(save({**wanted, "other": np.ones(3, np.float16)}, metadata={"key": "text"}))
-    with opened(str(path)) as file:
+    with open_tensors(str(path)) as file:
         assert file.metadata == {"key": "text"}
         assert "a" in file
         assert "d" not in file
@@ -85,7 +85,7 @@ def entry(**changes):
         b"{" * 1000,
         b'{"a": ' + b"[" * 100_000,
         b"{\xff}",
-        b"{}" + b" " * tensors.HEADER_LIMIT,
+        b"{}" + b" " * tensors.MAX_TENSOR_HEADER_BYTES,
     ],
 )
 def test_headers_that_nobody_writes(tmp_path, header):
@@ -110,7 +110,7 @@ def test_a_tensor_that_does_not_fit_into_memory(tmp_path, monkeypatch):
 
     path = tmp_path / "model"
     bmrm.solve(np.eye(4), [1, 1, -1, -1], lam=0.1).save(path)
-    monkeypatch.setattr(tensors, "require", refuse)
+    monkeypatch.setattr(tensors, "require_memory", refuse)
     with pytest.raises(HostMemoryError, match=f"^{path}: out of memory: tensor 'w' needs 32$"):
         Model.load(path)
 

@@ -117,7 +117,7 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
 
     backend.measure = measure
     for module in (device, resident, gpu_memory, landing):
-        monkeypatch.setattr(module, "backend", lambda: backend)
+        monkeypatch.setattr(module, "import_cuda", lambda: backend)
     monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
     monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -149,7 +149,7 @@ def test_auto_takes_a_gpu_that_pays(gpu, monkeypatch):
     assert bmrm.Dataset(X, y, device="cpu").device == "cpu"
     monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
-    monkeypatch.setattr(resident, "NARROW", 29)
+    monkeypatch.setattr(resident, "MAX_NARROW_COLUMNS", 29)
     assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
     monkeypatch.setattr(resident, "WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
@@ -203,7 +203,7 @@ def test_what_x_takes_is_told_before_it_is_taken(gpu, caplog):
     X, y = problem()
     with caplog.at_level("INFO", logger="bmrm"):
         bmrm.Dataset(X, y)
-    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.CUTS * X.shape[1] * 8)
+    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.PLANNED_CUTS * X.shape[1] * 8)
     assert caplog.messages == [
         f"Abacus 9: X takes about {X.nnz * 1200 / 1e6:.4g} MB, all on the device; "
         f"950 MB may be taken, {spare / 1e6:.4g} MB of them by vectors and cuts"
@@ -212,7 +212,7 @@ def test_what_x_takes_is_told_before_it_is_taken(gpu, caplog):
 
 def test_auto_takes_a_gpu_on_which_half_of_x_fits(gpu, caplog):
     X, y = problem()
-    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.CUTS * X.shape[1] * 8)
+    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.PLANNED_CUTS * X.shape[1] * 8)
     most, least = (spare + int(share / 0.9 * X.nnz * 1200) for share in (0.55, 0.45))
     with caplog.at_level("INFO", logger="bmrm"):
         assert bmrm.Dataset(X, y, gpu_mem=most).device == "cuda (Abacus 9)"
@@ -230,7 +230,7 @@ def test_a_limit_below_the_vectors_is_told(gpu):
 
 def test_main_memory_that_cannot_hold_what_streams_is_told(gpu, monkeypatch):
     X, y = problem()
-    monkeypatch.setattr(host_memory, "available", lambda: 10**5)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 10**5)
     with pytest.raises(DeviceMemoryError, match=r"0\.0001 GB of main memory are available"):
         bmrm.Dataset(X, y, device="cuda", gpu_mem="1M")
 
@@ -294,7 +294,7 @@ def test_newton_steps_by_products_where_there_is_no_hessian(gpu, intercept):
 
 def test_an_unknown_device():
     with pytest.raises(ParameterError, match="device: found 'abacus', expected one of auto, cpu, cuda"):
-        resident.resident(np.eye(2), device="abacus")
+        resident.place_matrix(np.eye(2), device="abacus")
 
 
 @pytest.fixture
@@ -343,12 +343,12 @@ def test_a_text_goes_onto_the_gpu_as_it_is_parsed(gpu, landings, file, monkeypat
     lines = file.read_text().splitlines()
     file.write_text("\n".join(line.replace(" ", f" qid:{i // 10} ", 1) for i, line in enumerate(lines)))
     assert train.main(["--loss", loss, "--device", "cuda", str(file), "landed"]) == 0
-    monkeypatch.setattr(landing, "SHARE", 0.0)
+    monkeypatch.setattr(landing, "MAX_MEMORY_SHARE", 0.0)
     assert train.main(["--loss", loss, "--device", "cuda", str(file), "plain"]) == 0
     assert len(landings) == 1
     assert landings[0].released
     assert Path("landed").read_bytes() == Path("plain").read_bytes()
-    assert len(device_cache.read(INFO["name"]).plans) == 1
+    assert len(device_cache.read_record(INFO["name"]).plans) == 1
 
 
 def test_a_text_whose_gpu_turns_out_to_be_too_small_comes_back(gpu, landings, file, monkeypatch):
@@ -405,7 +405,7 @@ FITTING = {"rows": 100, "nonzeros": 9000, "pairs": 1000}
         ({}, {"pairs": 4000}, True),
         ({}, {"nonzeros": 0}, False),
         ({}, {"nonzeros": 2**31}, False),
-        ({}, {"pairs": landing.MOST_PAIRS + 1}, False),
+        ({}, {"pairs": landing.MAX_SLOT_PAIRS + 1}, False),
         ({}, {"nonzeros": INFO["free_bytes"] // 16}, True),
         ({}, {"nonzeros": INFO["free_bytes"] // 16 + 1}, False),
     ],
@@ -471,7 +471,7 @@ def test_dry_run_tells_the_memory_of_the_gpu(gpu, file, capsys, monkeypatch, tol
 @pytest.fixture
 def cache_file(gpu, tmp_path) -> Path:
     path = tmp_path / "cache" / "bmrm" / f"abacus-9-{bmrm.__version__}.json"
-    assert path == Path(device_cache.path(INFO["name"]))
+    assert path == Path(device_cache.record_path(INFO["name"]))
     path.parent.mkdir(parents=True)
     return path
 
@@ -499,7 +499,7 @@ NO_FILES = [
     '{"constants": 1, "plans": 1}',
     "[" * 100_000,
     "\xff",
-    " " * device_cache.MOST_BYTES + "{}",
+    " " * device_cache.MAX_RECORD_BYTES + "{}",
 ]
 
 
@@ -528,7 +528,7 @@ def test_constants_without_a_folder_to_keep_them_in(gpu, no_folder):
 
 
 def on_gpu(X, **options) -> Rounded:
-    return resident.resident(X, device="cuda", **options).matrix
+    return resident.place_matrix(X, device="cuda", **options).matrix
 
 
 def test_the_kernels_picked_once_are_picked_in_all_processes(gpu, cache_file, monkeypatch):
@@ -630,7 +630,7 @@ def test_kernels_without_a_folder_are_kept_by_the_process(gpu, no_folder, monkey
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_the_latest_kernels_are_kept(gpu, cache_file, monkeypatch, fresh):
-    monkeypatch.setattr(device_cache, "MOST_PLANS", 3)
+    monkeypatch.setattr(device_cache, "MAX_PLANS", 3)
     X, _ = problem()
     matrices = [X[: 100 + i] for i in range(4)]
     for matrix in matrices:

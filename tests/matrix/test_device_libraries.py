@@ -20,7 +20,7 @@ def asked(monkeypatch):
             raise BmrmError(f"{name}: not found")
 
     backend = SimpleNamespace(load_blas=load, load_nccl=load)
-    monkeypatch.setattr(device_libraries, "backend", lambda: backend)
+    monkeypatch.setattr(device_libraries, "import_cuda", lambda: backend)
     for found in (device_libraries.has_blas, device_libraries.has_nccl):
         found.cache_clear()
     yield names, there
@@ -39,7 +39,7 @@ def test_the_system_comes_first_then_wheels_then_the_toolkit(asked, monkeypatch,
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
     assert not device_libraries.has_blas()
-    assert names[:3] == list(device_libraries.CUBLAS)
+    assert names[:3] == list(device_libraries.CUBLAS_NAMES)
     assert str(wheel) in names[3:]
     assert names[-1] == str(toolkit)
     assert not any("nccl" in name for name in names)
@@ -51,7 +51,7 @@ def test_the_system_comes_first_then_wheels_then_the_toolkit(asked, monkeypatch,
 
 def test_the_first_that_is_found_is_asked_for_once(asked):
     names, there = asked
-    there.add(device_libraries.CUBLAS[1])
+    there.add(device_libraries.CUBLAS_NAMES[1])
     assert device_libraries.has_blas()
     assert device_libraries.has_blas()
-    assert names == list(device_libraries.CUBLAS[:2])
+    assert names == list(device_libraries.CUBLAS_NAMES[:2])

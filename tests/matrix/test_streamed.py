@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import bmrm
 from bmrm.errors import DeviceMemoryError, ParameterError
-from bmrm.matrix.row_blocks import MANY, MOST_BLOCKS, dense_blocks, sparse_blocks
+from bmrm.matrix.row_blocks import MAX_BLOCKS, MAX_HALF_ROOM_BLOCKS, dense_blocks, sparse_blocks
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix = cuda.Matrix
@@ -44,7 +44,7 @@ def test_blocks_are_as_few_as_fit(lengths, room):
         assert len(starts) == 2
         return
     most = max(bytes_of(a, b) for a, b in itertools.pairwise(starts))
-    assert most <= (room if len(starts) > MANY + 1 or most > room // 2 else room // 2)
+    assert most <= (room if len(starts) > MAX_HALF_ROOM_BLOCKS + 1 or most > room // 2 else room // 2)
     share = room // 2 if most <= room // 2 else room
     # One row more would be too many.
     assert all(bytes_of(a, b + 1) > share for a, b in itertools.pairwise(starts[:-1]))
@@ -59,7 +59,7 @@ def test_nonzeros_beyond_what_indices_hold_make_blocks():
 
 def test_too_many_blocks_are_refused():
     with pytest.raises(DeviceMemoryError, match="too many to stream"):
-        dense_blocks(2 * MOST_BLOCKS + 1, 100, 1600)
+        dense_blocks(2 * MAX_BLOCKS + 1, 100, 1600)
     with pytest.raises(DeviceMemoryError, match=r"1 rows of 0\.8 kB"):
         dense_blocks(1, 800, 700)
 

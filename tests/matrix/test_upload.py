@@ -12,7 +12,7 @@ import bmrm
 from bmrm.cli import train
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io._svmlight import PADDING
-from bmrm.io.svmlight import join
+from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 from bmrm.matrix import upload as landing
 from bmrm.matrix.resident import fingerprint
@@ -102,8 +102,10 @@ def text_of(kind, rows=3000):
 
 def parsed(text, dtype="float32", land=None, threads=4):
     """Many blocks of a text, through few slots."""
-    parser = Parser("text", Grammar.checked(None, "auto", dtype, False, "sum"), threads, block_bytes=10_000)
-    return join([parser.parse(text + bytes(PADDING), 0, len(text), land)], parser)[:2]
+    parser = Parser(
+        "text", Grammar.from_arguments(None, "auto", dtype, False, "sum"), threads, block_bytes=10_000
+    )
+    return join_parts([parser.parse(text + bytes(PADDING), 0, len(text), land)], parser)[:2]
 
 
 @gpu
@@ -153,7 +155,7 @@ def test_the_command_trains_the_same_model_either_way(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     Path("text").write_bytes(text_of("reals"))
     assert train.main(["--device", "cuda", "text", "landed"]) == 0
-    monkeypatch.setattr(landing, "SHARE", 0.0)
+    monkeypatch.setattr(landing, "MAX_MEMORY_SHARE", 0.0)
     assert train.main(["--device", "cuda", "text", "plain"]) == 0
     assert Path("landed").read_bytes() == Path("plain").read_bytes()
 

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bmrm._version import __version__
 from bmrm.base.atomic import atomic_write
-from bmrm.io.regular import opened_own
+from bmrm.io.regular import open_own_file
 
 Plan: TypeAlias = dict[str, Any]
 Plans: TypeAlias = tuple[Plan, Plan]
 
-MOST_PLANS = 512
+MAX_PLANS = 512
 """Matrices whose kernels are remembered, the latest."""
 
-MOST_BYTES = 1 << 20
+MAX_RECORD_BYTES = 1 << 20
 """Size of a file beyond which it is not read."""
 
 _RATES = {"launch", "copy", "read", "gather_shared", "gather_l2", "gather_memory", "fill_shared"}
@@ -37,7 +37,7 @@ _picked: dict[str, dict[str, Plans]] = {}
 """Plans by name of the device and by matrix: what this process picked, whether the file keeps it or not."""
 
 
-class Known(NamedTuple):
+class DeviceRecord(NamedTuple):
     """What is known of a kind of GPU.
 
     Attributes
@@ -53,35 +53,35 @@ class Known(NamedTuple):
     plans: dict[str, Plans]
 
 
-def read(device: str) -> Known:
+def read_record(device: str) -> DeviceRecord:
     """Return what the file of a kind of GPU holds, without what is not as it should be."""
     try:
-        with opened_own(path(device)) as (file, _):
-            text = file.read(MOST_BYTES + 1)
-        found = json.loads(text) if len(text) <= MOST_BYTES else None
+        with open_own_file(record_path(device)) as (file, _):
+            text = file.read(MAX_RECORD_BYTES + 1)
+        found = json.loads(text) if len(text) <= MAX_RECORD_BYTES else None
     except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        return Known(None, {})
+        return DeviceRecord(None, {})
     constants, plans = found.get("constants"), found.get("plans")
     if not isinstance(plans, dict):
         plans = {}
     good = {key: (pair[0], pair[1]) for key, pair in plans.items() if _are_plans(pair)}
-    return Known(constants if _are_constants(constants) else None, good)
+    return DeviceRecord(constants if _are_constants(constants) else None, good)
 
 
-def keep_constants(device: str, constants: dict[str, float]) -> None:
+def save_constants(device: str, constants: dict[str, float]) -> None:
     """Remember what was measured of a kind of GPU, where that is possible."""
-    with _turn(device):
-        _write(device, read(device)._replace(constants=constants))
+    with _lock_record(device):
+        _write_record(device, read_record(device)._replace(constants=constants))
 
 
-def plans_of(device: str, matrix: str) -> Plans | None:
+def find_plans(device: str, matrix: str) -> Plans | None:
     """Return the plans that were picked for a matrix, None where that is not known."""
-    return _picked.get(device, {}).get(matrix) or read(device).plans.get(matrix)
+    return _picked.get(device, {}).get(matrix) or read_record(device).plans.get(matrix)
 
 
-def keep_plans(device: str, matrix: str, plans: Plans, before: Plans | None = None) -> Plans:
+def save_plans(device: str, matrix: str, plans: Plans, before: Plans | None = None) -> Plans:
     """Remember the plans picked for a matrix: in this process, and in the file where that is possible.
 
     Parameters
@@ -96,27 +96,27 @@ def keep_plans(device: str, matrix: str, plans: Plans, before: Plans | None = No
     Plans
         Those to use: what another process has kept meanwhile, so that all have the same, else ``plans``.
     """
-    with _turn(device):
-        known = read(device)
+    with _lock_record(device):
+        known = read_record(device)
         there = known.plans.get(matrix)
         kept = plans if there is None or there == before else there
         if kept is plans:
-            _write(device, known._replace(plans=_with(known.plans, matrix, plans)))
-    _picked[device] = _with(_picked.get(device, {}), matrix, kept)
+            _write_record(device, known._replace(plans=_add_plans(known.plans, matrix, plans)))
+    _picked[device] = _add_plans(_picked.get(device, {}), matrix, kept)
     return kept
 
 
-def path(device: str) -> str:
+def record_path(device: str) -> str:
     """Return the file of a kind of GPU, whether it is there or not."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
     return os.path.join(folder, "bmrm", f"{slug}-{__version__}.json")
 
 
-def _with(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str, Plans]:
+def _add_plans(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str, Plans]:
     """Plans with those of one more matrix, without the oldest where they are too many."""
     others = [(key, value) for key, value in plans.items() if key != matrix]
-    return dict([*others, (matrix, picked)][-MOST_PLANS:])
+    return dict([*others, (matrix, picked)][-MAX_PLANS:])
 
 
 def _are_constants(found: Any) -> bool:
@@ -143,9 +143,9 @@ def _is_plan(found: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _turn(device: str) -> Iterator[None]:
+def _lock_record(device: str) -> Iterator[None]:
     """Keep other processes from adding to the file meanwhile, where it can be written at all."""
-    name = path(device) + ".lock"
+    name = record_path(device) + ".lock"
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(name), exist_ok=True)
@@ -154,9 +154,9 @@ def _turn(device: str) -> Iterator[None]:
         yield
 
 
-def _write(device: str, known: Known) -> None:
+def _write_record(device: str, known: DeviceRecord) -> None:
     """Write the file where that is possible."""
-    name = path(device)
+    name = record_path(device)
     try:
         os.makedirs(os.path.dirname(name), exist_ok=True)
         with atomic_write(name, follow=False) as file:

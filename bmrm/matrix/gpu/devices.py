@@ -18,20 +18,21 @@ In a fresh process the driver's start and the upload must pay off too: with an H
 from here on (``benchmarks/thesis_ch5.py`` counts how often).
 """
 
-NARROW, NARROW_WORTH_A_GPU = 1024, 80_000_000
+MAX_NARROW_COLUMNS = 1024
+NARROW_WORTH_A_GPU = 80_000_000
 """Columns up to which a solve takes a handful of passes on either, and the stored values from which a GPU
 pays then."""
 
 FLOAT32_RESOLUTION = 1e-5
 """Share of the objective below which products summed in float32 hide a gap."""
 
-OLDEST = (7, 5)
+MIN_COMPUTE_CAPABILITY = (7, 5)
 """Compute capability of the oldest device that there is code for."""
 
 _constants: dict[int, dict[str, float]] = {}
 
 
-def backend() -> ModuleType:
+def import_cuda() -> ModuleType:
     """Return `bmrm.matrix._cuda`.
 
     Raises
@@ -49,11 +50,11 @@ def backend() -> ModuleType:
 def gpu() -> dict[str, Any] | None:
     """Return what `bmrm.matrix._cuda.device_info` says of the GPU, None where there is none to use."""
     try:
-        cuda = backend()
+        cuda = import_cuda()
         found: dict[str, Any] | None = cuda.device_info(0) if cuda.device_count() else None
     except BmrmError:
         return None
-    return found if found is not None and (found["major"], found["minor"]) >= OLDEST else None
+    return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None
 
 
 def constants(device: int = 0) -> dict[str, float]:
@@ -74,11 +75,11 @@ def constants(device: int = 0) -> dict[str, float]:
         If there is no such device, or it fails.
     """
     if device not in _constants:
-        cuda = backend()
+        cuda = import_cuda()
         name = cuda.device_info(device)["name"]
-        known = device_cache.read(name).constants
+        known = device_cache.read_record(name).constants
         if known is None:
             known = cuda.measure(device)
-            device_cache.keep_constants(name, known)
+            device_cache.save_constants(name, known)
         _constants[device] = known
     return _constants[device]

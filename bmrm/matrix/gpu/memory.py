@@ -10,26 +10,26 @@ from typing import NamedTuple
 
 from bmrm.base import host_memory
 from bmrm.errors import DeviceMemoryError, ParameterError
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 
 FREE_SHARE = 0.95
 """Share of the free memory that is planned with where no limit is given (``src_cuda/formats/tuning.h``)."""
 
-CUTS = 256
+PLANNED_CUTS = 256
 """Cuts that memory is left for, where they take no more than `CUT_SHARE` of it."""
 
-CUT_SHARE = 3
+CUT_MEMORY_DIVISOR = 3
 
-GROWTH = 1.5
+CUT_GROWTH_FACTOR = 1.5
 """Cuts grow by copying: for a moment there are half as many old ones beside the new ones."""
 
-CLIMBED_ROWS = 8
+MAX_ASCENT_ROWS_PER_COLUMN = 8
 """Rows a column up to which the dual may be climbed (``src_cuda/formats/tuning.h``)."""
 
-STAGED = 0.1
+STAGING_SHARE = 0.1
 """Share of what X may take that is as good as gone to staging areas where it streams."""
 
-WORTH_STREAMING = 0.5
+MIN_RESIDENT_SHARE = 0.5
 """Share of X that has to stay on the GPU for ``device="auto"`` to take it.
 
 With less, a fresh process trains as fast on 16 cores (``streamed.py``, ``thesis_ch5.py`` in the benchmarks).
@@ -69,7 +69,7 @@ class MemoryPlan(NamedTuple):
         return self.spare if self.streamed else self.total - self.X
 
 
-def memory_size(size: int | str | None) -> int | None:
+def parse_memory_size(size: int | str | None) -> int | None:
     """Return a number of bytes, given as such or as ``"8G"``, ``"500M"``; units are decimal.
 
     Parameters
@@ -110,7 +110,7 @@ def vector_bytes(shape: tuple[int, ...], item: int) -> int:
     37040
     """
     rows, columns = shape
-    climbing = 6 * 8 + item if rows <= CLIMBED_ROWS * columns else 0
+    climbing = 6 * 8 + item if rows <= MAX_ASCENT_ROWS_PER_COLUMN * columns else 0
     return rows * (2 * 4 + 2 * item + climbing) + point_bytes(shape, item)
 
 
@@ -154,14 +154,14 @@ def plan_memory(
     DeviceMemoryError
         If vectors alone take more.
     """
-    cuda = backend()
+    cuda = import_cuda()
     free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
     total = free if limit is None else limit
     vectors = vector_bytes(shape, item)
     cut = (
         min(shape[1], 2 * shape[0]) * item
     )  # or as a combination of rows (`bmrm.linear.backends.host.row_space`)
-    cuts = min(total // CUT_SHARE, int(GROWTH * CUTS * cut))
+    cuts = min(total // CUT_MEMORY_DIVISOR, int(CUT_GROWTH_FACTOR * PLANNED_CUTS * cut))
     room = total - vectors - cuts
     if room <= 0:
         raise DeviceMemoryError(
@@ -172,7 +172,7 @@ def plan_memory(
         size = shape[0] * shape[1] * value_bytes
     else:
         size = int(cuda.Matrix.predict_format(*shape, nnz, value_bytes))
-    streamed = 0 if size <= room else size - int((1 - STAGED) * room)
+    streamed = 0 if size <= room else size - int((1 - STAGING_SHARE) * room)
     return MemoryPlan(total, vectors, cuts, size, size - streamed, streamed)
 
 
@@ -183,7 +183,7 @@ def check_host_memory(plan: MemoryPlan) -> None:
     ------
     DeviceMemoryError
     """
-    available = host_memory.available()
+    available = host_memory.available_bytes()
     if available is not None and plan.streamed > available:
         raise DeviceMemoryError(
             f"X takes {plan.X / 1e9:.4g} GB, of which {plan.streamed / 1e9:.4g} GB do not fit on the device, "
@@ -219,4 +219,4 @@ def room_for_cuts(left: int, shape: tuple[int, ...], item: int) -> int:
     >>> room_for_cuts(1_000_000, (1000, 10), 4)
     652640
     """
-    return int(max(0, left - point_bytes(shape, item)) / GROWTH)
+    return int(max(0, left - point_bytes(shape, item)) / CUT_GROWTH_FACTOR)

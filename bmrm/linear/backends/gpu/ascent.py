@@ -16,7 +16,7 @@ from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.objective.passes import Iterate, Operator, Passes, Problem, Subgradients
 from bmrm.linear.solvers.dual_ascent import MAX_VALUES_PER_COLUMN
 from bmrm.losses import Loss
-from bmrm.matrix.gpu.memory import CLIMBED_ROWS
+from bmrm.matrix.gpu.memory import MAX_ASCENT_ROWS_PER_COLUMN
 
 FIRST_CUT_STEPS = 9
 """Number of steps before the first cut; eight of them are queued by one call."""
@@ -42,7 +42,7 @@ def gpu_ascent_pays(operator: Operator, loss: Loss, *, profile: bool) -> bool:
     m, d = operator.shape
     alone = operator.n_outputs == 1 and operator.constant is None and not profile
     sparse = not getattr(operator, "is_dense", True)
-    wide = m <= CLIMBED_ROWS * d and operator.nnz <= MAX_VALUES_PER_COLUMN * d
+    wide = m <= MAX_ASCENT_ROWS_PER_COLUMN * d and operator.nnz <= MAX_VALUES_PER_COLUMN * d
     return loss.has_dual and alone and sparse and wide
 
 
