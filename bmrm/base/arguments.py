@@ -1,9 +1,9 @@
-"""Arrays and numbers taken in from outside: the one place for all functions that users call.
+"""Validate arrays and numbers that users pass in: one place for all public functions.
 
-What comes out is what the ndarray of the same values gives; else one line names the argument and says what
-was found.  NumPy itself converts more than that, without a word: it drops masks, reads text as numbers, makes
-NaN of None and numbers of dates, cuts off imaginary parts, takes a generator or a set for one object, and
-merges integers that float64 cannot tell apart.
+Each function returns what an ndarray of the same values would give, or raises an error whose one line names
+the argument and what was found.  NumPy alone silently converts more: it drops masks, reads text as numbers,
+turns None into NaN and dates into numbers, drops imaginary parts, treats a generator or a set as one object,
+and merges integers that float64 cannot tell apart.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from bmrm.errors import BmrmError, DataError, ParameterError
 ErrorType = type[BmrmError]
 
 MAX_EXACT_INTEGER = 2**53
-"""Integers up to this size are numbers of float64; beyond it some are not."""
+"""float64 holds every integer up to this absolute value."""
 
-_REAL_KINDS = "fiub"  # kinds of dtype that hold real numbers
-_SET_TYPES = (tuple, set, frozenset)
-_MAX_SHOWN_CHARS = 40  # characters of a value in a message
+_REAL_KINDS = "fiub"  # dtype kinds of real numbers
+_SET_TYPES = (tuple, set, frozenset)  # a row of one of these types lists the labels of the row
+_MAX_SHOWN_CHARS = 40  # of a value that a message quotes
 
 
 def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
-    """Take in an array of any shape and type.
+    """Convert to an array of any shape and type.
 
     Raises
     ------
     error
-        For masked values, for what has no order or is read only once (a set, a dict, a generator), for a
-        sparse matrix, and for rows of unlike lengths.
+        For masked values; for a container without order or one that can be read only once (a set, a dict, a
+        generator); for a sparse matrix; and for rows of different lengths.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "
     if type(given) is np.ndarray:
         return given
     if has_masked(given):
-        raise error(f"{what}: found masked ones, expected a number in each place")
+        raise error(f"{what}: found masked values, expected a number in each place")
     if is_sparse(given):
         raise error(f"{what}: found a sparse matrix, expected {expected}")
     if isinstance(given, (Set, Mapping, MappingView, Iterator)):
@@ -76,7 +76,7 @@ def numbers(
     each: str = "row",
     expected: str = "numbers",
 ) -> Vector:
-    """Take in an array of real numbers, of any shape, as float64; NaN and infinities pass.
+    """Convert real numbers of any shape to float64; NaN and infinities are allowed.
 
     Parameters
     ----------
@@ -85,17 +85,17 @@ def numbers(
     given : array_like
     error : exception class, default DataError
     exact : bool, default False
-        Raise for an integer that float64 cannot hold, rather than take the nearest that it can: for labels,
-        which would become the same.
+        Raise for an integer that float64 cannot hold instead of rounding it. For labels, since rounding
+        could merge two of them.
     each : str, default "row"
         What an entry belongs to, for messages.
     expected : str, default "numbers"
-        For messages.
+        What the message says was expected.
 
     Returns
     -------
     ndarray of float64
-        The array itself where it is one of float64: not to be written to.
+        The given array itself if it has this type, so do not write to it.
 
     Examples
     --------
@@ -112,18 +112,18 @@ def numbers(
             and not isinstance(given, np.ndarray)
             and np.abs(found).max(initial=0.0) >= MAX_EXACT_INTEGER
         ):
-            found = np.array(given, dtype=object)  # as it was before NumPy rounded it
+            found = np.array(given, dtype=object)  # the integers, before NumPy rounds them
         else:
             return np.asarray(found)
     if exact:
         _check_exact(what, found, error, each)
     if found.dtype.kind in _REAL_KINDS:
-        with np.errstate(over="ignore"):  # an infinity is for the caller to find
+        with np.errstate(over="ignore"):  # the caller checks for infinities
             return found.astype(np.float64)
     if found.dtype == object:
         return _objects_to_floats(what, found, error, each)
     if found.dtype.kind == "c":
-        raise error(f"{what}: found complex ones; expected {expected}")
+        raise error(f"{what}: found complex numbers, expected {expected}")
     if found.dtype.kind in "UST":
         raise error(f"{what}: found text, expected {expected}")
     raise error(f"{what}: found values of type {found.dtype}, expected {expected}")
@@ -138,10 +138,10 @@ def vector(
     exact: bool = False,
     each: str = "row of X",
 ) -> Vector:
-    """Take in real numbers, one for each of so many rows or features; see `numbers`."""
+    """Convert ``length`` real numbers to float64, one per row or feature; see `numbers`."""
     found = numbers(what, given, error, exact=exact, each=each.partition(" ")[0])
     if found.shape != (length,):
-        raise error(f"{what}: found shape {found.shape}, expected ({length},), one a {each}")
+        raise error(f"{what}: found shape {found.shape}, expected ({length},), one per {each}")
     return found
 
 
@@ -161,7 +161,7 @@ def check_finite(what: str, values: NDArray[Any], error: ErrorType = DataError, 
 
 
 def check_not_nan(what: str, values: Vector, error: ErrorType = DataError) -> None:
-    """Raise for the first NaN; infinities pass, as where a decision value overflows."""
+    """Raise for the first NaN; infinities are allowed, since decision values may overflow."""
     unknown = np.isnan(values)
     if unknown.any():
         at = np.unravel_index(int(np.argmax(unknown)), values.shape)
@@ -169,9 +169,9 @@ def check_not_nan(what: str, values: Vector, error: ErrorType = DataError) -> No
 
 
 def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
-    """Take in a dense matrix as float32, where it is of that type, or float64; finite or not.
+    """Convert a dense matrix to float64, or leave it as float32; values need not be finite.
 
-    Columns of a frame may be of unlike types, as long as each is one of numbers or truth values.
+    The columns of a data frame may have different types if all of them are numbers or booleans.
 
     Examples
     --------
@@ -194,22 +194,22 @@ def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
 
 
 def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
-    """Take in several labels a row.
+    """Convert labels of which a row may have several.
 
     Parameters
     ----------
     y : list of tuples or sets of labels, or a matrix of zeros and ones in any container
-        A row that is no sequence is a single label.
+        A row that is not a sequence is a single label.
 
     Returns
     -------
     ndarray of float64, shape (rows, K), or list of tuples
-        Zeros and ones with a column a label; or the labels of each row, none of them twice.
+        Zeros and ones with one column per label; or the labels of each row, without repetitions.
 
     Raises
     ------
     DataError
-        Among others for lists of zeros and ones that may be either.
+        For example for rows of zeros and ones that could mean either.
 
     Examples
     --------
@@ -227,22 +227,24 @@ def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
             return _validate_indicators(y)
         y = list(np.atleast_1d(y))
     elif has_masked(y):
-        raise DataError("labels: found masked ones, expected a number in each place")
+        raise DataError("labels: found masked values, expected a number in each place")
     return _parse_label_rows(y)
 
 
 def predictions(values: Any, columns: int | None = None) -> Vector:
-    """Take in the values predicted of some rows, one for each or several; infinities may be among them."""
+    """Convert predicted values, one or ``columns`` per row; infinities are allowed."""
     found = numbers("values", values)
     if found.ndim != 1 + (columns is not None) or (columns is not None and found.shape[1] != columns):
-        each = "a number" if columns is None else f"{columns} numbers"
-        raise DataError(f"values: found shape {found.shape}, expected {each} for each row")
+        each = "one number" if columns is None else f"{columns} numbers"
+        raise DataError(f"values: found shape {found.shape}, expected {each} per row")
     check_not_nan("values", found)
     return found
 
 
 def margins(given: Any, y: Any, columns: bool = False) -> tuple[Vector, Vector]:
-    """Take in margins, NaN or not, and coded labels of the same rows; ``columns``: several margins each.
+    """Convert margins, which may be NaN, and the coded labels of the same rows.
+
+    With ``columns``, each row has several margins.
 
     Examples
     --------
@@ -255,12 +257,12 @@ def margins(given: Any, y: Any, columns: bool = False) -> tuple[Vector, Vector]:
     if z.ndim != wanted:
         raise DataError(f"margins: found shape {z.shape}, expected {wanted} dimensions")
     if labels.shape not in ((z.shape, z.shape[:1]) if columns else (z.shape,)):
-        raise DataError(f"labels: found shape {labels.shape} beside margins of {z.shape}, expected as many")
+        raise DataError(f"labels: found shape {labels.shape}, expected that of the margins, {z.shape}")
     return np.ascontiguousarray(z), np.ascontiguousarray(labels)
 
 
 def number(what: str, given: Any, error: ErrorType = ParameterError) -> float:
-    """Take in one real number; NaN passes.
+    """Convert one real number to float; NaN is allowed.
 
     Examples
     --------
@@ -282,7 +284,7 @@ def number(what: str, given: Any, error: ErrorType = ParameterError) -> float:
 
 
 def integer(what: str, given: Any, error: ErrorType = ParameterError) -> int:
-    """Take in one integer.
+    """Validate one integer and return it as int.
 
     Examples
     --------
@@ -299,7 +301,7 @@ def integer(what: str, given: Any, error: ErrorType = ParameterError) -> int:
 
 
 def flag(what: str, given: Any, expected: str = "True or False") -> bool:
-    """Take in a yes or no: a truth value, 0 or 1; None is no.
+    """Convert a boolean, 0 or 1 to bool; None counts as False.
 
     Examples
     --------
@@ -315,7 +317,7 @@ def flag(what: str, given: Any, expected: str = "True or False") -> bool:
 
 
 def sequence(what: str, given: Any, error: ErrorType = DataError) -> Sequence[Any]:
-    """Take in objects of any kind, in their order; text, sets and what is read only once are none.
+    """Validate a sequence of any objects; text, sets and iterators do not count as one.
 
     Examples
     --------
@@ -329,16 +331,13 @@ def sequence(what: str, given: Any, error: ErrorType = DataError) -> Sequence[An
 
 
 def is_sparse(given: Any) -> bool:
-    """Whether it is a sparse matrix or array, as far as can be seen without importing scipy."""
+    """Return whether the object looks like a sparse matrix; scipy is not imported to find out."""
     return hasattr(given, "tocsr")
 
 
 def has_masked(given: Any) -> bool:
-    """Whether it is an array with masked values, or a list that has one in it.
-
-    If it is, NumPy's module for them has been imported.
-    """
-    ma = sys.modules.get("numpy.ma")
+    """Return whether the object is an array with masked values, or a list that contains one."""
+    ma = sys.modules.get("numpy.ma")  # nobody can have a masked array before this is imported
     if ma is None:
         return False
     if isinstance(given, ma.MaskedArray):
@@ -348,7 +347,7 @@ def has_masked(given: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it stands for no value: None, NaN and NaT, and pandas' NA.
+    """Return whether the value means "missing": None, NaN, NaT or pandas' NA.
 
     Examples
     --------
@@ -359,16 +358,16 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # NA is unlike itself, but does not say so
+    except (TypeError, ValueError):  # comparing pandas' NA gives NA, which has no truth value
         return True
 
 
 def _parse_label_rows(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
-    """Tell rows of labels from rows of zeros and ones; raise where they may be either."""
+    """Distinguish rows of labels from rows of zeros and ones; raise if they could be either."""
     rows = [row if isinstance(row, _SET_TYPES) else _as_list(row) for row in y]
     try:
         once = [tuple(dict.fromkeys(row)) for row in rows]
-    except TypeError as fault:  # a label that is a list, say
+    except TypeError as fault:  # for example a label that is a list
         raise DataError(f"labels: {fault}; expected numbers") from None
     kinds, lengths = set(map(type, rows)), set(map(len, rows))
     if len(kinds) != 1 or len(lengths) > 1 or lengths == {0} or not kinds <= {tuple, list}:
@@ -383,13 +382,13 @@ def _parse_label_rows(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
     if kinds == {list} and (repeated or truths):
         return flat.reshape(len(rows), -1)
     raise DataError(
-        "labels: found rows of zeros and ones, which may be labels or say which labels a row has; "
-        "expected tuples of labels, none twice in a row, or a matrix of zeros and ones"
+        "labels: found rows of zeros and ones, which could be labels or flags for labels; "
+        "expected tuples of labels, each at most once per row, or a matrix of zeros and ones"
     )
 
 
 def _as_list(row: Any) -> list[Any] | tuple[Any, ...]:
-    """Return a row as a list, or as a tuple where it is a single label."""
+    """Return a row as a list, or as a tuple if it is a single label."""
     if isinstance(row, list):
         return row
     if isinstance(row, (str, bytes)) or np.ndim(row) == 0:
@@ -398,24 +397,26 @@ def _as_list(row: Any) -> list[Any] | tuple[Any, ...]:
 
 
 def _validate_indicators(y: NDArray[Any]) -> Vector:
-    """Check a matrix with a column a label that says which labels each row has."""
+    """Validate a matrix of zeros and ones with one column per label."""
     found = numbers("labels", y)
     if found.ndim != 2:
-        raise DataError(f"labels: found shape {found.shape}, expected a row for each row of X")
+        raise DataError(f"labels: found shape {found.shape}, expected two dimensions, one row per row of X")
     if not np.isin(found, (0, 1)).all():
-        raise DataError("labels: found a matrix, expected zeros and ones in it, a column a label")
+        raise DataError(
+            "labels: found a matrix of other values, expected zeros and ones, one column per label"
+        )
     return found
 
 
 def _objects_to_floats(
     what: str, found: NDArray[Any], error: ErrorType, each: str, names: Sequence[Any] | None = None
 ) -> Vector:
-    """Make float64 of Python's numbers, which `astype` would make of text and None as well."""
+    """Convert Python numbers to float64; `astype` alone would also convert text and None."""
     flat = found.ravel().tolist()
     if all(map(_is_real_type, set(map(type, flat)))):
         try:
             return found.astype(np.float64)
-        except (OverflowError, ValueError):  # a huge integer; a signalling NaN of Decimal
+        except (OverflowError, ValueError):  # a huge integer; a signalling NaN of type Decimal
             pass
     place = next(place for place, value in enumerate(flat) if not _is_real(value))
     where = _describe_position(np.unravel_index(place, found.shape), each, names)
@@ -423,7 +424,7 @@ def _objects_to_floats(
 
 
 def _is_real(value: Any) -> bool:
-    """Whether it is a number that fits float64."""
+    """Return whether the value is a real number that fits float64."""
     if not _is_real_type(type(value)):
         return False
     try:
@@ -438,7 +439,7 @@ def _is_real_type(kind: type) -> bool:
 
 
 def _check_exact(what: str, found: NDArray[Any], error: ErrorType, each: str) -> None:
-    """Raise for an integer that is no number of float64."""
+    """Raise for an integer that float64 cannot hold."""
     if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
         large = np.flatnonzero(found.ravel() > MAX_EXACT_INTEGER)
         if found.dtype.kind == "i":
@@ -462,9 +463,9 @@ def _is_exact(value: int) -> bool:
 
 
 def _merge_column_types(given: Any) -> Any:
-    """Return a pandas frame whose columns are of several types of numbers as an array of float64.
+    """Convert a data frame whose columns have different numeric types to an array of float64.
 
-    NumPy would make an object of each number, of a hundred bytes in all.
+    NumPy would make every number an object, which takes about a hundred bytes.
     """
     if not (hasattr(given, "iloc") and hasattr(given, "dtypes") and hasattr(given, "to_numpy")):
         return given
@@ -477,13 +478,13 @@ def _merge_column_types(given: Any) -> Any:
 
 
 def _column_names(given: Any) -> Sequence[Any] | None:
-    """Names of a frame's columns, where it has some."""
+    """Return the column names of a data frame, None for other objects."""
     names = getattr(given, "columns", None)
     return None if names is None or callable(names) else list(names)
 
 
 def _describe_position(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
-    """Name a place in an array, counted from 1."""
+    """Describe a position in an array, counted from 1, for a message."""
     if not len(at):
         return ""
     if len(at) == 1:
@@ -494,7 +495,7 @@ def _describe_position(at: Sequence[Any], each: str, names: Sequence[Any] | None
 
 
 def _describe(given: Any) -> str:
-    """Say what something is where it is no array: its value if that is short, else its type."""
+    """Describe an unexpected object for a message: a scalar by its value, others by their type."""
     if given is None or isinstance(given, (str, bytes, Real, Decimal, np.generic)):
         return _short_repr(given)
     if isinstance(given, np.ndarray):
@@ -506,7 +507,7 @@ def _describe(given: Any) -> str:
 
 
 def _short_repr(value: Any) -> str:
-    """Return a value for a message: on one line, cut short."""
+    """Return the repr of a value on one line, shortened, for a message."""
     if isinstance(value, np.generic):
         value = value.item()
     text = " ".join(repr(value).split())
@@ -518,7 +519,7 @@ def _join_lines(fault: Exception) -> str:
 
 
 def refuse(what: str, given: Any, expected: str, error: ErrorType = ParameterError) -> NoReturn:
-    """Raise for an argument that is none of what is expected.
+    """Raise for an argument that is not what is expected.
 
     Examples
     --------

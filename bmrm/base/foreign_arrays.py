@@ -1,14 +1,14 @@
-"""Arrays of other libraries: lent to a user's function, and taken back from it, without a copy.
+"""Arrays of other libraries: pass margins to a user's function and read its results without a copy.
 
-A function says which arrays it wants (`KINDS`). Where the margins are on a GPU they are lent by DLPack, whose
-capsules also put the work of both sides in order: the function's library waits for our margins, and we wait
-for its results. Objects that know ``__cuda_array_interface__`` alone are taken too. On the CPU the same
-function gets arrays of its library that share NumPy's memory, where the library can.
+A function states which arrays it expects (`ARRAY_KINDS`). Margins on a GPU are lent through DLPack, which
+also orders the work of both sides: the function's library waits for our margins, and we wait for its results.
+Results with only ``__cuda_array_interface__`` are accepted too. On the CPU the function gets arrays of
+its library that share NumPy's memory if the library allows that.
 
 References
 ----------
-DLPack, https://dmlc.github.io/dlpack/latest/python_spec.html. Numba's documentation, "CUDA Array Interface
-(Version 3)".
+DLPack, https://dmlc.github.io/dlpack/latest/python_spec.html. Numba's documentation, "CUDA Array
+Interface (Version 3)".
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 
 ARRAY_KINDS = ("numpy", "cupy", "torch", "jax", "dlpack")
-"""Arrays that a function may ask for; "dlpack" is no library's: an object with ``__dlpack__`` alone."""
+"""Kinds of arrays that a function may ask for; "dlpack" means an object that has only ``__dlpack__``."""
 
 FLOAT_TYPES = ("float32", "float64")
+"""Types in which a function may return numbers."""
+
 LEGACY_STREAM = 1
-"""CUDA's default stream, as both protocols number it."""
+"""Number of CUDA's default stream in both protocols."""
 
 
 class DeviceRows(NamedTuple):
-    """Numbers a row on a device.
+    """One number per row in the memory of a device.
 
     Attributes
     ----------
     address : int
     stride : int
-        Elements from one row's to the next's.
+        Elements from the number of one row to that of the next.
     itemsize : int
         4 or 8.
     owner : object
-        What keeps the memory alive.
+        Keeps the memory alive.
     """
 
     address: int
@@ -52,12 +54,12 @@ class DeviceRows(NamedTuple):
 
 
 def import_library(kind: str) -> Any:
-    """Import the library of a kind of arrays; None for "numpy" and "dlpack".
+    """Import the library of a kind of array; None for "numpy" and "dlpack".
 
     Raises
     ------
     ParameterError
-        If there is no such kind, or its library is not installed.
+        If the kind is unknown or its library is not installed.
     """
     if kind not in ARRAY_KINDS:
         raise ParameterError(f"arrays: found {kind!r}, expected one of {', '.join(ARRAY_KINDS)}")
@@ -66,22 +68,23 @@ def import_library(kind: str) -> Any:
     try:
         return importlib.import_module("jax.numpy" if kind == "jax" else kind)
     except ImportError:
-        raise ParameterError(f"arrays: found {kind!r}, which is not installed") from None
+        raise ParameterError(f"arrays: found {kind!r}, expected a library that is installed") from None
 
 
 def make_importer(kind: str) -> Callable[[Any], Any]:
-    """Return what makes an array of a library of one that is lent on a GPU."""
+    """Return the function that turns a lent GPU array into an array of a library."""
     found = import_library(kind)
     if found is None:
         return lambda lent: lent
-    taken: Callable[[Any], Any] = found.from_dlpack
-    return taken
+    from_dlpack: Callable[[Any], Any] = found.from_dlpack
+    return from_dlpack
 
 
 def from_host(kind: str, array: Vector) -> Any:
-    """Make an array of a library with the numbers of one on the host.
+    """Convert an array on the host to an array of a library.
 
-    It shares their memory, but for JAX, whose arrays never change, and CuPy, which has none on the host.
+    The result shares its memory, except for JAX, whose arrays never change, and CuPy, which has no arrays on
+    the host.
 
     Examples
     --------
@@ -97,7 +100,7 @@ def from_host(kind: str, array: Vector) -> Any:
 
 
 def to_host(kind: str, array: Any) -> Vector:
-    """Return the numbers of an array of a library, float64 on the host.
+    """Convert an array of a library to float64 on the host.
 
     Examples
     --------
@@ -114,43 +117,47 @@ def to_host(kind: str, array: Any) -> Vector:
 
 
 def detach(array: Any) -> Any:
-    """Return the array without the graph that PyTorch keeps for derivatives."""
+    """Detach an array from the graph that PyTorch keeps for derivatives."""
     return array.detach() if hasattr(array, "detach") else array
 
 
 def borrow_rows(
     array: Any, name: str, rows: int, device: int, stream: int, wait: Callable[[int], None]
 ) -> DeviceRows:
-    """Take the numbers that a function gave back on a GPU.
+    """Borrow the numbers that a user's function returned on a GPU.
 
     Parameters
     ----------
     array : object
-        With ``__dlpack__`` or ``__cuda_array_interface__``.
+        Has ``__dlpack__`` or ``__cuda_array_interface__``.
     name : str
-        What it is, for messages.
+        Name of the numbers, for messages.
     rows : int
-        How many numbers are expected.
+        Expected number of them.
     device : int
-        On which GPU.
+        Number of the GPU.
     stream : int
-        Where they will be read: DLPack makes it wait for them.
+        Stream that will read the numbers; DLPack makes it wait until they are ready.
     wait : callable
-        Makes it wait for another stream; asked where DLPack is not spoken.
+        Makes ``stream`` wait for another stream; called if the array has no DLPack.
 
     Raises
     ------
     DataError
-        For anything but ``rows`` floats on this GPU.
+        For anything except ``rows`` floats on this GPU.
     """
     array = detach(array)
     if hasattr(array, "__dlpack__"):
         kind, number = (int(part) for part in array.__dlpack_device__())
         if (kind, number) != (_dlpack.CUDA, device):
             where = (
-                f"GPU {number}" if kind == _dlpack.CUDA else "the host" if kind == _dlpack.CPU else "neither"
+                f"GPU {number}"
+                if kind == _dlpack.CUDA
+                else "the host"
+                if kind == _dlpack.CPU
+                else "another kind of device"
             )
-            raise DataError(f"{name}: found on {where}, expected on GPU {device}, where the margins are")
+            raise DataError(f"{name}: found on {where}, expected on GPU {device}, like the margins")
         lent = _dlpack.Borrowed(array.__dlpack__(stream=stream))
         _check_rows(name, lent.shape, lent.dtype, rows)
         return DeviceRows(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
@@ -159,15 +166,17 @@ def borrow_rows(
             f"{name}: found {type(array).__name__}, expected an array on GPU {device} "
             "(__dlpack__ or __cuda_array_interface__)"
         )
-    face = array.__cuda_array_interface__
-    dtype = np.dtype(face["typestr"])
-    _check_rows(name, tuple(face["shape"]), dtype.name, rows)
-    strides = face.get("strides")
-    # Version 3 says on which stream the array is made, None where it is there; older ones say nothing.
-    theirs = face["stream"] if face["version"] >= 3 and "stream" in face else LEGACY_STREAM
+    interface = array.__cuda_array_interface__
+    dtype = np.dtype(interface["typestr"])
+    _check_rows(name, tuple(interface["shape"]), dtype.name, rows)
+    strides = interface.get("strides")
+    # Version 3 names the stream that makes the array, None if it is ready; older versions name no stream.
+    theirs = interface["stream"] if interface["version"] >= 3 and "stream" in interface else LEGACY_STREAM
     if theirs is not None:
         wait(int(theirs))
-    return DeviceRows(face["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array)
+    return DeviceRows(
+        interface["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array
+    )
 
 
 def _check_rows(name: str, shape: tuple[int, ...], dtype: str, rows: int) -> None:
@@ -177,6 +186,6 @@ def _check_rows(name: str, shape: tuple[int, ...], dtype: str, rows: int) -> Non
 
 
 def check_result_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Raise `DataError` where a function gave back anything but a number for each row."""
+    """Raise `DataError` if a user's function did not return one number per row."""
     if shape != expected:
-        raise DataError(f"{name} have shape {shape}, expected {expected}, one a row")
+        raise DataError(f"{name}: found shape {shape}, expected {expected}, one per row")
