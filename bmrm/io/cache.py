@@ -1,14 +1,15 @@
-"""A binary cache beside a text file: its arrays, read as they are.
+"""A binary cache next to a text file: its arrays in a form that needs no parsing.
 
 Layout (little-endian): ``MAGIC``, the length and the checksum of a JSON header as two uint64, the header,
-then each array on a page of its own. The header holds the version, what the cache was made from (the
-source's size, time of change and a checksum of 16 pieces spread over it; the options of reading), and
-dtype, length, offset and checksum of each array.
+then each array, starting on a new page. The header holds the version; what the cache was made from (size and
+time of change of the source, a checksum of 16 pieces spread over it, and the options of reading); and dtype,
+length, offset and checksum of each array.
 
-A cache is never trusted: header and arrays must match their checksums, the sizes that of the file, indices
-and row pointers their ranges; whatever does not is read from the text and written anew. What is checked is
-our own copy, so that nobody can change it afterwards. What has a cache's name and is no regular file, a
-symbolic link included, is neither read nor replaced; and a cache may be read by whoever may read the text.
+A cache is never trusted. Header and arrays must match their checksums, the sizes must match the file, and
+indices and row pointers must be in range; otherwise the text is read and the cache written again. The checks
+use our own copy in memory, so nobody can change it afterwards. If the name of the cache belongs to anything
+except a regular file, even a symbolic link, it is neither read nor replaced. Whoever may read the text may
+read the cache.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from bmrm.io.text import Grammar, value_type
 
 SUFFIX = ".bmrmcache"
 MAGIC = b"bmrmCSR\x00"
-CACHE_VERSION = 2
-PAGE_BYTES = 4096
-MAX_HEADER_BYTES = 1 << 16
-CHECKED_PIECES = 16
+CACHE_VERSION = 2  # of the layout; caches of other versions are written again
+PAGE_BYTES = 4096  # alignment of the arrays
+MAX_HEADER_BYTES = 1 << 16  # a header takes about 1 kB; a longer one is damaged
+CHECKED_PIECES = 16  # of the source, for its checksum
 CHECKED_PIECE_BYTES = 1 << 16
-_START = len(MAGIC) + 16
+_START = len(MAGIC) + 16  # offset of the header
 _ARRAY_DTYPES = {
     "indptr": ("<i8",),
     "indices": ("<i4",),
@@ -47,7 +48,7 @@ _ARRAY_DTYPES = {
     "query": ("<i8",),
 }
 
-_warned_paths: set[str] = set()
+_warned_paths: set[str] = set()  # sources whose cache could not be written
 
 
 class _UnusableError(Exception):
@@ -55,7 +56,7 @@ class _UnusableError(Exception):
 
 
 def describe_source(source: Source) -> dict[str, int]:
-    """Tell the state of a regular file, at the cost of reading 1 MiB of it."""
+    """Return what identifies the content of a regular file; reads 1 MiB of it."""
     descriptor = source.file.fileno()
     status = os.fstat(descriptor)
     last = max(0, status.st_size - CHECKED_PIECE_BYTES)
@@ -69,7 +70,7 @@ def describe_source(source: Source) -> dict[str, int]:
 
 
 def describe_options(grammar: Grammar) -> dict[str, Any]:
-    """Tell everything that changes what a text is read as."""
+    """Return all options that change how a text is read."""
     return {
         "n_features": grammar.n_features,
         "zero_based": grammar.zero_based,
@@ -80,7 +81,7 @@ def describe_options(grammar: Grammar) -> dict[str, Any]:
 
 
 def read_cached_dtype(path: str) -> np.dtype[Any] | None:
-    """Tell the type of the values that the cache of ``path`` was made with, as far as its header is sound."""
+    """Return the value type of the cache of ``path``; None if there is no cache with a valid header."""
     try:
         with open_own_file(path + SUFFIX) as (file, status):
             header, _ = _read_header(file, status.st_size)
@@ -90,7 +91,7 @@ def read_cached_dtype(path: str) -> np.dtype[Any] | None:
 
 
 def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
-    """Read the cache of ``path``, or return None where there is none that matches and is sound."""
+    """Read the cache of ``path``; return None if there is none that is valid and matches."""
     began = time.perf_counter()
     try:
         with open_own_file(path + SUFFIX) as (file, status):
@@ -193,7 +194,7 @@ def _align_to_page(offset: int) -> int:
 
 
 def store(source: Source, data: Data, key: dict[str, int], grammar: Grammar, threads: int) -> None:
-    """Write the cache of a regular file; where that fails, say so once and go on without."""
+    """Write the cache of a regular file; if that fails, warn once and continue."""
     began = time.perf_counter()
     path = source.path
     assert path is not None
@@ -226,7 +227,7 @@ def _store(path: str, like: os.stat_result, data: Data, key: dict[str, Any], thr
     header = {"version": CACHE_VERSION, **key, "shape": data.X.shape, "zero_based": data.zero_based}
     header["rounded"] = data.rounded
     text = b""
-    # Offsets depend on the header's length, which is fixed by giving them a page count that it fits.
+    # Offsets depend on the length of the header, and it on them: reserve 20 bytes for each offset.
     end = _align_to_page(_START + len(json.dumps({**header, "arrays": sections})) + 20 * len(sections))
     header_end = end
     for section in sections.values():

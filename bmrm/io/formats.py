@@ -1,7 +1,7 @@
-"""Matrix Market, npz and npy files, and how a format is told.
+"""Detect formats, and read Matrix Market, npz and npy files.
 
-A header of these formats names sizes; none is believed before it has been held against the bytes that
-are there, so that a few damaged bytes cannot ask for all the memory.
+The headers of these formats state sizes. They are compared with the size of the file before anything is
+allocated, so a few damaged bytes cannot claim all the memory.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from bmrm.io.sources import Source
 from bmrm.io.text import Grammar
 
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")
-_MAX_COLUMNS = 1 << 32  # as many as products take
+_MAX_COLUMNS = 1 << 32  # limit of the matrix products
+_MAX_DEFLATE_RATIO = 1032  # bytes that one byte of deflated data can expand to
 _MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def detect_format(source: Source, wanted: str = "auto") -> str:
-    """Return the format asked for, or the one that the first bytes tell."""
+    """Return the wanted format, or detect it from the first bytes."""
     if wanted not in FORMATS:
         raise ParameterError(f"format: found {wanted!r}, expected one of {', '.join(FORMATS)}")
     if wanted != "auto":
         return wanted
-    known = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
-    return next(known, "svmlight")
+    matching = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
+    return next(matching, "svmlight")
 
 
 def read_matrix_file(source: Source, kind: str, grammar: Grammar) -> Data:
-    """Read a source that is no SVMlight text."""
+    """Read a source of any format except SVMlight text."""
     began = time.perf_counter()
     if grammar.query_id:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
@@ -62,7 +63,7 @@ def read_matrix_file(source: Source, kind: str, grammar: Grammar) -> Data:
 
 
 def _convert_matrix(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDArray[Any], bool]:
-    """Give X the value type and the columns asked for; tell whether that has rounded a value."""
+    """Convert X to the wanted value type and number of columns; return whether a value was rounded."""
     rows, columns = X.shape
     if columns > _MAX_COLUMNS:
         raise DataError(f"found {columns} columns, expected at most {_MAX_COLUMNS}")
@@ -79,7 +80,7 @@ def _convert_matrix(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDAr
 
 
 def _convert_values(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool]:
-    """Return finite values in a type, by rows; tell whether one was rounded."""
+    """Convert finite values to a type, in C order; return whether one was rounded."""
     with np.errstate(over="ignore"):
         found = values.astype(dtype, order="C", copy=False)
     try:
@@ -101,7 +102,7 @@ def _read_npy(source: Source) -> NDArray[Any]:
 
 
 def iter_dense_rows(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
-    """Read a dense array so many rows at a time; return None where the file is of another kind."""
+    """Read a dense array some rows at a time; return None unless the file is npy and stored by rows."""
     if not source.is_plain or detect_format(source) != "npy":
         return None
     with _name_source_in_errors(source), _wrap_library_errors("npy"):
@@ -146,16 +147,16 @@ def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
         require_memory(sum(_max_unpacked_bytes(archive, name) for name in names), "its arrays")
         arrays = {name: archive[name] for name in names}
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # numpy gives what is no npy file as bytes
-            raise DataError(f"found a member {name!r} that is no npy file, expected an array")
+        if not isinstance(array, np.ndarray):  # numpy returns other members as bytes
+            raise DataError(f"found a member {name!r} that is not an npy file, expected an array")
     return arrays
 
 
 def _max_unpacked_bytes(archive: Any, name: str) -> int:
-    """Return the bytes of a member as far as they can be true: deflate packs 1032 into one at most."""
+    """Return the stated size of an archive member, but at most what its compressed bytes can expand to."""
     members = archive.zip.namelist()
     info = archive.zip.getinfo(name if name in members else f"{name}.npy")
-    return min(int(info.file_size), 1032 * int(info.compress_size))
+    return min(int(info.file_size), _MAX_DEFLATE_RATIO * int(info.compress_size))
 
 
 def _validate_labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
@@ -170,7 +171,7 @@ def _validate_labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.f
 
 @contextlib.contextmanager
 def _name_source_in_errors(source: Source) -> Iterator[None]:
-    """Name the source in errors that are its fault."""
+    """Put the name of the source into errors that it causes."""
     try:
         yield
     except DataError as error:
@@ -183,13 +184,14 @@ def _name_source_in_errors(source: Source) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _wrap_library_errors(kind: str) -> Iterator[None]:
-    """Turn whatever the libraries raise for a damaged file, which is anything, into a `DataError`."""
+    """Turn any exception that a library raises for a damaged file into a `DataError`."""
     try:
         yield
     except (DataError, MemoryError, _svmlight.ChangedError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a wild seek
+        # A damaged offset can make a seek fail with EINVAL.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"found a damaged {kind} file ({text})") from None

@@ -1,8 +1,10 @@
 """Matrix Market files.
 
-Read by the package itself, since the reader of scipy crashes on some damaged files, and since sizes that a
-damaged header names must be held against the bytes that are there before anything is allocated.
+The package has its own reader, since scipy's crashes on some damaged files, and since the sizes in a header
+must be compared with the size of the file before anything is allocated.
 
+References
+----------
 Boisvert, Pozo, Remington, "The Matrix Market exchange formats: initial design", NISTIR 5935 (1996).
 """
 
@@ -24,10 +26,10 @@ from bmrm.io.text import Grammar, quote_token
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
-# Sizes that any file may have, and more for each byte of it: others are a mistake. Empty rows take memory.
-_MIN_SIZE_LIMIT = 1 << 20
-_MAX_ROWS_PER_BYTE = 16
-_MAX_COLUMNS_PER_BYTE = 1 << 10
+# Empty rows and columns take memory too, so their number is limited by the size of the file.
+_MIN_SIZE_LIMIT = 1 << 20  # rows or columns that a file of any size may have
+_MAX_ROWS_PER_BYTE = 16  # and rows besides, per byte of the file
+_MAX_COLUMNS_PER_BYTE = 1 << 10  # and columns besides, per byte of the file
 
 
 @dataclass
@@ -85,10 +87,10 @@ def _read_header(text: Any, length: int) -> _Header:
     line, start = _next_line(text, 0, length)
     words = line.decode("ascii", "replace").lower().split()
     if len(words) != 5 or words[1] != "matrix" or words[2] not in ("coordinate", "array"):
-        raise DataError("found no '%%MatrixMarket matrix coordinate|array ...' line, expected one")
+        raise DataError("found another first line, expected '%%MatrixMarket matrix coordinate|array ...'")
     sparse, field, symmetry = words[2] == "coordinate", words[3], words[4]
     if field not in _FIELDS or (field == "pattern" and not sparse):
-        raise DataError(f"found {field} values, expected real, integer or, of a sparse matrix, pattern")
+        raise DataError(f"found {field} values, expected real or integer, or pattern for a sparse matrix")
     if symmetry not in _SYMMETRIES:
         raise DataError(f"found the symmetry {symmetry!r}, expected one of {', '.join(_SYMMETRIES)}")
     line, start = _next_line(text, start, length)
@@ -103,9 +105,9 @@ def _read_header(text: Any, length: int) -> _Header:
     header = _Header(sparse, field == "pattern", symmetry, rows, columns, 0, start)
     header.stored = count[0] if sparse else _count_stored(header)
     if header.stored > length - start:
-        raise DataError(f"found {length - start} bytes behind the sizes, expected {header.stored} entries")
-    for size, most in ((rows, _MAX_ROWS_PER_BYTE), (columns, _MAX_COLUMNS_PER_BYTE)):
-        if size > (allowed := _MIN_SIZE_LIMIT + most * length):
+        raise DataError(f"found {length - start} bytes after the sizes, expected {header.stored} entries")
+    for size, per_byte in ((rows, _MAX_ROWS_PER_BYTE), (columns, _MAX_COLUMNS_PER_BYTE)):
+        if size > (allowed := _MIN_SIZE_LIMIT + per_byte * length):
             raise DataError(f"found a size of {size} in a file of {length} bytes, expected at most {allowed}")
     return header
 
@@ -148,7 +150,7 @@ def _read_entries(
 
 
 def _to_dense(values: NDArray[np.float64], header: _Header) -> NDArray[np.float64]:
-    """Lay out what is stored column by column, of a symmetric matrix the part below the diagonal."""
+    """Build a matrix from values stored by columns; a symmetric one stores the part below the diagonal."""
     if header.symmetry == "general":
         return values.reshape(header.columns, header.rows).T
     skew = header.symmetry == "skew-symmetric"

@@ -1,4 +1,4 @@
-"""Dense arrays in npy files, whole or some rows at a time, held against the bytes that are there."""
+"""Read dense arrays from npy files, whole or some rows at a time, after comparing sizes with the file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _HEADER_READERS = {
 
 
 class NpyHeader(NamedTuple):
-    """What a file's header says of its array, which is a matrix of real numbers.
+    """The header of a file that holds a matrix of real numbers.
 
     Attributes
     ----------
     shape : tuple of int
     dtype : numpy dtype
     by_columns : bool
-        Whether it is laid out column by column.
+        Whether the matrix is stored by columns.
     start : int
         Offset of the first number.
     """
@@ -43,9 +43,9 @@ def read_header(file: BinaryIO, size: int) -> NpyHeader:
     Raises
     ------
     DataError
-        It is no matrix of real numbers.
+        The array is not a matrix of real numbers.
     ValueError
-        It is damaged, or names more numbers than there are.
+        The file is damaged, or too short for its header.
     """
     file.seek(0)
     version = np.lib.format.read_magic(file)
@@ -66,7 +66,7 @@ def read_header(file: BinaryIO, size: int) -> NpyHeader:
 
 
 def read_rows(file: BinaryIO, header: NpyHeader, first: int = 0, last: int | None = None) -> NDArray[Any]:
-    """Read the rows from ``first`` to ``last``; all of them where they are laid out by columns."""
+    """Read the rows from ``first`` to ``last``; a file stored by columns is read whole."""
     rows, columns = header.shape
     if header.by_columns:
         require_memory(rows * columns * header.dtype.itemsize, "the array")

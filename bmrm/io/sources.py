@@ -1,6 +1,6 @@
-"""Data sources: a regular file, a pipe or standard input, compressed or not.
+"""Data sources: regular files, pipes and standard input, compressed or not.
 
-Compression is told by the first bytes, not by the name, so a renamed file and a pipe work as well.
+Compression is detected from the first bytes, not from the name, so renamed files and pipes work too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from typing import Any, BinaryIO, cast
 from bmrm.errors import DataError, escape_unprintable
 from bmrm.io.regular import check_unchanged
 
-HEAD_BYTES = 16
-_PIECE_BYTES = 1 << 16  # bytes that are read, and that are decompressed, at a time
-_ZSTD_SKIPPABLE_MAGICS = tuple(
-    bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16)
-)  # magics of frames of zstd
-_ZSTD_RLE_BLOCK = 1  # a kind of block of zstd
+HEAD_BYTES = 16  # of the decompressed content, from which formats are detected
+_PIECE_BYTES = 1 << 16  # read at a time, and decompressed at a time
+_ZSTD_SKIPPABLE_MAGICS = tuple(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16))
+_ZSTD_RLE_BLOCK = 1  # type of a block that repeats one byte
 
 
 @dataclass
@@ -33,17 +31,17 @@ class Source:
     Attributes
     ----------
     name : str
-        What error messages call it.
+        Its name in messages.
     file : buffered binary file
-        The decompressed bytes, from the first on.
+        The decompressed bytes, from the start.
     head : bytes
-        The first bytes of ``file``, which are still to be read from it.
+        The first bytes of ``file``, which has not been read past them.
     status : os.stat_result or None
-        Of a regular file, compressed or not.
+        Status of a regular file, compressed or not; None for other sources.
     compressed : bool
         Whether ``file`` decompresses.
     path : str or None
-        Of a regular file.
+        Path of a regular file.
     """
 
     name: str
@@ -55,27 +53,27 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Bytes of a regular file, as it is on the disk."""
+        """Bytes of a regular file on the disk."""
         assert self.status is not None
         return self.status.st_size
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a regular file as it is, of which any bytes can be read at any time."""
+        """Whether it is a regular, uncompressed file, so that any bytes can be read at any time."""
         return self.status is not None and not self.compressed
 
 
 @contextlib.contextmanager
 def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """Open a file, or standard input for ``"-"``; regular files stay at their start.
+    """Open a file, or standard input for ``"-"``; regular files are positioned at the start.
 
     Raises
     ------
     OSError
         The file is missing, a folder, or cannot be read.
     DataError
-        Its decompressor is not installed, or the compressed data are damaged from the start; or, at the end
-        of the block, the file is no longer what it was at its beginning.
+        The decompressor is not installed, or the compressed data are damaged at the start; or the file has
+        changed by the end of the block.
     """
     with contextlib.ExitStack() as stack:
         name = os.fspath(path)
@@ -100,12 +98,12 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
 
 
 def _peek(file: Any) -> bytes:
-    """First bytes of a buffered file, fewer only where a pipe gives fewer at once or the file ends."""
+    """Return the first bytes of a buffered file; fewer if the file ends or a pipe has fewer ready."""
     return bytes(file.peek(HEAD_BYTES)[:HEAD_BYTES])
 
 
 class _Decompressor(io.RawIOBase):
-    """A file of pieces; turns what each decompressor raises for damaged data into one `DataError`."""
+    """A file made of decompressed pieces; turns the errors of all decompressors into `DataError`."""
 
     def __init__(self, pieces: Iterator[bytes], name: str):
         self._pieces = pieces
@@ -129,7 +127,7 @@ class _Decompressor(io.RawIOBase):
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            # EOFError, and classes of zlib, lzma and zstandard, which are not all imported.
+            # EOFError, and exceptions of zlib, lzma and zstandard, which need not be imported.
             raise self._damaged(error) from None
         count = min(len(buffer), len(self._piece))
         buffer[:count] = self._piece[:count]
@@ -144,7 +142,7 @@ class _Decompressor(io.RawIOBase):
 def _gzip(file: BinaryIO, name: str) -> Iterator[bytes]:
     import gzip
 
-    # Behind a member it takes another one or zeros, as the program gzip does.
+    # After a member, another member or zeros may follow, as for the program gzip.
     return iter(partial(gzip.GzipFile(fileobj=file, mode="rb").read1, _PIECE_BYTES), b"")
 
 
@@ -161,9 +159,9 @@ def _xz(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _decompress_streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: int = 0) -> Iterator[bytes]:
-    """Streams one after the other; Python's own files take for their end what is not another one.
+    """Decompress consecutive streams; Python's own files would silently stop at damage between streams.
 
-    With ``pad``, zeros in multiples of it may follow each.
+    With ``pad``, zeros in multiples of it may follow each stream.
     """
     rest = file.read(_PIECE_BYTES)
     while rest:
@@ -172,15 +170,15 @@ def _decompress_streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: i
             yield stream.decompress(rest, _PIECE_BYTES)
             rest = file.read(_PIECE_BYTES) if stream.needs_input else b""
             if stream.needs_input and not rest:
-                raise EOFError("the last stream is cut short")
+                raise EOFError("the last stream is truncated")
         rest = stream.unused_data or file.read(_PIECE_BYTES)
         zeros = 0
         while pad and rest.startswith(b"\0"):
-            behind = rest.lstrip(b"\0")
-            zeros += len(rest) - len(behind)
-            rest = behind or file.read(_PIECE_BYTES)
+            after = rest.lstrip(b"\0")
+            zeros += len(rest) - len(after)
+            rest = after or file.read(_PIECE_BYTES)
         if pad and zeros % pad:
-            raise EOFError(f"{zeros} zeros behind a stream")
+            raise EOFError(f"{zeros} zeros after a stream")
 
 
 def _zstd(file: BinaryIO, name: str) -> Iterator[bytes]:
@@ -194,16 +192,16 @@ def _zstd(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _zstd_blocks(file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
-    """Frames one after the other, a block of at most 128 KiB at a time (RFC 8878, section 3.1.1).
+    """Decompress consecutive frames, one block of at most 128 KiB at a time (RFC 8878, section 3.1.1).
 
-    A block may be stored in four bytes, so that pieces of another kind could decompress to any size; and
-    zstandard's own stream takes a cut frame for the end of the file.
+    Four bytes can store a whole block, so a piece that held many blocks could expand to any size. zstandard's
+    own stream treats a truncated frame as the end of the file.
     """
 
     def take(count: int) -> bytes:
         data = file.read(count)
         if len(data) < count:
-            raise EOFError("the last frame is cut short")
+            raise EOFError("the last frame is truncated")
         return data
 
     decompressor = zstandard.ZstdDecompressor()

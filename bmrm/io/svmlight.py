@@ -1,4 +1,4 @@
-"""Load SVMlight text, whole or by chunks of rows."""
+"""Load SVMlight text, whole or in chunks of rows."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ def load_svmlight(
     path : str or path-like
         Text, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
     n_features : int, optional
-        Columns of ``X``, so that training and test files agree; default: as many as the file needs.
+        Number of columns of ``X``, so that training and test files agree; default: as many as the file needs.
     zero_based : bool or "auto", default "auto"
-        Whether indices start at 0 or at 1; ``"auto"`` takes them to start at 0 if and only if an index
-        0 occurs in the file.
+        Whether indices start at 0 or at 1; with ``"auto"`` they start at 0 if and only if an index 0 occurs
+        in the file.
     dtype : dtype, default float64
-        Of the values of ``X``: float32 or float64.
+        Type of the values of ``X``: float32 or float64.
     query_id : bool, default False
-        Return the ``qid:`` of the rows too; every row must then have one. Ignored where present otherwise.
+        Return the ``qid:`` of the rows too; then every row must have one. Otherwise it is ignored.
     threads : int, optional
-        Default: one for each core that the process may use. The result does not depend on it.
+        Default: one per core that the process may use. The result does not depend on it.
     duplicates : "error" or "sum", default "error"
-        What an index that occurs twice in one row is.
+        What to do if an index occurs twice in one row.
 
     Returns
     -------
     X : scipy.sparse.csr_matrix, shape (rows, columns)
         Rows without features are kept; indices are sorted within each row. Its attribute ``zero_based`` says
-        whether column 0 was written as 0: a solve passes it on to the model. SciPy's copies and slices of the
-        matrix do not have it.
+        whether column 0 was written as 0; a solve passes it on to the model. SciPy's copies and slices of the
+        matrix lose it.
     y : ndarray of float64, shape (rows,), or list of tuples of float
-        Labels; tuples where some row of the file has several or none.
+        Labels; tuples if some row of the file has several labels or none.
     qid : ndarray of int64, shape (rows,)
         Only with ``query_id``.
 
@@ -75,9 +75,9 @@ def load_svmlight(
     OSError
         The file is missing or cannot be read.
     ParameterError
-        An argument out of its range.
+        An argument is out of range.
     Interrupted
-        For Ctrl-C.
+        By Ctrl-C.
 
     References
     ----------
@@ -118,35 +118,35 @@ def iter_svmlight(
     one_label: bool = False,
     numbered: Callable[[bool], object] | None = None,
 ) -> Iterator[tuple[Csr, Labels]]:
-    r"""Read an SVMlight file in bounded memory, some rows at a time.
+    r"""Read an SVMlight file in bounded memory, in chunks of rows.
 
     Parameters
     ----------
     path : str or path-like
         As for `load_svmlight`.
     rows_bytes : int, default 64 MiB
-        Text of the rows of one chunk, in bytes, give or take a line.
+        Bytes of text per chunk, give or take a line.
     n_features : int, optional
-        Columns of every chunk; default: as many as the rows up to its end need.
+        Number of columns of every chunk; default: as many as the rows read so far need.
     zero_based, dtype, threads, duplicates
-        As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand; a pipe
-        or a compressed file cannot be, and one that shows up behind the first chunk is an error.
+        As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand. A pipe or a
+        compressed file cannot be searched; there, an index 0 after the first chunk is an error.
     one_label : bool, default False
-        Whether a row without a label is an error at once. Else it is one at the end, where no row has had
-        several labels.
+        Whether a row without a label is an error at once. Otherwise it is an error at the end, unless some
+        row has several labels.
     numbered : callable, optional
-        Called before each chunk with whether its features are numbered from 0.
+        Called before each chunk with a bool: whether its features are numbered from 0.
 
     Yields
     ------
     X : Csr, shape (rows of the chunk, columns)
     y : ndarray of float64 or list of tuples of float
-        Tuples from the first chunk on where some row has several labels or none.
+        Tuples as soon as some row has several labels or none.
 
     Raises
     ------
     DataError, OSError, ParameterError
-        As for `load_svmlight`; the rows before a fault have then been given.
+        As for `load_svmlight`; chunks before the fault have been yielded by then.
 
     Examples
     --------
@@ -183,20 +183,20 @@ def _parse_file(source: Source, parser: Parser, size: int) -> Iterator[_svmlight
 
 
 def _parse_stream(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
-    one_based = False  # as rows already given have been read
+    one_based = False  # how the rows that were already yielded have been read
     for text, length in read_chunks(source.file, source.name, size):
         part = parser.parse(text, 0, length)
         if one_based and parser.has_zero:
             raise DataError(
-                f"{source.name}: found an index 0 behind rows that were read as one-based, "
-                "expected to be told that the file is zero-based"
+                f"{source.name}: found an index 0 after rows that were read as one-based, "
+                "expected zero_based=True or --zero-based"
             )
         one_based = parser.grammar.zero_based == "auto" and not parser.has_zero
         yield part
 
 
 def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.Land | None = None) -> Data:
-    """Read all of a source; ``land`` is for one that is a plain file."""
+    """Read a whole source; ``land`` is used only for a plain file."""
     began = time.perf_counter()
     parser = Parser(source.name, grammar, threads)
     X, y, query = _read(source, parser, land)
@@ -224,7 +224,7 @@ def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) ->
 
 
 def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
-    """Put parts together, and give each up as soon as it has been copied."""
+    """Join parsed parts, and free each part as soon as it has been copied."""
     if parser.grammar.zero_based == "auto" and parser.has_zero:
         for part in parts:
             if not part.has_zero:
@@ -265,7 +265,7 @@ def _explicit_values(part: _svmlight.Parsed, dtype: np.dtype[Any]) -> NDArray[An
 
 
 def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:
-    """Labels row by row; NaN in a plain array stands for none."""
+    """Yield the labels of each row; NaN in a plain array means no label."""
     labels = part.labels.tolist()
     if part.label_starts is None:
         return (() if label != label else (label,) for label in labels)
@@ -273,7 +273,7 @@ def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:
 
 
 def resolve_thread_count(threads: int | None) -> int:
-    """Return the number of threads asked for, or that of the cores the process may use."""
+    """Validate a number of threads; the default is the number of cores that the process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0))
     if not 1 <= integer("threads", threads) <= MAX_THREADS:

@@ -1,7 +1,7 @@
-"""Safetensors files, read by ourselves: into memory of our own, with every number of the header checked.
+"""Read safetensors files into our own memory, with every number of the header checked.
 
-The library's own reader maps the file, which another process may cut meanwhile, and makes arrays of whatever
-types and shapes the header names.
+The library's own reader maps the file, which another process may truncate meanwhile, and creates arrays of
+any type and shape that the header states.
 
 References
 ----------
@@ -26,10 +26,10 @@ from bmrm.errors import DataError
 from bmrm.io.regular import check_unchanged, read_array
 
 MAX_TENSOR_HEADER_BYTES = 1 << 20
-"""Bytes of a header, at most; ours take some hundred."""
+"""Maximum size of a header; those of bmrm's models take a few hundred bytes."""
 
 MAX_TENSOR_ELEMENTS = 1 << 48
-"""Of a tensor without regard to sides of length 0: NumPy makes no array with more."""
+"""Maximum number of elements, ignoring sides of length 0: NumPy creates no larger arrays."""
 
 _BITS = {"BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32}
 _BITS |= {"F32": 32, "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8}
@@ -45,7 +45,7 @@ class Tensors:
     size : int
         Bytes of the file.
     start : int
-        Where the tensors start in it, behind the header.
+        Offset of the tensors, after the header.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -57,12 +57,12 @@ class Tensors:
         return name in self._entries
 
     def shape(self, name: str, kind: str, sides: int) -> tuple[int, ...]:
-        """Return the shape of a tensor of a known type and number of sides.
+        """Return the shape of a tensor that must have the given type and number of sides.
 
         Raises
         ------
         DataError
-            There is none, or it is another one.
+            The tensor is missing, or its type or number of sides differs.
         """
         if name not in self._entries:
             raise DataError(f"truncated or damaged model file (no tensor {name!r})")
@@ -73,18 +73,18 @@ class Tensors:
         return shape
 
     def read(self, name: str, kind: str, sides: int) -> NDArray[Any]:
-        """Read a tensor of a known type, "F64" or "I32", and number of sides; raise as `shape`."""
+        """Read a tensor that must have the given type, "F64" or "I32", and number of sides; see `shape`."""
         shape = self.shape(name, kind, sides)
         dtype = np.dtype(_DTYPES[kind])
         require_memory(math.prod(shape) * dtype.itemsize, f"tensor {name!r}")
         return read_array(self._file, dtype, shape, self.start + self._entries[name][2])
 
     def bytes(self, first: int, last: int) -> NDArray[np.uint8]:
-        """Read some bytes of the file."""
+        """Read the bytes ``[first, last)`` of the file."""
         return read_array(self._file, np.uint8, (last - first,), first)
 
     def read_columns(self, name: str, first: int, last: int) -> NDArray[np.float64]:
-        """Read some columns of a matrix of type "F64"; raise as `shape`."""
+        """Read the columns ``[first, last)`` of a matrix of type "F64"; see `shape`."""
         rows, columns = self.shape(name, "F64", 2)
         if (first, last) == (0, columns):
             return self.read(name, "F64", 2)
@@ -103,12 +103,12 @@ def open_tensors(path: str) -> Iterator[Tensors]:
     Raises
     ------
     DataError
-        It is none, is truncated or damaged, or somebody writes to it before the end of the block.
+        The file is of another format, truncated or damaged, or has changed by the end of the block.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would wait for its writer
-        raise DataError("not a regular file, expected a model file")
+        raise DataError("found something other than a regular file, expected a model file")
     with open(path, "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         with check_unchanged(file.fileno(), status, "model file"):
@@ -116,11 +116,11 @@ def open_tensors(path: str) -> Iterator[Tensors]:
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[bytes, int]:
-    """Return the header's text, and where the tensors start; tell apart what is no model from a cut one."""
+    """Return the text of the header, and the offset of the tensors."""
     head = file.read(9)
     length = int.from_bytes(head[:8], "little")
     if not head:
-        raise DataError("empty file, expected a model file")
+        raise DataError("found an empty file, expected a model file")
     if len(head) < 9 or head[8:] != b"{" or length > MAX_TENSOR_HEADER_BYTES:
         raise DataError("not a bmrm model file (it does not open with a safetensors header)")
     if length + 8 > size:
@@ -131,9 +131,9 @@ def _read_header(file: BinaryIO, size: int) -> tuple[bytes, int]:
 def _parse_header(
     text: bytes, there: int
 ) -> tuple[dict[str, str], dict[str, tuple[str, tuple[int, ...], int]]]:
-    """Return the metadata, and of each tensor its type, shape and offset.
+    """Return the metadata, and the type, shape and offset of each tensor.
 
-    As the format asks for, the tensors lie one behind the other and end with the file.
+    As the format requires, the tensors must follow each other without gaps and end with the file.
     """
     try:
         header = json.loads(text, object_pairs_hook=_reject_repeated_keys)
@@ -147,7 +147,7 @@ def _parse_header(
     end = 0
     for first, last in sorted((offset, last) for *_, offset, last in entries.values()):
         if first != end:
-            raise DataError("truncated or damaged model file (tensors overlap, or leave bytes between them)")
+            raise DataError("truncated or damaged model file (tensors overlap or have gaps between them)")
         end = last
     if end != there:
         raise DataError(f"truncated or damaged model file ({there} bytes of tensors, expected {end})")
@@ -170,5 +170,5 @@ def _parse_entry(name: str, found: Mapping[str, Any]) -> tuple[str, tuple[int, .
 def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key that comes twice")
+        raise ValueError("a key occurs twice")
     return found
