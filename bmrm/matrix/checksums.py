@@ -1,9 +1,9 @@
-"""Checksums of what a problem is made of, so that what was proven of one is not believed of another.
+"""Checksums of the data of a problem, so that cuts and bounds of one problem are not used for another.
 
-A checksum of X or of a vector is a number for each entry that is not 0, of its place and its value, added up
-modulo 2^64 (``src_cython/cpu/entries.h``). It does not depend on threads, on ranks, or on how X is kept.
-Values count as they are stored: where float32 has changed them, it has changed the problem. Checksums are
-against mistakes and damage, not against malice.
+The checksum of X or of a vector is a sum modulo 2^64 of one hash per nonzero entry, computed from its
+position and value (``src_cython/cpu/entries.h``). It does not depend on threads, ranks, or the storage of X.
+Values count as they are stored: if float32 has rounded them, the problem is a different one. Checksums
+protect against mistakes and damage, not against malice.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     from bmrm.io.csr import Csr
 
 MODULUS = 1 << 64
+"""Checksums are added modulo this number."""
 
 MAX_PIECE_VALUES = 1 << 24
-"""Stored values that are looked at at a time, where no matrix in main memory has them."""
+"""Number of stored values processed at a time if there is no matrix in main memory."""
 
 
 def array_checksum(array: Any, first_row: int = 0) -> int:
-    """Return the checksum of numbers, of a vector or of a matrix of which these are some rows.
+    """Return the checksum of a vector or a dense matrix, or of some of its rows from ``first_row`` on.
 
     Examples
     --------
-    >>> whole = of_array([1.0, 2.0, 3.0])
-    >>> (of_array([1.0]) + of_array([2.0, 3.0], 1)) % MODULUS == whole
+    >>> whole = array_checksum([1.0, 2.0, 3.0])
+    >>> (array_checksum([1.0]) + array_checksum([2.0, 3.0], 1)) % MODULUS == whole
     True
     """
     rows = np.asarray(array, np.float64)
@@ -38,11 +39,11 @@ def array_checksum(array: Any, first_row: int = 0) -> int:
 
 
 def matrix_checksum(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_row: int = 0) -> int:
-    """Return the checksum of X with its values in a type, from arrays that no matrix in main memory has.
+    """Return the checksum of X with values of a type, if X is not a matrix in main memory.
 
     Examples
     --------
-    >>> of_matrix(np.eye(2), np.dtype(np.float32), 1) == _cpu.Matrix.from_dense(np.eye(2)).entries()
+    >>> matrix_checksum(np.eye(2), np.dtype(np.float32), 1) == _cpu.Matrix.from_dense(np.eye(2)).entries()
     True
     """
     rows, columns = X.shape
@@ -70,11 +71,11 @@ def matrix_checksum(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, f
 
 
 def format_checksum(number: int) -> str:
-    """Write a checksum.
+    """Format a checksum as 16 hexadecimal digits.
 
     Examples
     --------
-    >>> digits(255)
+    >>> format_checksum(255)
     '00000000000000ff'
     """
     return f"{number:016x}"

@@ -1,4 +1,4 @@
-"""Which number of the data is to blame where sums overflow."""
+"""Find the number in the data that made a sum overflow."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
 MAX_MAGNITUDE = 1e150
-"""Size beyond which a number's square, and with it the length of a gradient, leaves float64."""
+"""Maximum absolute value of data: beyond it the squared norm of a gradient can overflow float64."""
 
-_TOO_LARGE = f"expected at most {MAX_MAGNITUDE:g} in size"
+_TOO_LARGE = f"expected an absolute value of at most {MAX_MAGNITUDE:g}"
 
 
 def blame_overflow(fault: BmrmError, data: Dataset | Examples, labels: Vector) -> BmrmError:
-    """Return an error that names the value or label that is too large, or the fault where there is none.
+    """Return an error that names the value or label that is too large, or the given fault if there is none.
 
-    Public ranking data, for one, has 1.8e308 where a value is missing.
+    For example, public ranking data have 1.8e308 for missing values.
     """
     if isinstance(data, Examples) or data.group is not None or isinstance(fault, MemoryError):
         return fault
     squares = data.matrix.mean_squares
     column = int(np.argmax(squares))
-    if not squares[column] * data.shape[0] < MAX_MAGNITUDE**2:  # NaN, too, stands for sums that overflowed
+    if not squares[column] * data.shape[0] < MAX_MAGNITUDE**2:  # NaN also means that a sum overflowed
         one = np.zeros(data.shape[1])
         one[column] = 1.0
         values = data.margins(one)

@@ -50,7 +50,7 @@ def test_blocks_are_as_few_as_fit(lengths, room):
     assert all(bytes_of(a, b + 1) > share for a, b in itertools.pairwise(starts[:-1]))
 
 
-def test_nonzeros_beyond_what_indices_hold_make_blocks():
+def test_more_nonzeros_than_indices_hold_make_several_blocks():
     rows, each = 1000, 10**7
     starts = sparse_blocks(np.arange(rows + 1, dtype=np.int64) * each, 10**12, lambda rows, nnz: nnz)
     assert len(starts) == 6
@@ -144,7 +144,7 @@ def test_products_under_a_limit(dtype, kind, share):
 
 
 LIMITS = (60_000_000, 6_000_000, 2_500_000)
-"""For `random_csr(rng, 20_000, 2000, 1_000_000)`, whose formats come to about 13 MB."""
+"""For `random_csr(rng, 20_000, 2000, 1_000_000)`, whose formats take about 13 MB."""
 
 
 @gpu
@@ -261,7 +261,7 @@ def test_more_nonzeros_than_an_index_holds():
 
 
 @gpu
-def test_what_does_not_fit_at_all_is_told_with_sizes():
+def test_x_that_does_not_fit_at_all_is_reported_with_sizes():
     arrays = random_csr(np.random.default_rng(12), 20_000, 5000, 1_000_000)
     for limit in (1_000, 300_000):
         with pytest.raises(DeviceMemoryError, match=r"\d+(\.\d+)? [kM]?B"):
@@ -278,7 +278,7 @@ def test_what_does_not_fit_at_all_is_told_with_sizes():
 @gpu
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("limit", ["40M", "9M", "5M"])
-def test_a_solve_under_a_limit_finds_the_same(loss, limit):
+def test_a_solve_under_a_limit_finds_the_same_solution(loss, limit):
     rng = np.random.default_rng(13)
     X = sp.csr_array(random_csr(rng, 40_000, 3000, 1_000_000)[2::-1], (40_000, 3000))
     y = np.where(X @ rng.standard_normal(3000) > 0, 1.0, -1.0)
