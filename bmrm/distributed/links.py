@@ -1,4 +1,4 @@
-"""How the GPUs of several ranks add up: by NCCL from GPU to GPU, or by MPI through main memory."""
+"""Sum over the GPUs of several ranks: by NCCL from GPU to GPU, or by MPI through main memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("bmrm")
 
 
 class Links:
-    """What the GPUs of a group's ranks sum by; every rank makes its own at the same time.
+    """The connections between the GPUs of a group; all ranks must build theirs at the same time.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class Links:
     Attributes
     ----------
     alike : bool
-        The GPUs are of one kind, so that equal work gives equal bits.
+        Whether all GPUs are of one kind, so that the same computation gives identical bits.
     nccl : bmrm.matrix._cuda.Nccl or None
-        None where gradients go through main memory.
+        None if gradients go through main memory.
     """
 
     def __init__(self, group: Group, matrix: _cuda.Matrix) -> None:
@@ -44,13 +44,13 @@ class Links:
         if group.rank == 0 and group.size > 1:
             way = "gradients go from GPU to GPU by NCCL"
             if not self.alike:
-                way = "the GPUs differ and make the products alone"
+                way = "the GPUs are of different kinds, so they compute only the products"
             elif self.nccl is None:
                 way = "gradients go through main memory by MPI"
             log.info("%d ranks: %s", group.size, way)
 
     def _joined(self, apart: bool) -> _cuda.Nccl | None:
-        """Make a communicator, where every rank has a GPU of its own and finds the library."""
+        """Return a communicator if every rank has its own GPU and finds the library, else None."""
         group, cuda = self.group, import_cuda()
         if not (apart and all(group.everyones(has_nccl()))):
             return None
@@ -60,7 +60,7 @@ class Links:
         return joined
 
     def ranks(self) -> _cuda.Ranks:
-        """Tell a `Problem` how to add up."""
+        """Return what a `Problem` needs to sum over the ranks."""
         group = self.group
 
         def total(numbers: Vector) -> None:

@@ -1,4 +1,4 @@
-"""What the ranks of a solve were asked for, held against each other before anything rests on it."""
+"""Check that all ranks of a solve were given the same options."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from bmrm.distributed.group import Group
 from bmrm.errors import ParameterError
 
 PER_RANK_OPTIONS = frozenset({"X", "y", "sample_weight", "groups", "comm"})
-"""What is each rank's part of the problem."""
+"""Arguments that hold each rank's part of the problem."""
 
 FREE_OPTIONS = frozenset({"callback", "device", "gpu_mem", "progress", "threads", "verbose"})
-"""What each rank may have as it likes: the answer does not depend on it."""
+"""Options that may differ between ranks, since the solution does not depend on them."""
 
 
 def check_alike(group: Group, options: Mapping[str, Any], prefix: str = "") -> None:
-    """Raise `ParameterError`, on all ranks, for an option that some rank was given otherwise than rank 0.
+    """Raise `ParameterError` on all ranks if some rank was given another option than rank 0.
 
     Parameters
     ----------
     group : Group
     options : dict
-        By name; those of `OWN` and `FREE` are left out.
+        Values by name; those in `PER_RANK_OPTIONS` and `FREE_OPTIONS` are not compared.
     prefix : str, default ""
-        What the message puts before a name.
+        Put before the name in a message.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def check_alike(group: Group, options: Mapping[str, Any], prefix: str = "") -> N
 
 
 def _describe(value: Any) -> str:
-    """Tell a value so that equal ones are told alike, on whatever host, and other ones otherwise."""
+    """Describe a value so that descriptions are equal, on any host, if and only if the values are."""
     if value is None:
         return "none"
     if isinstance(value, (bool, np.bool_, str)):
@@ -67,7 +67,7 @@ def _describe(value: Any) -> str:
             + ", ".join(sorted(f"{_describe(key)}: {_describe(each)}" for key, each in value.items()))
             + "}"
         )
-    model = getattr(value, "model", value)  # that of a checkpoint
+    model = getattr(value, "model", value)  # a checkpoint has one
     w = getattr(model, "w", None)
     if isinstance(w, np.ndarray):
         return f"a {type(value).__name__} of {_describe(w)}"
@@ -75,11 +75,11 @@ def _describe(value: Any) -> str:
 
 
 def _describe_array(value: Any) -> str:
-    """Tell an array by its shape and a checksum; a loss, or what else has none, by its text."""
+    """Describe an array by its shape and a checksum; a loss, or another object, by its repr."""
     try:
         array = np.ascontiguousarray(value, np.float64)
     except (TypeError, ValueError):
         text = repr(value)
-        return type(value).__name__ if " object at 0x" in text else text  # which differs from rank to rank
+        return type(value).__name__ if " object at 0x" in text else text  # addresses differ between ranks
     size = " x ".join(map(str, array.shape)) or "1"
     return f"{size} numbers with the checksum {zlib.crc32((array + 0.0).tobytes()):08x}"
