@@ -401,7 +401,9 @@ def test_other_petsc_matrices_are_refused():
 
 def test_labels_that_are_not_spread_as_the_rows():
     X, y = labelled()
-    with pytest.raises(ParameterError, match="found 59 labels on a rank that holds 60 rows"):
+    with pytest.raises(
+        ParameterError, match="found 59 labels on a rank, expected one for each of its 60 rows"
+    ):
         bmrm.solve(as_aij(X), vec(y[1:]))
 
 

@@ -274,7 +274,7 @@ else:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"reg": "l1"}, "weights owned: reg l1 is solved on whole cuts; leave them replicated"),
+        ({"reg": "l1"}, "weights owned: reg l1 is solved on whole cuts; use replicated weights"),
         ({"reg": "elastic_net"}, "weights owned: reg elastic_net is solved on whole cuts"),
         ({"positive": True}, "weights owned: positive weights are solved on whole cuts"),
         ({"feature_lambda": [1.0, 0.0]}, "weights owned: feature_lambda has no strength for some feature"),
@@ -293,7 +293,7 @@ def test_what_cannot_be_owned_is_told_in_a_line(keywords, message):
 @pytest.mark.parametrize("keywords", [{"reg": "l1"}, {"positive": True}, {"feature_lambda": [1.0, 0.0]}])
 def test_a_shard_says_so_too_and_auto_falls_back(keywords, monkeypatch):
     shard = Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF, weights="owned")
-    with pytest.raises(ParameterError, match=r"weights owned: .*; leave them replicated"):
+    with pytest.raises(ParameterError, match=r"weights owned: .*; use replicated weights"):
         bmrm.solve(shard, **keywords)
     with pytest.raises(ParameterError, match="weights: give it to the Shard"):
         bmrm.solve(shard, weights="owned")
