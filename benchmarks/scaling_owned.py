@@ -91,7 +91,7 @@ def work(case: str, form: str, text: str, out: str) -> None:
 
     import bmrm
     from bmrm.distributed import Group, Shard, read_rows
-    from bmrm.distributed.narrow import touched
+    from bmrm.distributed.narrow import find_touched_columns
 
     group = Group(MPI.COMM_WORLD)
     if case.startswith("text"):
@@ -99,7 +99,7 @@ def work(case: str, form: str, text: str, out: str) -> None:
         X, y = rows.data.X, rows.data.y
     else:
         X, y = made(case, group.rank, group.size)
-    here = int(touched(X).sum())
+    here = int(find_touched_columns(X).sum())
     shard = Shard(X, y, comm=group, threads=1, weights=form)
     shard.wanted_by = "none"
     options: dict[str, Any] = {"lam": LAM, "tol": 1e-12, "cuts_per_pass": 1}

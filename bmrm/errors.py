@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def shown(text: str) -> str:
-    r"""Return text that any terminal takes: what is not printable, line ends among it, becomes an escape.
+def escape_unprintable(text: str) -> str:
+    r"""Replace unprintable characters, including line ends, by escapes.
 
-    Whatever a message quotes of names and data goes through here, so that neither sends a terminal commands.
+    Every name and value that a message quotes goes through here, so that it cannot send commands to a
+    terminal.
 
     Examples
     --------
-    >>> shown("naïve file"), shown("no\x1b[31msuch"), shown("two\nlines\udcff")
-    ('naïve file', 'no\\x1b[31msuch', 'two\\nlines\\xff')
+    >>> escape_unprintable("naïve file")
+    'naïve file'
+    >>> escape_unprintable("no\x1b[31msuch"), escape_unprintable("two\nlines\udcff")
+    ('no\\x1b[31msuch', 'two\\nlines\\xff')
     """
     if text.isprintable():
         return text
@@ -27,28 +30,28 @@ def shown(text: str) -> str:
 
 
 class BmrmError(Exception):
-    """Base of every error that the package raises on purpose; its text is one line of what is printable."""
+    """Base of every error that the package raises on purpose; its text is one printable line."""
 
     exit_code = 1
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(shown(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*(escape_unprintable(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class ParameterError(BmrmError, ValueError):
-    """An option or argument out of its range, or a combination that makes no sense."""
+    """An option or argument is out of range, or a combination makes no sense."""
 
     exit_code = 2
 
 
 class DataError(BmrmError, ValueError):
-    """Data, labels, weights or a model file that cannot be used as they are."""
+    """Data, labels, weights or a model file cannot be used as they are."""
 
     exit_code = 3
 
 
 class Float32Error(DataError):
-    """A number of a file that float32 cannot hold; float64 may."""
+    """A file has a number that float32 cannot hold; float64 may."""
 
 
 class DeviceMemoryError(BmrmError, MemoryError):
@@ -58,18 +61,18 @@ class DeviceMemoryError(BmrmError, MemoryError):
 
 
 class HostMemoryError(BmrmError, MemoryError):
-    """Main memory has too little room, which is said before it is taken."""
+    """Main memory is too small; raised before the memory is allocated."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or what else raises `KeyboardInterrupt`, with the best that was reached until then.
+    """Ctrl-C, or another `KeyboardInterrupt`, with the best result so far.
 
     Attributes
     ----------
     result : Result, Path, Selection or None
-        What the function would have returned, so far: the certified model of `bmrm.solve`, those of
-        `bmrm.path` with the one that was at work last, the lam of `bmrm.select` that are scored. None where
-        there is nothing yet.
+        What the function would have returned, as far as it got: the certified model of `bmrm.solve`; the
+        models of `bmrm.path`, including the unfinished one; the scored values of lam of `bmrm.select`. None
+        if there is no result yet.
 
     Examples
     --------

@@ -389,11 +389,11 @@ def numbers_case(rng: random.Random, corpus: Corpus) -> None:
     corpus.write(mutated(rng, b'lambda = 0.1\nloss = "hinge"\ntol = 1e-3\n', [*TOKENS, b"[", b"=", b'"']))
     with suppress(BmrmError):
         parse_options(["--config", path, "data"])
-    name = Path(device_cache.path("fuzz"))
+    name = Path(device_cache.record_path("fuzz"))
     name.parent.mkdir(parents=True, exist_ok=True)
     plan = {"kernel": "x", "lanes": 1, "cap": 2, "tiles": 3, "tile": 4}
     name.write_bytes(json.dumps(mangled(rng, {"constants": None, "plans": {"a": [plan, plan]}})).encode())
-    device_cache.read("fuzz")
+    device_cache.read_record("fuzz")
 
 
 CASES = (

@@ -75,7 +75,7 @@ def test_a_child_gives_the_same_bits_as_its_parent_did_by_two_threads():
 
 def test_a_child_has_one_thread_by_default(monkeypatch):
     """Small problems have one in any case."""
-    monkeypatch.setattr(resident, "SMALL", 0)
+    monkeypatch.setattr(resident, "MIN_THREADED_VALUES", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert bmrm.Dataset(np.eye(3)).threads == 3
     assert _cpu.most_threads(3) == 3

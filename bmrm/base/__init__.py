@@ -1,1 +1,1 @@
-"""What every part of the package needs, and no mathematics: arrays, files, signals, tables and units."""
+"""What every part of the package needs, without the mathematics: arrays, files, signals, tables and units."""

@@ -1,9 +1,9 @@
-"""Arrays and numbers taken in from outside: the one place for all functions that users call.
+"""Validate arrays and numbers that users pass in: one place for all public functions.
 
-What comes out is what the ndarray of the same values gives; else one line names the argument and says what
-was found.  NumPy itself converts more than that, without a word: it drops masks, reads text as numbers, makes
-NaN of None and numbers of dates, cuts off imaginary parts, takes a generator or a set for one object, and
-merges integers that float64 cannot tell apart.
+Each function returns what an ndarray of the same values would give, or raises an error whose one line names
+the argument and what was found.  NumPy alone silently converts more: it drops masks, reads text as numbers,
+turns None into NaN and dates into numbers, drops imaginary parts, treats a generator or a set as one object,
+and merges integers that float64 cannot tell apart.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 
-Vector = NDArray[np.float64]
-Fault = type[BmrmError]
+ErrorType = type[BmrmError]
 
-EXACT = 2**53
-"""Integers up to this size are numbers of float64; beyond it some are not."""
+MAX_EXACT_INTEGER = 2**53
+"""float64 holds every integer up to this absolute value."""
 
-_REAL = "fiub"  # kinds of dtype that hold real numbers
-_SETS = (tuple, set, frozenset)
-_SHOWN = 40  # characters of a value in a message
+_REAL_KINDS = "fiub"  # dtype kinds of real numbers
+_SET_TYPES = (tuple, set, frozenset)  # a row of one of these types lists the labels of the row
+_MAX_SHOWN_CHARS = 40  # of a value that a message quotes
 
 
-def array(what: str, given: Any, error: Fault = DataError, expected: str = "an array") -> NDArray[Any]:
-    """Take in an array of any shape and type.
+def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
+    """Convert to an array of any shape and type.
 
     Raises
     ------
     error
-        For masked values, for what has no order or is read only once (a set, a dict, a generator), for a
-        sparse matrix, and for rows of unlike lengths.
+        For masked values; for a container without order or one that can be read only once (a set, a dict, a
+        generator); for a sparse matrix; and for rows of different lengths.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def array(what: str, given: Any, error: Fault = DataError, expected: str = "an a
     if type(given) is np.ndarray:
         return given
     if has_masked(given):
-        raise error(f"{what}: found masked ones, expected a number in each place")
+        raise error(f"{what}: found masked values, expected a number in each place")
     if is_sparse(given):
         raise error(f"{what}: found a sparse matrix, expected {expected}")
     if isinstance(given, (Set, Mapping, MappingView, Iterator)):
@@ -61,22 +61,22 @@ def array(what: str, given: Any, error: Fault = DataError, expected: str = "an a
     except MemoryError:
         raise
     except Exception as fault:  # whatever the `__array__` of a foreign class raises
-        raise error(f"{what}: {_one_line(fault)}; expected {expected}") from None
+        raise error(f"{what}: {_join_lines(fault)}; expected {expected}") from None
     if found.ndim == 0 and found.dtype == object and not isinstance(given, (Real, Decimal)):
-        raise error(f"{what}: found {_described(given)}, expected {expected}")
+        raise error(f"{what}: found {_describe(given)}, expected {expected}")
     return found
 
 
 def numbers(
     what: str,
     given: Any,
-    error: Fault = DataError,
+    error: ErrorType = DataError,
     *,
     exact: bool = False,
     each: str = "row",
     expected: str = "numbers",
 ) -> Vector:
-    """Take in an array of real numbers, of any shape, as float64; NaN and infinities pass.
+    """Convert real numbers of any shape to float64; NaN and infinities are allowed.
 
     Parameters
     ----------
@@ -85,17 +85,17 @@ def numbers(
     given : array_like
     error : exception class, default DataError
     exact : bool, default False
-        Raise for an integer that float64 cannot hold, rather than take the nearest that it can: for labels,
-        which would become the same.
+        Raise for an integer that float64 cannot hold instead of rounding it. For labels, since rounding
+        could merge two of them.
     each : str, default "row"
         What an entry belongs to, for messages.
     expected : str, default "numbers"
-        For messages.
+        What the message says was expected.
 
     Returns
     -------
     ndarray of float64
-        The array itself where it is one of float64: not to be written to.
+        The given array itself if it has this type, so do not write to it.
 
     Examples
     --------
@@ -107,19 +107,23 @@ def numbers(
     """
     found = array(what, given, error, expected)
     if found.dtype == np.float64:
-        if exact and not isinstance(given, np.ndarray) and np.abs(found).max(initial=0.0) >= EXACT:
-            found = np.array(given, dtype=object)  # as it was before NumPy rounded it
+        if (
+            exact
+            and not isinstance(given, np.ndarray)
+            and np.abs(found).max(initial=0.0) >= MAX_EXACT_INTEGER
+        ):
+            found = np.array(given, dtype=object)  # the integers, before NumPy rounds them
         else:
             return np.asarray(found)
     if exact:
         _check_exact(what, found, error, each)
-    if found.dtype.kind in _REAL:
-        with np.errstate(over="ignore"):  # an infinity is for the caller to find
+    if found.dtype.kind in _REAL_KINDS:
+        with np.errstate(over="ignore"):  # the caller checks for infinities
             return found.astype(np.float64)
     if found.dtype == object:
-        return _from_objects(what, found, error, each)
+        return _objects_to_floats(what, found, error, each)
     if found.dtype.kind == "c":
-        raise error(f"{what}: found complex ones; expected {expected}")
+        raise error(f"{what}: found complex numbers, expected {expected}")
     if found.dtype.kind in "UST":
         raise error(f"{what}: found text, expected {expected}")
     raise error(f"{what}: found values of type {found.dtype}, expected {expected}")
@@ -129,19 +133,19 @@ def vector(
     what: str,
     given: Any,
     length: int,
-    error: Fault = DataError,
+    error: ErrorType = DataError,
     *,
     exact: bool = False,
     each: str = "row of X",
 ) -> Vector:
-    """Take in real numbers, one for each of so many rows or features; see `numbers`."""
+    """Convert ``length`` real numbers to float64, one per row or feature; see `numbers`."""
     found = numbers(what, given, error, exact=exact, each=each.partition(" ")[0])
     if found.shape != (length,):
-        raise error(f"{what}: found shape {found.shape}, expected ({length},), one a {each}")
+        raise error(f"{what}: found shape {found.shape}, expected ({length},), one per {each}")
     return found
 
 
-def check_finite(what: str, values: NDArray[Any], error: Fault = DataError, *, each: str = "row") -> None:
+def check_finite(what: str, values: NDArray[Any], error: ErrorType = DataError, *, each: str = "row") -> None:
     """Raise for the first entry that is not finite.
 
     Examples
@@ -153,21 +157,21 @@ def check_finite(what: str, values: NDArray[Any], error: Fault = DataError, *, e
     finite = np.isfinite(values)
     if not finite.all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
-        raise error(f"{what}: {_place(at, each)}has {values[at]}, expected a finite number")
+        raise error(f"{what}: {_describe_position(at, each)}has {values[at]}, expected a finite number")
 
 
-def check_known(what: str, values: Vector, error: Fault = DataError) -> None:
-    """Raise for the first NaN; infinities pass, as where a decision value overflows."""
+def check_not_nan(what: str, values: Vector, error: ErrorType = DataError) -> None:
+    """Raise for the first NaN; infinities are allowed, since decision values may overflow."""
     unknown = np.isnan(values)
     if unknown.any():
         at = np.unravel_index(int(np.argmax(unknown)), values.shape)
-        raise error(f"{what}: {_place(at, 'row')}has nan, expected a number")
+        raise error(f"{what}: {_describe_position(at, 'row')}has nan, expected a number")
 
 
-def matrix(what: str, given: Any, error: Fault = DataError) -> NDArray[Any]:
-    """Take in a dense matrix as float32, where it is of that type, or float64; finite or not.
+def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
+    """Convert a dense matrix to float64, or leave it as float32; values need not be finite.
 
-    Columns of a frame may be of unlike types, as long as each is one of numbers or truth values.
+    The columns of a data frame may have different types if all of them are numbers or booleans.
 
     Examples
     --------
@@ -177,12 +181,12 @@ def matrix(what: str, given: Any, error: Fault = DataError) -> NDArray[Any]:
     if type(given) is not np.ndarray:
         if has_masked(given):
             raise error(f"{what}: found masked values, expected a number in each place")
-        given = _of_one_type(given)
+        given = _merge_column_types(given)
     dense = array(what, given, error, "a matrix")
-    if dense.ndim != 2 or dense.dtype.kind not in _REAL + "O":
+    if dense.ndim != 2 or dense.dtype.kind not in _REAL_KINDS + "O":
         raise error(f"{what}: found shape {dense.shape} of {dense.dtype}, expected a matrix of real numbers")
     if dense.dtype == object:
-        return _from_objects(what, dense, error, "row", _names(given))
+        return _objects_to_floats(what, dense, error, "row", _column_names(given))
     if dense.dtype in (np.float32, np.float64):
         return np.asarray(dense)
     with np.errstate(over="ignore"):
@@ -190,22 +194,22 @@ def matrix(what: str, given: Any, error: Fault = DataError) -> NDArray[Any]:
 
 
 def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
-    """Take in several labels a row.
+    """Convert labels of which a row may have several.
 
     Parameters
     ----------
     y : list of tuples or sets of labels, or a matrix of zeros and ones in any container
-        A row that is no sequence is a single label.
+        A row that is not a sequence is a single label.
 
     Returns
     -------
     ndarray of float64, shape (rows, K), or list of tuples
-        Zeros and ones with a column a label; or the labels of each row, none of them twice.
+        Zeros and ones with one column per label; or the labels of each row, without repetitions.
 
     Raises
     ------
     DataError
-        Among others for lists of zeros and ones that may be either.
+        For example for rows of zeros and ones that could mean either.
 
     Examples
     --------
@@ -220,25 +224,27 @@ def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
     if not isinstance(y, (list, tuple)):
         y = array("labels", y)
         if y.ndim > 1:
-            return _indicators(y)
+            return _validate_indicators(y)
         y = list(np.atleast_1d(y))
     elif has_masked(y):
-        raise DataError("labels: found masked ones, expected a number in each place")
-    return _rows_of_labels(y)
+        raise DataError("labels: found masked values, expected a number in each place")
+    return _parse_label_rows(y)
 
 
-def predicted(values: Any, columns: int | None = None) -> Vector:
-    """Take in the values predicted of some rows, one for each or several; infinities may be among them."""
+def predictions(values: Any, columns: int | None = None) -> Vector:
+    """Convert predicted values, one or ``columns`` per row; infinities are allowed."""
     found = numbers("values", values)
     if found.ndim != 1 + (columns is not None) or (columns is not None and found.shape[1] != columns):
-        each = "a number" if columns is None else f"{columns} numbers"
-        raise DataError(f"values: found shape {found.shape}, expected {each} for each row")
-    check_known("values", found)
+        each = "one number" if columns is None else f"{columns} numbers"
+        raise DataError(f"values: found shape {found.shape}, expected {each} per row")
+    check_not_nan("values", found)
     return found
 
 
 def margins(given: Any, y: Any, columns: bool = False) -> tuple[Vector, Vector]:
-    """Take in margins, NaN or not, and coded labels of the same rows; ``columns``: several margins each.
+    """Convert margins, which may be NaN, and the coded labels of the same rows.
+
+    With ``columns``, each row has several margins.
 
     Examples
     --------
@@ -251,12 +257,12 @@ def margins(given: Any, y: Any, columns: bool = False) -> tuple[Vector, Vector]:
     if z.ndim != wanted:
         raise DataError(f"margins: found shape {z.shape}, expected {wanted} dimensions")
     if labels.shape not in ((z.shape, z.shape[:1]) if columns else (z.shape,)):
-        raise DataError(f"labels: found shape {labels.shape} beside margins of {z.shape}, expected as many")
+        raise DataError(f"labels: found shape {labels.shape}, expected that of the margins, {z.shape}")
     return np.ascontiguousarray(z), np.ascontiguousarray(labels)
 
 
-def number(what: str, given: Any, error: Fault = ParameterError) -> float:
-    """Take in one real number; NaN passes.
+def number(what: str, given: Any, error: ErrorType = ParameterError) -> float:
+    """Convert one real number to float; NaN is allowed.
 
     Examples
     --------
@@ -267,18 +273,18 @@ def number(what: str, given: Any, error: Fault = ParameterError) -> float:
     bmrm.errors.ParameterError: lam: found '0.5', expected a number
     """
     if isinstance(given, (Real, np.bool_)) or (
-        isinstance(given, np.ndarray) and given.shape == () and given.dtype.kind in _REAL
+        isinstance(given, np.ndarray) and given.shape == () and given.dtype.kind in _REAL_KINDS
     ):
         try:
             if not has_masked(given):
                 return float(given)
         except OverflowError:
             pass
-    raise error(f"{what}: found {_described(given)}, expected a number")
+    raise error(f"{what}: found {_describe(given)}, expected a number")
 
 
-def integer(what: str, given: Any, error: Fault = ParameterError) -> int:
-    """Take in one integer.
+def integer(what: str, given: Any, error: ErrorType = ParameterError) -> int:
+    """Validate one integer and return it as int.
 
     Examples
     --------
@@ -291,11 +297,11 @@ def integer(what: str, given: Any, error: Fault = ParameterError) -> int:
     try:
         return operator.index(given)
     except TypeError:
-        raise error(f"{what}: found {_described(given)}, expected an integer") from None
+        raise error(f"{what}: found {_describe(given)}, expected an integer") from None
 
 
 def flag(what: str, given: Any, expected: str = "True or False") -> bool:
-    """Take in a yes or no: a truth value, 0 or 1; None is no.
+    """Convert a boolean, 0 or 1 to bool; None counts as False.
 
     Examples
     --------
@@ -307,11 +313,11 @@ def flag(what: str, given: Any, expected: str = "True or False") -> bool:
     """
     if given is None or isinstance(given, (bool, np.bool_)) or (isinstance(given, int) and given in (0, 1)):
         return bool(given)
-    raise ParameterError(f"{what}: found {_described(given)}, expected {expected}")
+    raise ParameterError(f"{what}: found {_describe(given)}, expected {expected}")
 
 
-def sequence(what: str, given: Any, error: Fault = DataError) -> Sequence[Any]:
-    """Take in objects of any kind, in their order; text, sets and what is read only once are none.
+def sequence(what: str, given: Any, error: ErrorType = DataError) -> Sequence[Any]:
+    """Validate a sequence of any objects; text, sets and iterators do not count as one.
 
     Examples
     --------
@@ -320,21 +326,18 @@ def sequence(what: str, given: Any, error: Fault = DataError) -> Sequence[Any]:
     """
     odd = isinstance(given, (str, bytes, Set, Mapping, MappingView)) or getattr(given, "ndim", 1) == 0
     if odd or not (hasattr(given, "__len__") and hasattr(given, "__iter__")):
-        raise error(f"{what}: found {_described(given)}, expected a sequence")
+        raise error(f"{what}: found {_describe(given)}, expected a sequence")
     return given  # type: ignore[no-any-return]
 
 
 def is_sparse(given: Any) -> bool:
-    """Whether it is a sparse matrix or array, as far as can be seen without importing scipy."""
+    """Return whether the object looks like a sparse matrix; scipy is not imported to find out."""
     return hasattr(given, "tocsr")
 
 
 def has_masked(given: Any) -> bool:
-    """Whether it is an array with masked values, or a list that has one in it.
-
-    If it is, NumPy's module for them has been imported.
-    """
-    ma = sys.modules.get("numpy.ma")
+    """Return whether the object is an array with masked values, or a list that contains one."""
+    ma = sys.modules.get("numpy.ma")  # nobody can have a masked array before this is imported
     if ma is None:
         return False
     if isinstance(given, ma.MaskedArray):
@@ -344,7 +347,7 @@ def has_masked(given: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it stands for no value: None, NaN and NaT, and pandas' NA.
+    """Return whether the value means "missing": None, NaN, NaT or pandas' NA.
 
     Examples
     --------
@@ -355,16 +358,16 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # NA is unlike itself, but does not say so
+    except (TypeError, ValueError):  # comparing pandas' NA gives NA, which has no truth value
         return True
 
 
-def _rows_of_labels(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
-    """Tell rows of labels from rows of zeros and ones; raise where they may be either."""
-    rows = [row if isinstance(row, _SETS) else _listed(row) for row in y]
+def _parse_label_rows(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
+    """Distinguish rows of labels from rows of zeros and ones; raise if they could be either."""
+    rows = [row if isinstance(row, _SET_TYPES) else _as_list(row) for row in y]
     try:
         once = [tuple(dict.fromkeys(row)) for row in rows]
-    except TypeError as fault:  # a label that is a list, say
+    except TypeError as fault:  # for example a label that is a list
         raise DataError(f"labels: {fault}; expected numbers") from None
     kinds, lengths = set(map(type, rows)), set(map(len, rows))
     if len(kinds) != 1 or len(lengths) > 1 or lengths == {0} or not kinds <= {tuple, list}:
@@ -379,13 +382,13 @@ def _rows_of_labels(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
     if kinds == {list} and (repeated or truths):
         return flat.reshape(len(rows), -1)
     raise DataError(
-        "labels: found rows of zeros and ones, which may be labels or say which labels a row has; "
-        "expected tuples of labels, none twice in a row, or a matrix of zeros and ones"
+        "labels: found rows of zeros and ones, which could be labels or flags for labels; "
+        "expected tuples of labels, each at most once per row, or a matrix of zeros and ones"
     )
 
 
-def _listed(row: Any) -> list[Any] | tuple[Any, ...]:
-    """Return a row as a list, or as a tuple where it is a single label."""
+def _as_list(row: Any) -> list[Any] | tuple[Any, ...]:
+    """Return a row as a list, or as a tuple if it is a single label."""
     if isinstance(row, list):
         return row
     if isinstance(row, (str, bytes)) or np.ndim(row) == 0:
@@ -393,33 +396,35 @@ def _listed(row: Any) -> list[Any] | tuple[Any, ...]:
     return array("labels", row).ravel().tolist()
 
 
-def _indicators(y: NDArray[Any]) -> Vector:
-    """Check a matrix with a column a label that says which labels each row has."""
+def _validate_indicators(y: NDArray[Any]) -> Vector:
+    """Validate a matrix of zeros and ones with one column per label."""
     found = numbers("labels", y)
     if found.ndim != 2:
-        raise DataError(f"labels: found shape {found.shape}, expected a row for each row of X")
+        raise DataError(f"labels: found shape {found.shape}, expected two dimensions, one row per row of X")
     if not np.isin(found, (0, 1)).all():
-        raise DataError("labels: found a matrix, expected zeros and ones in it, a column a label")
+        raise DataError(
+            "labels: found a matrix of other values, expected zeros and ones, one column per label"
+        )
     return found
 
 
-def _from_objects(
-    what: str, found: NDArray[Any], error: Fault, each: str, names: Sequence[Any] | None = None
+def _objects_to_floats(
+    what: str, found: NDArray[Any], error: ErrorType, each: str, names: Sequence[Any] | None = None
 ) -> Vector:
-    """Make float64 of Python's numbers, which `astype` would make of text and None as well."""
+    """Convert Python numbers to float64; `astype` alone would also convert text and None."""
     flat = found.ravel().tolist()
     if all(map(_is_real_type, set(map(type, flat)))):
         try:
             return found.astype(np.float64)
-        except (OverflowError, ValueError):  # a huge integer; a signalling NaN of Decimal
+        except (OverflowError, ValueError):  # a huge integer; a signalling NaN of type Decimal
             pass
     place = next(place for place, value in enumerate(flat) if not _is_real(value))
-    where = _place(np.unravel_index(place, found.shape), each, names)
-    raise error(f"{what}: {where}has {_shown(flat[place])}, expected a number")
+    where = _describe_position(np.unravel_index(place, found.shape), each, names)
+    raise error(f"{what}: {where}has {_short_repr(flat[place])}, expected a number")
 
 
 def _is_real(value: Any) -> bool:
-    """Whether it is a number that fits float64."""
+    """Return whether the value is a real number that fits float64."""
     if not _is_real_type(type(value)):
         return False
     try:
@@ -433,12 +438,12 @@ def _is_real_type(kind: type) -> bool:
     return issubclass(kind, (Real, Decimal, np.bool_))
 
 
-def _check_exact(what: str, found: NDArray[Any], error: Fault, each: str) -> None:
-    """Raise for an integer that is no number of float64."""
+def _check_exact(what: str, found: NDArray[Any], error: ErrorType, each: str) -> None:
+    """Raise for an integer that float64 cannot hold."""
     if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
-        large = np.flatnonzero(found.ravel() > EXACT)
+        large = np.flatnonzero(found.ravel() > MAX_EXACT_INTEGER)
         if found.dtype.kind == "i":
-            large = np.union1d(large, np.flatnonzero(found.ravel() < -EXACT))
+            large = np.union1d(large, np.flatnonzero(found.ravel() < -MAX_EXACT_INTEGER))
     elif found.dtype == object:
         large = np.arange(found.size)
     else:
@@ -446,53 +451,53 @@ def _check_exact(what: str, found: NDArray[Any], error: Fault, each: str) -> Non
     values = found.ravel()[large].tolist()
     for place, value in zip(large.tolist(), values, strict=True):
         if isinstance(value, (int, np.integer)) and not _is_exact(int(value)):
-            where = _place(np.unravel_index(place, found.shape), each)
-            raise error(f"{what}: {where}has {_shown(value)}, expected an integer that float64 can hold")
+            where = _describe_position(np.unravel_index(place, found.shape), each)
+            raise error(f"{what}: {where}has {_short_repr(value)}, expected an integer that float64 can hold")
 
 
 def _is_exact(value: int) -> bool:
     try:
-        return abs(value) <= EXACT or int(float(value)) == value
+        return abs(value) <= MAX_EXACT_INTEGER or int(float(value)) == value
     except OverflowError:
         return False
 
 
-def _of_one_type(given: Any) -> Any:
-    """Return a pandas frame whose columns are of several types of numbers as an array of float64.
+def _merge_column_types(given: Any) -> Any:
+    """Convert a data frame whose columns have different numeric types to an array of float64.
 
-    NumPy would make an object of each number, of a hundred bytes in all.
+    NumPy would make every number an object, which takes about a hundred bytes.
     """
     if not (hasattr(given, "iloc") and hasattr(given, "dtypes") and hasattr(given, "to_numpy")):
         return given
     types = list(np.atleast_1d(np.asarray(given.dtypes, dtype=object)))
     if all(isinstance(kind, np.dtype) for kind in types) and len(set(types)) <= 1:
         return given
-    if not all(getattr(kind, "kind", "O") in _REAL for kind in types):
+    if not all(getattr(kind, "kind", "O") in _REAL_KINDS for kind in types):
         return given
     return given.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _names(given: Any) -> Sequence[Any] | None:
-    """Names of a frame's columns, where it has some."""
+def _column_names(given: Any) -> Sequence[Any] | None:
+    """Return the column names of a data frame, None for other objects."""
     names = getattr(given, "columns", None)
     return None if names is None or callable(names) else list(names)
 
 
-def _place(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
-    """Name a place in an array, counted from 1."""
+def _describe_position(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
+    """Describe a position in an array, counted from 1, for a message."""
     if not len(at):
         return ""
     if len(at) == 1:
         return f"{each} {int(at[0]) + 1} "
     column = int(at[1])
-    name = f"column {column + 1}" if names is None else f"column {_shown(names[column])}"
+    name = f"column {column + 1}" if names is None else f"column {_short_repr(names[column])}"
     return f"row {int(at[0]) + 1}, {name} "
 
 
-def _described(given: Any) -> str:
-    """Say what something is where it is no array: its value if that is short, else its type."""
+def _describe(given: Any) -> str:
+    """Describe an unexpected object for a message: a scalar by its value, others by their type."""
     if given is None or isinstance(given, (str, bytes, Real, Decimal, np.generic)):
-        return _shown(given)
+        return _short_repr(given)
     if isinstance(given, np.ndarray):
         return f"an array of shape {given.shape}"
     if is_sparse(given):
@@ -501,20 +506,20 @@ def _described(given: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _shown(value: Any) -> str:
-    """Return a value for a message: on one line, cut short."""
+def _short_repr(value: Any) -> str:
+    """Return the repr of a value on one line, shortened, for a message."""
     if isinstance(value, np.generic):
         value = value.item()
     text = " ".join(repr(value).split())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
 
 
-def _one_line(fault: Exception) -> str:
+def _join_lines(fault: Exception) -> str:
     return " ".join(str(fault).split()) or type(fault).__name__
 
 
-def refuse(what: str, given: Any, expected: str, error: Fault = ParameterError) -> NoReturn:
-    """Raise for an argument that is none of what is expected.
+def refuse(what: str, given: Any, expected: str, error: ErrorType = ParameterError) -> NoReturn:
+    """Raise for an argument that is not what is expected.
 
     Examples
     --------
@@ -522,4 +527,4 @@ def refuse(what: str, given: Any, expected: str, error: Fault = ParameterError) 
     Traceback (most recent call last):
     bmrm.errors.ParameterError: loss: found a list, expected a name
     """
-    raise error(f"{what}: found {_described(given)}, expected {expected}")
+    raise error(f"{what}: found {_describe(given)}, expected {expected}")

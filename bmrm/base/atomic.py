@@ -1,13 +1,13 @@
-"""Files that appear whole or not at all.
+"""Write files that appear whole or not at all.
 
-A file is written under a temporary name in its own folder, flushed to the disk and renamed over the
-target: rename is atomic within a file system, so a reader, a crash or a full disk sees the old file or
-the new one, never half of one. It has the permissions of the file that it replaces, at no moment more: what
-was kept from others stays so. Targets that are no files of a folder (a pipe, ``/dev/full``, or
-``/dev/stdout``, wherever it leads) cannot be renamed over and are written directly.
+A file is written under a temporary name in the folder of the target, flushed to the disk, and renamed to the
+target. Rename is atomic within a file system, so a reader sees the old file or the new one but never a part,
+even after a crash or on a full disk. The new file has the permissions of the file that it replaces and never
+more, not even while it is written. Targets that are not files in a folder (a pipe, ``/dev/full``, or
+``/dev/stdout`` wherever it leads) cannot be replaced by a rename and are written directly.
 
-A process that is killed while it writes leaves its temporary file. Writers hold a lock on theirs (flock), so
-that the next one in that folder knows what nobody is writing any more, and removes it.
+A process that is killed while it writes leaves its temporary file behind. Each writer holds a lock (flock) on
+its own, so the next writer in that folder recognises abandoned files and removes them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import BinaryIO
 
 _SUFFIX = ".bmrm-tmp"
 _TEMPORARY = re.compile(r"\.\d+-\d+\.bmrm-tmp")
-_numbers = itertools.count()  # so that no name comes twice from one process
-_swept: set[str] = set()
+_file_numbers = itertools.count()  # so that a process uses no temporary name twice
+_cleaned_folders: set[str] = set()  # from which this process has removed abandoned files
 
 
 @contextlib.contextmanager
@@ -39,9 +39,9 @@ def atomic_write(
     path : str or path-like
         The file to write. The permissions of an existing one are kept.
     like : os.stat_result, optional
-        A file whose permissions the new one gets in their place.
+        Status of a file whose permissions the new one gets instead.
     follow : bool, default True
-        Whether a symbolic link is followed. Else a link, like anything but a regular file, is an error.
+        Whether to follow a symbolic link. If not, a link is an error, like anything except a regular file.
 
     Yields
     ------
@@ -67,21 +67,21 @@ def atomic_write(
         status = _status(name, follow)
         if not follow:
             target = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
-            with _replacing(target, like or status) as file:
+            with _write_replacement(target, like or status) as file:
                 yield file
         elif _is_replaceable(name, status):
-            with _replacing(os.path.realpath(name), like or status) as file:
+            with _write_replacement(os.path.realpath(name), like or status) as file:
                 yield file
         else:
-            with open(name, "ab") as file:  # stdout may be a file that has lines already
+            with open(name, "ab") as file:  # append: stdout may be a file that already has lines
                 yield file
                 file.flush()
     except OSError as error:
-        raise _named(error, name) from None
+        raise _name_target(error, name) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise now the `OSError` that `atomic_write` would raise for a folder that cannot be written.
+    """Raise the `OSError` that `atomic_write` would raise later if the target cannot be written.
 
     Examples
     --------
@@ -98,14 +98,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             os.unlink(temporary)
         elif stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        elif not os.access(name, os.W_OK):  # opening a pipe to see would wait for its reader
+        elif not os.access(name, os.W_OK):  # opening a pipe to find out would wait for its reader
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
     except OSError as error:
-        raise _named(error, name) from None
+        raise _name_target(error, name) from None
 
 
-def _named(error: OSError, name: str) -> OSError:
-    """Name the target: a failed write knows no name, a failed open or rename the temporary one."""
+def _name_target(error: OSError, name: str) -> OSError:
+    """Put the target into an error: a failed write has no name, a failed open or rename the temporary one."""
     if error.filename is None or str(error.filename).endswith(_SUFFIX):
         return OSError(error.errno, error.strerror, name)
     return error
@@ -115,7 +115,7 @@ def _status(name: str, follow: bool = True) -> os.stat_result | None:
     try:
         status = os.stat(name, follow_symlinks=follow)
     except FileNotFoundError:
-        if name.endswith("/"):  # which `realpath` drops
+        if name.endswith("/"):  # `realpath` would drop the slash
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name) from None
         return None
     if not (follow or stat.S_ISREG(status.st_mode)):
@@ -124,69 +124,69 @@ def _status(name: str, follow: bool = True) -> os.stat_result | None:
 
 
 def _is_replaceable(name: str, status: os.stat_result | None) -> bool:
-    """Tell whether a new file may take the name; a name of a descriptor stands for what is open there."""
+    """Return whether a new file may replace the target; names of descriptors mean what is open there."""
     is_descriptor = name in ("/dev/stdout", "/dev/stderr") or name.startswith(("/dev/fd/", "/proc/"))
     return not is_descriptor and (status is None or stat.S_ISREG(status.st_mode))
 
 
 def _create_beside(target: str, like: os.stat_result | None) -> tuple[int, str]:
-    """Create a new file in the target's folder.
+    """Create a locked file in the folder of the target; return its descriptor and its path.
 
-    Its permissions follow the umask, unlike mkstemp's. Where they will be those of another file, nobody but
-    the owner has any before.
+    Unlike mkstemp's, its permissions follow the umask. If it will get those of another file, only the owner
+    has access until then.
     """
     mode = 0o666 if like is None else like.st_mode & 0o600
     folder = os.path.dirname(target)
-    _sweep(folder)
-    for number in _numbers:
+    _remove_abandoned(folder)
+    for number in _file_numbers:
         temporary = os.path.join(folder, f".{os.getpid()}-{number}{_SUFFIX}")
         with contextlib.suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, mode)
-            # Another process may have taken the file for a left-over before it was locked.
-            if _locks(descriptor) is not False and os.fstat(descriptor).st_nlink:
+            # Before the lock, another process may have removed the file as abandoned.
+            if _try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
                 return descriptor, temporary
             os.close(descriptor)
     raise AssertionError("unreachable")
 
 
-def _locks(descriptor: int) -> bool | None:
-    """Lock an open file until it is closed; False where another process has it, None without locks."""
+def _try_lock(descriptor: int) -> bool | None:
+    """Lock an open file until it is closed; False if another process holds it, None if locks do not work."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # the file system has none
+    except OSError:  # the file system has no locks
         return None
     return True
 
 
-def _sweep(folder: str) -> None:
-    """Remove what killed processes left in a folder, the first time that this process writes there."""
-    if folder in _swept:
+def _remove_abandoned(folder: str) -> None:
+    """Remove files that killed processes left in a folder, once per folder and process."""
+    if folder in _cleaned_folders:
         return
-    _swept.add(folder)
+    _cleaned_folders.add(folder)
     with contextlib.suppress(OSError):
         for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
             with contextlib.suppress(OSError):
                 path = os.path.join(folder, name)
                 descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
-                    if _locks(descriptor):
+                    if _try_lock(descriptor):
                         os.unlink(path)
                 finally:
                     os.close(descriptor)
 
 
 @contextlib.contextmanager
-def _replacing(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
+def _write_replacement(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
     descriptor, temporary = _create_beside(target, like)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             if like is not None:
-                _permit(descriptor, like)
+                _copy_permissions(descriptor, like)
             os.fsync(descriptor)
         os.replace(temporary, target)
     except BaseException:
@@ -196,19 +196,19 @@ def _replacing(target: str, like: os.stat_result | None) -> Iterator[BinaryIO]:
     _sync_folder(os.path.dirname(target))
 
 
-def _permit(descriptor: int, like: os.stat_result) -> None:
-    """Give a file the permissions of another one, and no group any that it has not for the other one."""
+def _copy_permissions(descriptor: int, like: os.stat_result) -> None:
+    """Give a file the permissions of another one; no group gets more access than it has to the other."""
     mode = like.st_mode & 0o777
     if os.fstat(descriptor).st_gid != like.st_gid:
         try:
             os.fchown(descriptor, -1, like.st_gid)
-        except OSError:  # not a group of ours; its members are among the others, for the other file
-            mode &= ~0o070 | (mode & 0o007) << 3
+        except OSError:  # we are not in that group
+            mode &= ~0o070 | (mode & 0o007) << 3  # our own group gets what others have
     os.fchmod(descriptor, mode)
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the rename itself durable, where the file system can."""
+    """Make the rename itself durable, if the file system supports that."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:

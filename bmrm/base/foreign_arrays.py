@@ -1,14 +1,14 @@
-"""Arrays of other libraries: lent to a user's function, and taken back from it, without a copy.
+"""Arrays of other libraries: pass margins to a user's function and read its results without a copy.
 
-A function says which arrays it wants (`KINDS`). Where the margins are on a GPU they are lent by DLPack, whose
-capsules also put the work of both sides in order: the function's library waits for our margins, and we wait
-for its results. Objects that know ``__cuda_array_interface__`` alone are taken too. On the CPU the same
-function gets arrays of its library that share NumPy's memory, where the library can.
+A function states which arrays it expects (`ARRAY_KINDS`). Margins on a GPU are lent through DLPack, which
+also orders the work of both sides: the function's library waits for our margins, and we wait for its results.
+Results with only ``__cuda_array_interface__`` are accepted too. On the CPU the function gets arrays of
+its library that share NumPy's memory if the library allows that.
 
 References
 ----------
-DLPack, https://dmlc.github.io/dlpack/latest/python_spec.html. Numba's documentation, "CUDA Array Interface
-(Version 3)".
+DLPack, https://dmlc.github.io/dlpack/latest/python_spec.html. Numba's documentation, "CUDA Array
+Interface (Version 3)".
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import _dlpack
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 
-Vector = NDArray[np.float64]
+ARRAY_KINDS = ("numpy", "cupy", "torch", "jax", "dlpack")
+"""Kinds of arrays that a function may ask for; "dlpack" means an object that has only ``__dlpack__``."""
 
-KINDS = ("numpy", "cupy", "torch", "jax", "dlpack")
-"""Arrays that a function may ask for; "dlpack" is no library's: an object with ``__dlpack__`` alone."""
+FLOAT_TYPES = ("float32", "float64")
+"""Types in which a function may return numbers."""
 
-FLOATS = ("float32", "float64")
 LEGACY_STREAM = 1
-"""CUDA's default stream, as both protocols number it."""
+"""Number of CUDA's default stream in both protocols."""
 
 
-class Rows(NamedTuple):
-    """Numbers a row on a device.
+class DeviceRows(NamedTuple):
+    """One number per row in the memory of a device.
 
     Attributes
     ----------
     address : int
     stride : int
-        Elements from one row's to the next's.
+        Elements from the number of one row to that of the next.
     itemsize : int
         4 or 8.
     owner : object
-        What keeps the memory alive.
+        Keeps the memory alive.
     """
 
     address: int
@@ -53,37 +53,38 @@ class Rows(NamedTuple):
     owner: object
 
 
-def library(kind: str) -> Any:
-    """Import the library of a kind of arrays; None for "numpy" and "dlpack".
+def import_library(kind: str) -> Any:
+    """Import the library of a kind of array; None for "numpy" and "dlpack".
 
     Raises
     ------
     ParameterError
-        If there is no such kind, or its library is not installed.
+        If the kind is unknown or its library is not installed.
     """
-    if kind not in KINDS:
-        raise ParameterError(f"arrays: found {kind!r}, expected one of {', '.join(KINDS)}")
+    if kind not in ARRAY_KINDS:
+        raise ParameterError(f"arrays: found {kind!r}, expected one of {', '.join(ARRAY_KINDS)}")
     if kind in ("numpy", "dlpack"):
         return None
     try:
         return importlib.import_module("jax.numpy" if kind == "jax" else kind)
     except ImportError:
-        raise ParameterError(f"arrays: found {kind!r}, which is not installed") from None
+        raise ParameterError(f"arrays: found {kind!r}, expected a library that is installed") from None
 
 
-def importer(kind: str) -> Callable[[Any], Any]:
-    """Return what makes an array of a library of one that is lent on a GPU."""
-    found = library(kind)
+def make_importer(kind: str) -> Callable[[Any], Any]:
+    """Return the function that turns a lent GPU array into an array of a library."""
+    found = import_library(kind)
     if found is None:
         return lambda lent: lent
-    taken: Callable[[Any], Any] = found.from_dlpack
-    return taken
+    from_dlpack: Callable[[Any], Any] = found.from_dlpack
+    return from_dlpack
 
 
 def from_host(kind: str, array: Vector) -> Any:
-    """Make an array of a library with the numbers of one on the host.
+    """Convert an array on the host to an array of a library.
 
-    It shares their memory, but for JAX, whose arrays never change, and CuPy, which has none on the host.
+    The result shares its memory, except for JAX, whose arrays never change, and CuPy, which has no arrays on
+    the host.
 
     Examples
     --------
@@ -92,14 +93,14 @@ def from_host(kind: str, array: Vector) -> Any:
     >>> from_host("dlpack", numbers) is numbers
     True
     """
-    found = library(kind)
+    found = import_library(kind)
     if found is None:
         return array
     return found.from_numpy(array) if kind == "torch" else found.asarray(array)
 
 
 def to_host(kind: str, array: Any) -> Vector:
-    """Return the numbers of an array of a library, float64 on the host.
+    """Convert an array of a library to float64 on the host.
 
     Examples
     --------
@@ -107,76 +108,84 @@ def to_host(kind: str, array: Any) -> Vector:
     array([1., 2.])
     """
     if kind == "torch":
-        array = detached(array).cpu()
+        array = detach(array).cpu()
     elif kind == "cupy":
-        array = library(kind).asnumpy(array)
+        array = import_library(kind).asnumpy(array)
     elif kind == "dlpack" and not hasattr(array, "__array__"):
         array = np.from_dlpack(array)
     return np.asarray(array, np.float64)
 
 
-def detached(array: Any) -> Any:
-    """Return the array without the graph that PyTorch keeps for derivatives."""
+def detach(array: Any) -> Any:
+    """Detach an array from the graph that PyTorch keeps for derivatives."""
     return array.detach() if hasattr(array, "detach") else array
 
 
-def rows_of(array: Any, name: str, rows: int, device: int, stream: int, wait: Callable[[int], None]) -> Rows:
-    """Take the numbers that a function gave back on a GPU.
+def borrow_rows(
+    array: Any, name: str, rows: int, device: int, stream: int, wait: Callable[[int], None]
+) -> DeviceRows:
+    """Borrow the numbers that a user's function returned on a GPU.
 
     Parameters
     ----------
     array : object
-        With ``__dlpack__`` or ``__cuda_array_interface__``.
+        Has ``__dlpack__`` or ``__cuda_array_interface__``.
     name : str
-        What it is, for messages.
+        Name of the numbers, for messages.
     rows : int
-        How many numbers are expected.
+        Expected number of them.
     device : int
-        On which GPU.
+        Number of the GPU.
     stream : int
-        Where they will be read: DLPack makes it wait for them.
+        Stream that will read the numbers; DLPack makes it wait until they are ready.
     wait : callable
-        Makes it wait for another stream; asked where DLPack is not spoken.
+        Makes ``stream`` wait for another stream; called if the array has no DLPack.
 
     Raises
     ------
     DataError
-        For anything but ``rows`` floats on this GPU.
+        For anything except ``rows`` floats on this GPU.
     """
-    array = detached(array)
+    array = detach(array)
     if hasattr(array, "__dlpack__"):
         kind, number = (int(part) for part in array.__dlpack_device__())
         if (kind, number) != (_dlpack.CUDA, device):
             where = (
-                f"GPU {number}" if kind == _dlpack.CUDA else "the host" if kind == _dlpack.CPU else "neither"
+                f"GPU {number}"
+                if kind == _dlpack.CUDA
+                else "the host"
+                if kind == _dlpack.CPU
+                else "another kind of device"
             )
-            raise DataError(f"{name}: found on {where}, expected on GPU {device}, where the margins are")
+            raise DataError(f"{name}: found on {where}, expected on GPU {device}, like the margins")
         lent = _dlpack.Borrowed(array.__dlpack__(stream=stream))
-        _check(name, lent.shape, lent.dtype, rows)
-        return Rows(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
+        _check_rows(name, lent.shape, lent.dtype, rows)
+        return DeviceRows(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
     if not hasattr(array, "__cuda_array_interface__"):
         raise DataError(
             f"{name}: found {type(array).__name__}, expected an array on GPU {device} "
             "(__dlpack__ or __cuda_array_interface__)"
         )
-    face = array.__cuda_array_interface__
-    dtype = np.dtype(face["typestr"])
-    _check(name, tuple(face["shape"]), dtype.name, rows)
-    strides = face.get("strides")
-    # Version 3 says on which stream the array is made, None where it is there; older ones say nothing.
-    theirs = face["stream"] if face["version"] >= 3 and "stream" in face else LEGACY_STREAM
+    interface = array.__cuda_array_interface__
+    dtype = np.dtype(interface["typestr"])
+    _check_rows(name, tuple(interface["shape"]), dtype.name, rows)
+    strides = interface.get("strides")
+    # Version 3 names the stream that makes the array, None if it is ready; older versions name no stream.
+    theirs = interface["stream"] if interface["version"] >= 3 and "stream" in interface else LEGACY_STREAM
     if theirs is not None:
         wait(int(theirs))
-    return Rows(face["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array)
+    return DeviceRows(
+        interface["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array
+    )
 
 
-def _check(name: str, shape: tuple[int, ...], dtype: str, rows: int) -> None:
-    check_shape(name, shape, (rows,))
-    if dtype not in FLOATS:
-        raise DataError(f"{name}: found dtype {dtype}, expected {' or '.join(FLOATS)}")
+def _check_rows(name: str, shape: tuple[int, ...], dtype: str, rows: int) -> None:
+    check_result_shape(name, shape, (rows,))
+    if dtype not in FLOAT_TYPES:
+        raise DataError(f"{name}: found dtype {dtype}, expected {' or '.join(FLOAT_TYPES)}")
 
 
-def check_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Raise `DataError` where a function gave back anything but a number for each row."""
+def check_result_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Raise `DataError` if a user's function did not return one number per row."""
     if shape != expected:
-        raise DataError(f"{name} have shape {shape}, expected {expected}, one a row")
+        raise DataError(f"{name}: found shape {shape}, expected {expected}, one per row")

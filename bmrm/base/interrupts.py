@@ -1,12 +1,12 @@
-"""Signals that ask for an end: where they strike, where they wait, and what is handed out then.
+"""Signals that ask the program to stop: where they interrupt, where they wait, and what is returned then.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be, in the middle of a `finally` too,
-and a second one strikes what cleans up behind the first. Here a signal strikes once, and only where nothing
-is lost by it. Everywhere else it is noted, and whoever comes to a good place looks (`check`).
+Python raises KeyboardInterrupt wherever the main thread happens to be, even inside a `finally`, and a second
+signal interrupts the cleaning up after the first. Here a signal interrupts once, and only where nothing is
+lost. Everywhere else it is noted, and the code checks for it at the next safe place (`check_signals`).
 
-The commands watch SIGINT and SIGTERM from their first line to their last. A function of the package that
-may run for long (`interruptible`) watches SIGINT while it runs in the main thread, unless someone else has
-a handler there already. What it raises is an `Interrupted`.
+The commands handle SIGINT and SIGTERM from their first line to their last. A long function of the package
+(`interruptible`) handles SIGINT while it runs in the main thread, unless another handler is already
+installed. It raises `Interrupted`.
 """
 
 from __future__ import annotations
@@ -25,30 +25,36 @@ from bmrm.errors import Interrupted
 P = ParamSpec("P")
 Found = TypeVar("Found")
 
-OPEN, AWAITED, HELD = "open", "awaited", "held"
-"""A signal strikes at once; the first is noted and the second strikes; all are only noted."""
+OPEN = "open"
+"""Mode in which a signal interrupts at once."""
 
-AGAIN = 5.0
-"""Seconds after which a signal may strike once more, where the first was swallowed and has ended nothing."""
+AWAITED = "awaited"
+"""Mode in which the first signal is noted and the second interrupts."""
+
+HELD = "held"
+"""Mode in which signals are only noted."""
+
+REPEAT_SECONDS = 5.0
+"""Time after which a signal may interrupt once more, in case something swallowed the first exception."""
 
 _watching: list[Interrupts] = []
 
 
 class Interrupts:
-    """Handlers of signals, for as long as the block runs.
+    """Signal handlers that are installed while the block runs.
 
     Parameters
     ----------
     numbers : sequence of signal
     mode : {"open", "awaited", "held"}
-        Where signals strike at first.
+        Mode at the start of the block.
     last : bool, default False
-        The process ends with the block: signals are ignored behind it.
+        The process ends with the block, so signals are ignored after it.
 
     Attributes
     ----------
     requested : bool
-        Whether a signal has come.
+        Whether a signal has arrived.
     """
 
     def __init__(
@@ -60,13 +66,13 @@ class Interrupts:
     ) -> None:
         self._numbers, self.mode, self._last = numbers, mode, last
         self.requested = False
-        self._struck = -AGAIN
+        self._struck = -REPEAT_SECONDS
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         with suppress(ValueError):  # only the main thread can set handlers
             for number in self._numbers:
-                if signal.getsignal(number) != signal.SIG_IGN:  # nohup and background jobs stay so
+                if signal.getsignal(number) != signal.SIG_IGN:  # nohup and background jobs keep ignoring it
                     self._previous[number] = signal.signal(number, self._handle)
         _watching.append(self)
         return self
@@ -79,29 +85,33 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.requested = not self.requested, True
-        if self.mode == HELD or (self.mode == AWAITED and first) or time.monotonic() < self._struck + AGAIN:
+        if (
+            self.mode == HELD
+            or (self.mode == AWAITED and first)
+            or time.monotonic() < self._struck + REPEAT_SECONDS
+        ):
             return
-        self.strike()
+        self.raise_interrupt()
 
-    def strike(self) -> None:
-        """Raise `KeyboardInterrupt`; what comes soon after waits."""
+    def raise_interrupt(self) -> None:
+        """Raise `KeyboardInterrupt`; signals that follow soon are only noted."""
         self._struck = time.monotonic()
         if self.mode == AWAITED:
             self.mode = HELD
         raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise `KeyboardInterrupt` if a signal has come."""
+        """Raise `KeyboardInterrupt` if a signal has arrived."""
         if self.requested:
-            self.strike()
+            self.raise_interrupt()
 
-    def within(self, mode: str) -> AbstractContextManager[None]:
-        """Let signals strike by other rules in a block."""
-        return _Within(self, mode)
+    def in_mode(self, mode: str) -> AbstractContextManager[None]:
+        """Use another mode within a block."""
+        return _ModeBlock(self, mode)
 
 
-class _Within:
-    """A class, since the solver has some in each pass: a generator as context manager takes longer."""
+class _ModeBlock:
+    """Context manager of a mode; a class, since the solver enters some per pass and generators are slower."""
 
     __slots__ = ("_before", "_mode", "_ours")
 
@@ -115,46 +125,46 @@ class _Within:
         self._ours.mode = self._before
 
 
-def watching() -> Interrupts | None:
-    """Return who watches signals; None where nobody does, or in a thread that no signal reaches."""
+def active_interrupts() -> Interrupts | None:
+    """Return the installed handlers; None if there are none, or outside the main thread."""
     here = threading.current_thread() is threading.main_thread()
     return _watching[-1] if _watching and here else None
 
 
 def requested() -> bool:
-    """Whether a signal has come that asks for an end."""
-    found = watching()
+    """Return whether a signal has asked the program to stop."""
+    found = active_interrupts()
     return found is not None and found.requested
 
 
-def check() -> None:
-    """Raise `KeyboardInterrupt` if a signal has come that asks for an end."""
-    if (found := watching()) is not None:
+def check_signals() -> None:
+    """Raise `KeyboardInterrupt` if a signal has asked the program to stop."""
+    if (found := active_interrupts()) is not None:
         found.check()
 
 
-def held() -> AbstractContextManager[None]:
-    """Let signals wait in a block."""
-    found = watching()
-    return nullcontext() if found is None else found.within(HELD)
+def hold_signals() -> AbstractContextManager[None]:
+    """Make signals wait until the end of a block."""
+    found = active_interrupts()
+    return nullcontext() if found is None else found.in_mode(HELD)
 
 
-def enter(mode: str) -> None:
-    """Let signals strike by other rules from here to the end of the function that watches them."""
-    if (found := watching()) is not None:
+def set_signal_mode(mode: str) -> None:
+    """Use another mode from here to the end of the function that handles the signals."""
+    if (found := active_interrupts()) is not None:
         found.mode = mode
 
 
 def interruptible(function: Callable[P, Found]) -> Callable[P, Found]:
-    """Make a function raise `Interrupted` for Ctrl-C, with what it would have returned if it came to that.
+    """Make a function raise `Interrupted` for Ctrl-C, with its result if it finished nevertheless.
 
-    Its own `Interrupted`, with the best that it has so far, passes.
+    An `Interrupted` that the function raises itself, with its best result so far, passes through.
     """
 
     @functools.wraps(function)
     def watched(*words: P.args, **keywords: P.kwargs) -> Found:
-        outer = watching()
-        with nullcontext(outer) if outer is not None else _own() as ours:
+        outer = active_interrupts()
+        with nullcontext(outer) if outer is not None else _watch_sigint() as ours:
             before = HELD if ours is None else ours.mode
             try:
                 if ours is not None and ours is not outer:
@@ -175,8 +185,8 @@ def interruptible(function: Callable[P, Found]) -> Callable[P, Found]:
 
 
 @contextmanager
-def _own() -> Iterator[Interrupts | None]:
-    """Watch SIGINT where that is ours to do."""
+def _watch_sigint() -> Iterator[Interrupts | None]:
+    """Handle SIGINT in a block, unless a handler of the user's is installed or this is another thread."""
     ours = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler

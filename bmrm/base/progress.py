@@ -1,4 +1,4 @@
-"""What people see of work that takes a while: a line on the terminal, and notices on stderr."""
+"""Progress of long work: a line on the terminal, and notices on stderr."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import TextIO
 
 from bmrm.base.units import time_text
 
-SHOW_AFTER = 1.0  # seconds; shorter runs need no progress line
+SHOW_AFTER_SECONDS = 1.0
+"""Shorter runs show no progress line."""
 
-SHOW_EVERY = 0.1
+SHOW_EVERY_SECONDS = 0.1
+"""Minimum time between two updates of the line."""
 
 
 class ProgressLine:
-    """One line on a terminal, rewritten in place; or, when asked for, a line per step."""
+    """One line on a terminal that is rewritten in place; or, if asked for, one line per step."""
 
     def __init__(self, stream: TextIO, *, every_step: bool, quiet: bool) -> None:
         self._stream = stream
@@ -29,11 +31,11 @@ class ProgressLine:
         self._width = 0
 
     def update(self, text: Callable[[], str]) -> None:
-        """Show a step, if it is time to."""
+        """Show a step if enough time has passed."""
         elapsed = time.monotonic() - self._started
         if self._every_step:
             print(text(), file=self._stream)
-        elif self._rewrite and elapsed > SHOW_AFTER and elapsed - self._shown_at > SHOW_EVERY:
+        elif self._rewrite and elapsed > SHOW_AFTER_SECONDS and elapsed - self._shown_at > SHOW_EVERY_SECONDS:
             self._shown_at = elapsed
             line = text()
             self._stream.write("\r" + line.ljust(self._width))
@@ -41,8 +43,8 @@ class ProgressLine:
             self._width = len(line)
 
     @contextlib.contextmanager
-    def during(self, what: Callable[[], str]) -> Iterator[None]:
-        """Show what runs, and for how long already, while it does."""
+    def show_during(self, what: Callable[[], str]) -> Iterator[None]:
+        """Show what the block does and how long it has been running."""
         if not self._rewrite:
             yield
             return
@@ -50,21 +52,21 @@ class ProgressLine:
 
         def show() -> None:
             with contextlib.suppress(OSError):
-                while not done.wait(SHOW_EVERY):
+                while not done.wait(SHOW_EVERY_SECONDS):
                     self.update(lambda: f"{what()}  {time_text(time.monotonic() - began)}")
 
-        beside = threading.Thread(target=show, daemon=True)
-        beside.start()
+        thread = threading.Thread(target=show, daemon=True)
+        thread.start()
         try:
             yield
         finally:
             done.set()
-            beside.join()
+            thread.join()
             with contextlib.suppress(OSError):
                 self.clear()
 
     def clear(self) -> None:
-        """Leave the terminal as it was."""
+        """Erase the line."""
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
@@ -72,11 +74,11 @@ class ProgressLine:
 
 
 @contextlib.contextmanager
-def logged(verbose: int) -> Iterator[None]:
-    """Print what the library has to say of the devices that it uses."""
+def print_log(verbose: int) -> Iterator[None]:
+    """Print the log messages of the package while the block runs: decisions too if ``verbose`` is above 1."""
     log = logging.getLogger("bmrm")
     wanted = logging.DEBUG if verbose > 1 else logging.INFO
-    handler = _Notices(wanted)
+    handler = _NoticeHandler(wanted)
     level = log.level
     if verbose:
         log.setLevel(wanted)
@@ -88,13 +90,13 @@ def logged(verbose: int) -> Iterator[None]:
         log.setLevel(level)
 
 
-class _Notices(logging.Handler):
+class _NoticeHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        notice(record.getMessage())
+        print_notice(record.getMessage())
 
 
-def notice(text: str, *, quiet: bool = False) -> None:
-    """Print a line for people on stderr; one that cannot be printed is not worth a failure."""
+def print_notice(text: str, *, quiet: bool = False) -> None:
+    """Print a line on stderr; ignore it if that fails."""
     if not quiet:
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr)

@@ -1,16 +1,16 @@
-"""Tables of plain text, for `str()` and the commands."""
+"""Tables in plain text, for `str()` and the commands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows under a head, columns aligned to the right.
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format rows under a header, with columns aligned to the right.
 
     Examples
     --------
-    >>> print(table(["lam", "passes"], [["0.1", "7"], ["0.01", "12"]]))
+    >>> print(format_table(["lam", "passes"], [["0.1", "7"], ["0.01", "12"]]))
      lam  passes
      0.1       7
     0.01      12

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people read them."""
+"""Format numbers, sizes and times for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def number_text(value: float) -> str:
-    """Return the shortest decimal form that reads back as the same number; of an integer without a point.
+    """Return the shortest decimal form that reads back as the same number; integers get no point.
 
     Examples
     --------
@@ -17,7 +17,7 @@ def number_text(value: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Return a number of bytes in decimal units.
+    """Format a number of bytes in decimal units.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def size_text(count: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a duration in the unit that suits it.
+    """Format a duration in a suitable unit.
 
     Examples
     --------
@@ -52,5 +52,5 @@ def time_text(seconds: float) -> str:
 
 
 def finite_or_none(value: float) -> float | None:
-    """JSON has no infinity: an unknown bound is null."""
+    """Replace an infinity or NaN by None, since JSON has neither."""
     return float(value) if math.isfinite(value) else None

@@ -1,7 +1,7 @@
-"""Arithmetic of the weights of rows: what all that sees weights has in common.
+"""Arithmetic of row weights, shared by all code that uses them.
 
-A weight of 2 is a row that is there twice, a row of weight 0 is not there, and a factor that all weights have
-in common means nothing.
+A row of weight 2 counts like two rows, a row of weight 0 does not count, and a common factor of all weights
+changes nothing.
 """
 
 from __future__ import annotations
@@ -9,47 +9,45 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 
-Vector = NDArray[np.float64]
 
-
-def balanced(sums: Vector) -> Vector:
-    """Return the factors that give classes with these sums of weights the same sum, and leave that of all.
+def balance_factors(sums: Vector) -> Vector:
+    """Return one factor per class that makes the sums of the class weights equal and keeps their total.
 
     Examples
     --------
-    >>> balanced(np.array([1.0, 3.0]))
+    >>> balance_factors(np.array([1.0, 3.0]))
     array([2.        , 0.66666667])
     """
     return np.asarray(sums.sum() / sums / len(sums))
 
 
-def relative(weights: Vector, largest: Vector | None = None) -> Vector:
-    """Return weights over a power of two that makes the largest about 1: products of them are safe then.
+def scale_weights(weights: Vector, largest: Vector | None = None) -> Vector:
+    """Divide weights by a power of two so that the largest is about 1 and products cannot overflow.
 
-    No digit is lost, so that sums and quotients are those of the weights as they are.
+    No digit is lost, so ratios of sums stay the same.
 
     Parameters
     ----------
     weights : ndarray of shape (m,)
     largest : ndarray of shape (m,), optional
-        For each weight the largest of those that it is held against; default: the largest of all.
+        For each weight, the largest of those it is compared with; default: the largest of all.
 
     Examples
     --------
-    >>> relative(np.array([1.0, 6.0, 0.0]))
+    >>> scale_weights(np.array([1.0, 6.0, 0.0]))
     array([0.125, 0.75 , 0.   ])
     """
-    most = weights.max(initial=0.0) if largest is None else largest
-    return np.asarray(np.ldexp(weights, -np.frexp(most)[1]))
+    scale = weights.max(initial=0.0) if largest is None else largest
+    return np.asarray(np.ldexp(weights, -np.frexp(scale)[1]))
 
 
-def effective_number(weights: Vector) -> float:
-    """Return how many rows of equal weight say as much: (sum s)^2 / sum s^2.
+def effective_sample_size(weights: Vector) -> float:
+    """Return the number of rows of equal weight that carry the same information: (sum s)^2 / sum s^2.
 
     References
     ----------
@@ -57,69 +55,71 @@ def effective_number(weights: Vector) -> float:
 
     Examples
     --------
-    >>> effective_number(np.array([3.0, 3.0])), effective_number(np.array([3.0, 1.0]))
+    >>> effective_sample_size(np.array([3.0, 3.0])), effective_sample_size(np.array([3.0, 1.0]))
     (2.0, 1.6)
     """
-    s = relative(weights)
+    s = scale_weights(weights)
     total = float(s.sum())
     return total * total / float(np.einsum("i,i->", s, s))
 
 
-def taken(weights: Any, rows: int) -> Vector:
-    """Take in the weights of some rows whose predictions are scored; all are 1 where there are none.
+def validate_weights(weights: Any, rows: int) -> Vector:
+    """Validate the weights of rows whose predictions are scored; without weights, all are 1.
 
     Raises
     ------
     DataError
-        For weights of another number than rows, negative or not finite.
+        If the number of weights is wrong, or some are negative or not finite.
     """
     if weights is None:
         return np.ones(rows)
     found = arguments.vector("weights", weights, rows, each="value")
     if not ((found >= 0.0) & (found < np.inf)).all():
-        raise DataError("weights: found some that are negative or not finite")
+        raise DataError(
+            "weights: found negative or non-finite weights, expected finite numbers of at least 0"
+        )
     return found
 
 
-def that_count(
+def drop_idle_rows(
     values: Any, y: Any, weights: Any, columns: int | None = None
 ) -> tuple[Vector, Vector, Vector]:
-    """Take in values predicted, labels and weights of rows; leave out those of weight 0.
+    """Validate predicted values, labels and weights, and drop the rows of weight 0.
 
     Parameters
     ----------
     values : array_like of shape (m,), or (m, columns)
     y : array_like of shape (m,)
-        Labels; those of rows of weight 0 are not looked at.
+        Labels; those of rows of weight 0 are ignored.
     weights : array_like of shape (m,), or None
     columns : int, optional
 
     Returns
     -------
     values, labels, weights : ndarray of float64
-        Of the rows that count.
+        Of the rows with positive weight.
 
     Examples
     --------
-    >>> that_count([0.5, -1.0], (1, None), [3, 0])
+    >>> drop_idle_rows([0.5, -1.0], (1, None), [3, 0])
     (array([0.5]), array([1.]), array([3.]))
     """
-    found = arguments.predicted(values, columns)
-    s = taken(weights, len(found))
-    labels = arguments.vector("labels", without_idle(y, len(found), s), len(found), each="row of values")
+    found = arguments.predictions(values, columns)
+    s = validate_weights(weights, len(found))
+    labels = arguments.vector("labels", fill_idle_labels(y, len(found), s), len(found), each="row of values")
     arguments.check_finite("labels", labels)
     rows = s > 0.0
     return (found, labels, s) if rows.all() else (found[rows], labels[rows], s[rows])
 
 
-def without_idle(y: Any, n_samples: int, weights: Vector | None) -> Any:
-    """Return labels with that of the first row that counts in the place of those of rows of weight 0.
+def fill_idle_labels(y: Any, n_samples: int, weights: Vector | None) -> Any:
+    """Give rows of weight 0 the label of the first row with positive weight.
 
-    So these rows have a label that a loss can take, and add no class.
+    Then every row has a label that the loss accepts, and idle rows add no class.
     """
     if weights is None or weights.all():
         return y
-    if not weights.any():  # of one rank among several, say: any label will do
+    if not weights.any():  # possible on one rank of several; any label will do
         return np.zeros(n_samples)
     rows = np.where(weights > 0.0, np.arange(n_samples), np.argmax(weights > 0.0))
     if isinstance(y, (list, tuple)):
@@ -127,5 +127,5 @@ def without_idle(y: Any, n_samples: int, weights: Vector | None) -> Any:
     if arguments.is_sparse(y):
         y = y.tocsr()
     if not hasattr(y, "shape") or y.shape[:1] != (n_samples,):
-        return y  # which is told of later
+        return y  # a later check reports the wrong shape
     return y.iloc[rows] if hasattr(y, "iloc") else y[rows]

@@ -79,9 +79,9 @@ def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
     """Read the file and make its matrix resident."""
     from bmrm.errors import BmrmError, DataError
     from bmrm.io import Csr, read_data
-    from bmrm.matrix.gpu.devices import backend
+    from bmrm.matrix.gpu.devices import import_cuda
 
-    cuda = backend()
+    cuda = import_cuda()
     count = cuda.device_count()
     if options.device >= count:  # before a large file is read
         raise BmrmError(f"--device {options.device}: found {count} CUDA devices")

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm import losses
-from bmrm.base.progress import notice
+from bmrm.base.progress import print_notice
 from bmrm.base.units import size_text
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import ZERO_BASED
 from bmrm.cli.storing import AUTO, DOUBLE, SINGLE, first_type
-from bmrm.distributed.weight_layout import refusal
+from bmrm.distributed.weight_layout import why_not_owned
 from bmrm.errors import ParameterError
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.linear import regularizers
@@ -23,8 +23,8 @@ from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize, total
 from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts
-from bmrm.matrix.resident import check_shape, default_threads, gpu_type, number_of, wants_gpu
-from bmrm.matrix.row_weights import lam_of
+from bmrm.matrix.resident import check_shape, choose_gpu_dtype, default_threads, device_number, wants_gpu
+from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -87,7 +87,7 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
     most = total(part_bytes(_in_full(size), options))
     if options.verbose >= 2:
         for line in plan.lines():
-            notice(f"plan: {line}")
+            print_notice(f"plan: {line}")
     if options.json:
         sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
         memory = {"bytes": parts, "bytes_as_float64": most}
@@ -112,13 +112,13 @@ def _in_full(size: Size) -> Size:
 def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
     """Print the bytes of each rank, for either form of the weights that the options allow."""
     from bmrm.cli.ranks import is_first, together
-    from bmrm.distributed.files import paths_of
+    from bmrm.distributed.files import find_paths
 
     size, forms = Size(0, 0, 0, 0, False), {}
     with together(group):
         if is_first(group):
             with reading(options.data):
-                names = paths_of(options.data)
+                names = find_paths(options.data)
                 size = _joined([measure(replace(options, data=name)) for name in names])
             check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
@@ -168,7 +168,7 @@ def rank_bytes(size: Size, options: TrainOptions, ranks: int) -> dict[str, dict[
     facts = replace(_facts(size, options), ranks=ranks)
     here = MatrixSize(rows, size.n_features, nnz, size.value_bytes, size.is_dense)
     plans = {"replicated": replace(facts, size=here)}
-    if refusal(options.reg, positive=options.positive, feature_lambda=None) is None:
+    if why_not_owned(options.reg, positive=options.positive, feature_lambda=None) is None:
         touched = here._replace(columns=min(size.n_features, nnz))
         plans["owned"] = replace(facts, size=touched, owned=True)
     asked = _plan_options(options)
@@ -308,7 +308,7 @@ def _kind_of_penalty(size: Size, options: TrainOptions) -> regularizers.Regulari
     """Return the penalty as it would be of a single feature."""
     return regularizers.get(
         options.reg,
-        options.lam if options.cost is None else lam_of(options.cost, size.n_samples),
+        options.lam if options.cost is None else lam_from_c(options.cost, size.n_samples),
         1,
         l1_ratio=options.l1_ratio if options.reg == "elastic_net" else None,
         positive=options.positive,
@@ -320,10 +320,10 @@ def _kind_of_penalty(size: Size, options: TrainOptions) -> regularizers.Regulari
 def _gpu_memory(size: Size, options: TrainOptions) -> GpuMemory:
     """Return what X will take of a GPU, and leave."""
     shape = size.n_samples, size.n_features
-    stored = gpu_type(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
+    stored = choose_gpu_dtype(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
     item, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
     nnz = None if size.is_dense else size.nnz
-    found = plan_memory(shape, nnz, values, item, options.gpu_mem, number_of(options.device))
+    found = plan_memory(shape, nnz, values, item, options.gpu_mem, device_number(options.device))
     return GpuMemory(
         found.resident, found.streamed, found.vectors, room_for_cuts(found.left, shape, item), item
     )

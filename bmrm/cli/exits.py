@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bmrm._version import __version__
 from bmrm.base.interrupts import HELD
-from bmrm.base.threads import asked_threads
+from bmrm.base.threads import requested_threads
 from bmrm.cli.signals import Interrupts
-from bmrm.errors import BmrmError, DataError, ParameterError, shown
+from bmrm.errors import BmrmError, DataError, ParameterError, escape_unprintable
 
 _BLAS_ROOM = 1 << 28
 """Bytes of address space for each thread of OpenBLAS, below which it gets one: it ends the process where it
@@ -94,7 +94,7 @@ def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) 
     # Read when the compiled core is loaded. A waiting OpenMP thread spins for milliseconds by default; on a
     # machine with other work it then keeps the core from the very thread that it waits for.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if asked_threads(os.environ) is None:  # else the library of OpenMP would complain on its own
+    if requested_threads(os.environ) is None:  # else the library of OpenMP would complain on its own
         os.environ.pop("OMP_NUM_THREADS", None)
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY and most < _BLAS_ROOM * (1 + len(os.sched_getaffinity(0))):
@@ -202,7 +202,9 @@ def check_apart(output: str, others: Mapping[str, str | None]) -> None:
         return  # what goes to a terminal or to /dev/null replaces nothing
     for what, other in others.items():
         if other is not None and _same_file(output, other):
-            raise ParameterError(f"{shown(output)}: is {what} itself, choose another file to write")
+            raise ParameterError(
+                f"{escape_unprintable(output)}: is {what} itself, choose another file to write"
+            )
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -215,12 +217,12 @@ def _same_file(one: str, other: str) -> bool:
 def _os_error_text(error: OSError, path: str | None = None) -> str:
     name = error.filename if error.filename is not None else path
     reason = error.strerror or str(error)
-    return reason if name is None else f"{shown(str(name))}: {reason}"
+    return reason if name is None else f"{escape_unprintable(str(name))}: {reason}"
 
 
 def _complain(program: str, text: str, code: int) -> int:
     with contextlib.suppress(OSError):
-        print(f"{program}: {shown(' '.join(text.split()))}", file=sys.stderr)
+        print(f"{program}: {escape_unprintable(' '.join(text.split()))}", file=sys.stderr)
     return code
 
 

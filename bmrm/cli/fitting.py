@@ -12,13 +12,13 @@ import numpy as np
 from bmrm import losses
 from bmrm.cli.loading import model_of, numbers, read_costs
 from bmrm.errors import DataError, Interrupted, ParameterError
-from bmrm.io.csr import check_numbering, numbering
+from bmrm.io.csr import check_numbering, find_numbering
 from bmrm.linear import regularizers
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.liblinear import check_exportable
 from bmrm.linear.models.model import Certificate, Model
 from bmrm.losses.labels import encode
-from bmrm.matrix.row_weights import lam_of
+from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -76,8 +76,8 @@ def penalty_of(options: TrainOptions, dataset: Any, columns: int) -> regularizer
 
     Of the data the shape is enough, unless C is given.
     """
-    lam = options.lam if options.cost is None else lam_of(options.cost, dataset.total_weight)
-    arguments = penalty_arguments(options, dataset.shape[1], numbering(dataset))
+    lam = options.lam if options.cost is None else lam_from_c(options.cost, dataset.total_weight)
+    arguments = penalty_arguments(options, dataset.shape[1], find_numbering(dataset))
     arguments["prior"] = arguments["prior"] and arguments["prior"].w
     return regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bmrm.base.progress import ProgressLine, logged
+from bmrm.base.progress import ProgressLine, print_log
 from bmrm.cli.exits import reading
-from bmrm.errors import DataError, ParameterError, shown
+from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -61,12 +61,12 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
         threads=options.threads,
         gpu_mem=options.gpu_mem,
     )
-    name = shown(options.data)
+    name = escape_unprintable(options.data)
     with landing:
-        with line.during(lambda: f"{'parsing and uploading' if landing.used else 'reading'} {name}"):
+        with line.show_during(lambda: f"{'parsing and uploading' if landing.used else 'reading'} {name}"):
             data = read(options, landing)
         began = time.perf_counter()
-        with logged(options.verbose), line.during(lambda: "preparing the matrix"):
+        with print_log(options.verbose), line.show_during(lambda: "preparing the matrix"):
             dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
             if landing.used and (options.checkpoint or options.resume):
                 dataset.take_checksum(data.X)
@@ -94,7 +94,7 @@ def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
 def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
     from bmrm import losses
     from bmrm.distributed import Shard, read_rows
-    from bmrm.distributed.weight_layout import refusal, settled
+    from bmrm.distributed.weight_layout import resolve_weight_layout, why_not_owned
 
     with reading(options.data):
         data, first, total = read_rows(
@@ -111,14 +111,14 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
     with group.together():
         weights = numbers(options.sample_weight, total, "weight", "rows")
         factors = numbers(options.feature_lambda, columns, "factor", "features")
-        form = settled(
+        form = resolve_weight_layout(
             options.weights,
-            refusal(options.reg, positive=options.positive, feature_lambda=factors),
+            why_not_owned(options.reg, positive=options.positive, feature_lambda=factors),
             whole_cuts=factors is not None or options.prior is not None,
             columns=columns,
             device=options.device,
         )
-    with logged(options.verbose):
+    with print_log(options.verbose):
         dataset = Shard(
             data.X,
             data.y,
@@ -144,11 +144,15 @@ def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[n
         value = _number(line)
         if not 0 <= value < np.inf:
             text = line[:40].decode("ascii", "backslashreplace").strip()
-            raise DataError(f"{shown(path)}:{number}: found {text!r}, expected a {what} of at least 0")
+            raise DataError(
+                f"{escape_unprintable(path)}:{number}: found {text!r}, expected a {what} of at least 0"
+            )
         if number <= count:
             found[number - 1] = value
     if number != count:
-        raise DataError(f"{shown(path)}: found {number} {what}s, expected one for each of the {count} {each}")
+        raise DataError(
+            f"{escape_unprintable(path)}: found {number} {what}s, expected one for each of the {count} {each}"
+        )
     return found
 
 
@@ -162,17 +166,19 @@ def read_costs(path: str) -> npt.NDArray[np.float64]:
         if not row or np.isnan(row).any() or (rows and len(row) != len(rows[0])):
             wanted = f"{len(rows[0])} numbers" if rows else "numbers"
             text = line[:40].decode("ascii", "backslashreplace").strip()
-            raise DataError(f"{shown(path)}:{number}: found {text!r}, expected {wanted}")
+            raise DataError(f"{escape_unprintable(path)}:{number}: found {text!r}, expected {wanted}")
         rows.append(row)
         if len(rows) > len(rows[0]):
             break
     if not rows or len(rows) != len(rows[0]):
         columns = len(rows[0]) if rows else 0
-        raise DataError(f"{shown(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix")
+        raise DataError(
+            f"{escape_unprintable(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix"
+        )
     try:
         return checked_costs(rows)
     except ParameterError as error:
-        raise DataError(f"{shown(path)}: {error}") from None
+        raise DataError(f"{escape_unprintable(path)}: {error}") from None
 
 
 def _lines(path: str, limit: int) -> Iterator[tuple[int, bytes]]:
@@ -181,7 +187,8 @@ def _lines(path: str, limit: int) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(iter(lambda: file.readline(limit), b""), 1):
             if len(line) == limit:
                 raise DataError(
-                    f"{shown(path)}:{number}: found a line of {limit} bytes or more, expected fewer"
+                    f"{escape_unprintable(path)}:{number}: "
+                    f"found a line of {limit} bytes or more, expected fewer"
                 )
             yield number, line
 

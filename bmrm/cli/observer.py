@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bmrm.base.interrupts import held
+from bmrm.base.interrupts import hold_signals
 from bmrm.base.progress import ProgressLine
 from bmrm.base.units import time_text
 
@@ -84,7 +84,7 @@ class Observer:
             self._write_log(state)
         if self._checkpoint is not None and self._is_due():
             began = time.monotonic()
-            with self.keeping_failure(), held():
+            with self.keeping_failure(), hold_signals():
                 self._checkpoint(state)
             took = time.monotonic() - began
             self._save_next = began + max(CHECKPOINT_EVERY, took / CHECKPOINT_SHARE)

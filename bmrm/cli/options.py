@@ -388,10 +388,10 @@ def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any
 
 
 def _gpu_mem(text: str) -> int | None:
-    from bmrm.matrix.gpu.memory import memory_size
+    from bmrm.matrix.gpu.memory import parse_memory_size
 
     try:
-        return memory_size(text)
+        return parse_memory_size(text)
     except ParameterError:
         raise argparse.ArgumentTypeError(f"found {text}, expected bytes, or a size like 8G or 500M") from None
 

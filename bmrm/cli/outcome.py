@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import Exit, check_apart
-from bmrm.errors import ParameterError, shown
+from bmrm.errors import ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
@@ -49,19 +49,20 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
 
 def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
     """Print the certificate; ``more`` are further keys of the JSON object."""
-    from bmrm.base.progress import notice
+    from bmrm.base.progress import print_notice
     from bmrm.base.units import time_text
     from bmrm.cli.report import certificate_text, result_json
 
-    text = f"{certificate_text(found.result, seconds['train'], found.rounding)}\nmodel        {shown(path)}"
+    text = certificate_text(found.result, seconds["train"], found.rounding)
+    text += f"\nmodel        {escape_unprintable(path)}"
     if options.json:
         print(result_json(found.result, seconds, options, path, **found.note, **more))
-        notice(text, quiet=options.quiet)
+        print_notice(text, quiet=options.quiet)
     elif not options.quiet:
         print(text)
     if options.verbose:
         for part, value in seconds.items():
-            notice(f"{part:<20} {time_text(value)}")
+            print_notice(f"{part:<20} {time_text(value)}")
 
 
 def exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:

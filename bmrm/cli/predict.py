@@ -188,13 +188,13 @@ class _Base:
     def report(self) -> None:
         """Say so on stderr."""
         if self.guessed and self.one_based and 0 <= self.largest < self.n_features - 1:
-            from bmrm.base.progress import notice
+            from bmrm.base.progress import print_notice
 
             text = (
                 "the model does not say whether features are numbered from 0 or 1; DATA has no feature 0 and "
                 "was read from 1 (--zero-based yes or no says which)"
             )
-            notice(f"{PROGRAM}: note: {text}", quiet=self.quiet)
+            print_notice(f"{PROGRAM}: note: {text}", quiet=self.quiet)
 
 
 def _chunks(
@@ -202,7 +202,7 @@ def _chunks(
 ) -> Iterator[tuple[Csr | Dense, Labels | None]]:
     """Read the rows in chunks; what is neither text nor a dense array row by row is read whole."""
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
-    from bmrm.io.formats import row_parts
+    from bmrm.io.formats import iter_dense_rows
     from bmrm.io.sources import open_source
 
     zero_based = _zero_based(options, model)
@@ -219,7 +219,7 @@ def _chunks(
                 yield X, _checked(y, model, X)
             return
         with open_source(options.data) as source:
-            parts = row_parts(source, _ROWS)
+            parts = iter_dense_rows(source, _ROWS)
             for part in parts or ():
                 yield part, None
         if parts is None:
@@ -319,12 +319,12 @@ def _report(
     ignored: int,
     seconds: float,
 ) -> None:
-    from bmrm.base.progress import notice
+    from bmrm.base.progress import print_notice
     from bmrm.cli.report import finite_metrics, metrics_text
 
     if ignored:
         text = f"{PROGRAM}: note: ignored {ignored} values of features beyond the model's {model.n_features}"
-        notice(text, quiet=options.quiet)
+        print_notice(text, quiet=options.quiet)
     if options.json:
         import json
 

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from bmrm.base.progress import ProgressLine, logged, notice
-from bmrm.base.weighting import relative
+from bmrm.base.progress import ProgressLine, print_log, print_notice
+from bmrm.base.weighting import scale_weights
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
 from bmrm.cli.outcome import exit_code, model_path, report
@@ -20,7 +20,7 @@ from bmrm.linear.models.metrics import ProbabilityMetrics
 from bmrm.linear.selection.cross_validation import FoldDone
 from bmrm.linear.selection.select import LAMS, Selection, select
 from bmrm.linear.solvers.settings import SMALLEST_TOL
-from bmrm.matrix.row_weights import lam_of, row_weights
+from bmrm.matrix.row_weights import lam_from_c, row_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +104,7 @@ def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
     lam, cost = arguments.pop("lam", None), arguments.pop("C", None)
     if not options.has_grid:
         total = float(data.X.shape[0]) if weights is None else float(weights.sum())
-        lams = (lam if cost is None else lam_of(cost, total),)
+        lams = (lam if cost is None else lam_from_c(cost, total),)
     if options.metric is not None:
         arguments["metric"] = options.metric
     folds = FOLDS if options.folds is None else options.folds
@@ -121,7 +121,7 @@ def _certified_select(
 def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection:
     line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
     try:
-        with logged(options.verbose):
+        with print_log(options.verbose):
             return select(
                 data.X,
                 data.y,
@@ -148,7 +148,7 @@ def _calibrate(options: TrainOptions, selection: Selection) -> tuple[Calibration
         return None, {}
     calibration = selection.calibrate(options.calibrate)
     scores = ProbabilityMetrics((-1.0, 1.0))
-    weights = relative(selection.weights)
+    weights = scale_weights(selection.weights)
     scores.update(calibration.probability(selection.values), selection.labels, weights)
     return calibration, dict(scores.report())
 
@@ -165,7 +165,7 @@ def _report(
     import json
 
     if options.has_grid:
-        notice(str(selection), quiet=options.quiet)
+        print_notice(str(selection), quiet=options.quiet)
     text = selection_text(selection)
     if fit:
         text += "\n" + "\n".join(

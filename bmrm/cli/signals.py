@@ -43,7 +43,7 @@ class Interrupts(interrupts.Interrupts):
         try:
             yield
         except BaseException:
-            with self.within(interrupts.HELD):
+            with self.in_mode(interrupts.HELD):
                 thread.join(LEFT_BEHIND)
             raise
         thread.join()
@@ -51,13 +51,13 @@ class Interrupts(interrupts.Interrupts):
     @contextlib.contextmanager
     def held_back(self) -> Iterator[None]:
         """Let signals wait, and raise behind."""
-        with self.within(interrupts.HELD):
+        with self.in_mode(interrupts.HELD):
             yield
         self.check()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Let signals strike at once, those that have waited too."""
-        with self.within(interrupts.OPEN):
+        with self.in_mode(interrupts.OPEN):
             self.check()
             yield

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from bmrm.base.progress import notice
+from bmrm.base.progress import print_notice
 from bmrm.base.units import finite_or_none
 from bmrm.cli.fitting import fit, make_loss, penalty_of
 from bmrm.cli.loading import load
-from bmrm.errors import BmrmError, DataError, Float32Error, ParameterError, shown
+from bmrm.errors import BmrmError, DataError, Float32Error, ParameterError, escape_unprintable
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.solvers.settings import SMALLEST_TOL
@@ -84,7 +84,7 @@ def first_type(options: TrainOptions, group: Group | None = None, resumed: objec
         found = resumed.model.certificate.dtype
         if found is not None and options.dtype not in (AUTO, found):
             raise ParameterError(
-                f"--dtype: found {options.dtype}, expected {found} as in {shown(resumed.path)}"
+                f"--dtype: found {options.dtype}, expected {found} as in {escape_unprintable(resumed.path)}"
             )
         if found is not None:
             return found
@@ -120,9 +120,9 @@ def _is_cached_in_full(options: TrainOptions) -> bool:
     """Whether float64 is what there is in the cache, which an earlier training found that it needs."""
     if not options.cache:
         return False
-    from bmrm.io.cache import type_of
+    from bmrm.io.cache import read_cached_dtype
 
-    return type_of(options.data) == np.float64
+    return read_cached_dtype(options.data) == np.float64
 
 
 def loaded(how: Callable[[TrainOptions], Loaded], options: TrainOptions, dtype: str) -> tuple[Loaded, str]:
@@ -278,15 +278,15 @@ def certified_selection(
     options: TrainOptions, data: Data, dtype: str, selection: Selection
 ) -> tuple[Selection, Trained | None]:
     """Return a selection with certificates of the file's numbers, and the model that it leads to."""
-    from bmrm.base.groups import group_numbers
-    from bmrm.io.svmlight import thread_count
+    from bmrm.base.groups import number_groups
+    from bmrm.io.svmlight import resolve_thread_count
     from bmrm.linear.stored_rounding import Rounding, column_sums, slopes_of
 
     stored, last = Stored(options, data, cast("Dataset", None), dtype), selection.result
     if not data.rounded:
         return selection, None if last is None else Trained(stored, last, 0.0)
-    rows, threads = data.X.shape[0], thread_count(options.threads)
-    loss, labels = make_loss(options).grouped(group_numbers(data.qid, rows)), selection.labels
+    rows, threads = data.X.shape[0], resolve_thread_count(options.threads)
+    loss, labels = make_loss(options).grouped(number_groups(data.qid, rows)), selection.labels
 
     def certified(fold: int, results: list[Result]) -> list[Trained]:
         """Certify results of all rows but a fold's."""
@@ -418,7 +418,7 @@ class Training:
                 again = self._again()
         except (BmrmError, MemoryError) as error:
             why = str(error) or "there is too little memory"
-            notice(f"the model is that of values rounded to float32: {why}", quiet=options.quiet)
+            print_notice(f"the model is that of values rounded to float32: {why}", quiet=options.quiet)
             return
         except KeyboardInterrupt:
             self._end("interrupted")
@@ -452,7 +452,7 @@ class Training:
         before = self._stored
         found = Stored.load(self._options, DOUBLE, before.group)
         if found.files != before.files or found.data.X.shape != self._shape:
-            raise DataError(f"{shown(self._options.data)}: has changed since it was read first")
+            raise DataError(f"{escape_unprintable(self._options.data)}: has changed since it was read first")
         return found
 
     def _with_bound(self, result: Result, bound: float) -> Result:

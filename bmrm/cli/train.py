@@ -88,7 +88,7 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
 def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
     if options.device == "auto" and is_large(options.data):
         start_driver()  # before imports that take a while
-    from bmrm.base.progress import logged
+    from bmrm.base.progress import print_log
     from bmrm.cli.fitting import check
     from bmrm.cli.loading import warm_start
     from bmrm.cli.ranks import together
@@ -107,7 +107,7 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
         checkpoint.follow(stored)
         parsed, loaded = stored.data.seconds, time.perf_counter()
         making = contextlib.closing(_observer(options, checkpoint, group))
-    with logged(options.verbose), making as observer:
+    with print_log(options.verbose), making as observer:
 
         def keep(state: Trained, status: str | None = None) -> None:
             with observer.keeping_failure():
@@ -194,7 +194,7 @@ def _save(
 
 
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
-    from bmrm.base.progress import logged, notice
+    from bmrm.base.progress import print_log, print_notice
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.loading import load
     from bmrm.cli.report import cross_validation_json, cross_validation_text
@@ -206,7 +206,7 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
         check(options)
         (_, dataset), dtype = loaded_exactly(load, lambda found: found[0], options)
         arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
-    with logged(options.verbose if options.verbose > 1 else 0):
+    with print_log(options.verbose if options.verbose > 1 else 0):
         found = cross_validate(dataset, options.folds, **arguments)
     if options.json:
         print(cross_validation_json(found, options, dtype))
@@ -217,7 +217,7 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     if stopped:
         why = ", ".join(sorted(set(stopped)))
         text = f"{PROGRAM}: note: {len(stopped)} of {len(statuses)} folds did not converge ({why})"
-        notice(text, quiet=options.quiet)
+        print_notice(text, quiet=options.quiet)
     return exit_code(statuses, options)
 
 

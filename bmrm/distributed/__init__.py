@@ -1,10 +1,10 @@
-"""Training on several ranks of MPI: rows spread over the ranks, the cuts' columns too, the weights on all.
+"""Training on several MPI ranks: rows of X and columns of the cuts are distributed, weights are on all ranks.
 
-Or the weights' columns are spread likewise (`bmrm.linear.backends.ranks.owned`).
+Optionally the columns of the weights are distributed too (`bmrm.linear.backends.ranks.owned`).
 
-Each rank holds a run of rows of X (and X') on its own device. docs/scaling.md says what the ranks exchange in
-an iteration, and what it costs. All that decides how a solve goes on is the same on every rank, bit for bit,
-so that no rank has to wait for another's decision.
+Each rank holds a run of rows of X (and X') on its own device. docs/scaling.md describes what the ranks
+exchange in an iteration, and what that costs. Everything that decides how a solve continues is bit-identical
+on all ranks, so no rank has to wait for the decision of another.
 
 `Group`, `Shard` and `read_rows` need mpi4py (the extra ``petsc``) and are loaded on first use.
 """

@@ -1,11 +1,11 @@
-"""The rows of a rank: each rank parses its own range of bytes of a text, or of several in a row.
+"""Read the rows of a rank: each rank parses its own range of bytes of one text or of several joined texts.
 
-Bytes of text go with stored values, so equal ranges are equal shares of the work. A range begins behind the
-first line end in it, and ends with the line that crosses its end. Three things can only be told from all
-ranges together: whether indices start at 0, the number of columns, and whether some row has several labels;
-so the ranks tell each other before they make their matrices.
+The number of stored values grows with the bytes of text, so equal ranges are equal shares of the work. A
+range starts after the first line end in it and ends with the line that crosses its end. Three facts depend on
+all ranges together: whether indices start at 0, the number of columns, and whether some row has several
+labels. So the ranks exchange these before they build their matrices.
 
-What cannot be cut (a compressed file, a binary format) is read whole by every rank, which keeps its rows.
+A file that cannot be split (compressed or binary) is read whole by every rank, which keeps only its own rows.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
-from bmrm.io.formats import detect_format, read_other
+from bmrm.io.formats import detect_format, read_matrix_file
 from bmrm.io.sources import open_source
-from bmrm.io.svmlight import join, read_text, thread_count
+from bmrm.io.svmlight import join_parts, read_text, resolve_thread_count
 from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text
 
 
 class Rows(NamedTuple):
-    """A run of rows of a larger whole.
+    """The rows of one rank.
 
     Attributes
     ----------
     data : Data
-        The rows of this rank, with the columns of all.
+        The rows of this rank, with the columns of all ranks.
     first : int
-        Number of the first one.
+        Number of the first of these rows.
     total : int
-        Rows of all ranks.
+        Number of rows of all ranks.
     """
 
     data: Data
@@ -58,18 +58,18 @@ def read_rows(
     threads: int | None = None,
     query_id: bool = False,
 ) -> Rows:
-    r"""Read this rank's part of a data file, or of a set of them.
+    r"""Read this rank's part of a data file or of a set of files.
 
     Parameters
     ----------
     path : str or path-like
         A file that every rank can read, of any format that `bmrm.io.read_data` knows; or a pattern such as
-        ``"part-*.svm"``, whose SVMlight texts are taken one behind the other in the order of their names.
+        ``"part-*.svm"`` of SVMlight texts, which are joined in the order of their names.
     comm : mpi4py.MPI.Comm or PETSc.Comm
     n_features, zero_based, dtype, query_id
         As for `bmrm.io.read_data`.
     threads : int, optional
-        Default: the cores that this rank does not share with others.
+        Default: the cores that this rank does not share with other ranks.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def read_rows(
     Raises
     ------
     DataError, OSError, ParameterError
-        As `bmrm.io.read_data`; the same one on every rank.
+        As for `bmrm.io.read_data`; the same exception on every rank.
 
     Examples
     --------
@@ -97,66 +97,72 @@ def read_rows(
     check_alike(
         group, {"n_features": n_features, "zero_based": zero_based, "dtype": dtype, "query_id": query_id}
     )
-    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, "error")
-    threads = group.cores if threads is None else thread_count(threads)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, "error")
+    threads = group.cores if threads is None else resolve_thread_count(threads)
     began = time.perf_counter()
     with group.together():
-        paths = paths_of(os.fspath(path))
-        kinds = [_cuttable(name) for name in paths]
+        paths = find_paths(os.fspath(path))
+        kinds = [_is_splittable(name) for name in paths]
         if len(paths) > 1 and not all(kinds):
             other = paths[kinds.index(False)]
-            raise DataError(f"{other}: found no plain SVMlight text, expected that of every file of a set")
-    data = _cut(paths, group, grammar, threads) if all(kinds) else _whole(paths[0], group, grammar, threads)
+            raise DataError(
+                f"{other}: found another format, expected plain SVMlight text in all files of a set"
+            )
+    data = (
+        _parse_range(paths, group, grammar, threads)
+        if all(kinds)
+        else _read_whole(paths[0], group, grammar, threads)
+    )
     counts = group.everyones(data.X.shape[0])
     if min(counts) == 0:
         raise DataError(
-            f"{os.fspath(path)}: found {sum(counts)} rows, expected some for each of {group.size} ranks"
+            f"{os.fspath(path)}: found {sum(counts)} rows, expected at least one per rank ({group.size})"
         )
     data.seconds = {"parse": time.perf_counter() - began}
     return Rows(data, sum(counts[: group.rank]), sum(counts))
 
 
-def paths_of(name: str) -> list[str]:
-    """Return the files of a pattern, in the order of their names; or the one file of that name."""
+def find_paths(name: str) -> list[str]:
+    """Return the files that match a pattern, sorted by name; or the file of that name itself."""
     if name == "-":
-        raise ParameterError("DATA is stdin: several ranks need a file that each can read")
+        raise ParameterError("DATA: found stdin, expected a file that each rank can read")
     if os.path.exists(name) or not glob.has_magic(name):
         return [name]
     found = sorted(glob.glob(name))
     if not found:
-        raise DataError(f"{name}: found no file of that pattern")
+        raise DataError(f"{name}: no file matches this pattern")
     return found
 
 
-def _cuttable(name: str) -> bool:
+def _is_splittable(name: str) -> bool:
     with open_source(name) as source:
         return source.is_plain and detect_format(source) == "svmlight"
 
 
-def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data:
-    """Parse this rank's range of the bytes of all the texts."""
+def _parse_range(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data:
+    """Parse this rank's range of the bytes of all texts."""
     with group.together():
         sizes = [os.stat(name).st_size for name in paths]
     bounds = group.split(sum(sizes))
     texts = list(
-        zip(paths, _ranges(sizes, int(bounds[group.rank]), int(bounds[group.rank + 1])), strict=True)
+        zip(paths, _file_ranges(sizes, int(bounds[group.rank]), int(bounds[group.rank + 1])), strict=True)
     )
 
     def parsed(*, numbered: bool) -> tuple[Parser, list[_svmlight.Parsed]]:
         parser = Parser(paths[0], grammar, threads)
         parts = [_parse(parser, name, *span, numbered=numbered) for name, span in texts]
-        return parser, parts or [_nothing(parser)]
+        return parser, parts or [_parse_nothing(parser)]
 
     with group.together():
         try:
             parser, parts = parsed(numbered=False)
         except DataError:
-            # Lines are numbered from the start of a file, which only a message is worth reading for.
+            # The message needs line numbers, and only for that the start of the file is worth reading.
             parsed(numbered=True)
             raise
     everyones = group.everyones((parser.max_index, parser.has_zero, parser.has_lists, parser.rounded))
 
-    def told(parser: Parser) -> Parser:
+    def combine(parser: Parser) -> Parser:
         parser.max_index = max(index for index, _, _, _ in everyones)
         parser.has_zero = any(zero for _, zero, _, _ in everyones)
         parser.has_lists = any(lists for _, _, lists, _ in everyones)
@@ -165,18 +171,18 @@ def _cut(paths: list[str], group: Group, grammar: Grammar, threads: int) -> Data
 
     with group.together():
         try:
-            if told(parser).rows:
+            if combine(parser).rows:
                 parser.check_content()
             parser.check()
         except DataError:
-            told(parsed(numbered=True)[0]).check()
+            combine(parsed(numbered=True)[0]).check()
             raise
-        X, y, qid = join(parts, parser)
+        X, y, qid = join_parts(parts, parser)
     return Data(X, y, qid=qid, zero_based=parser.zero_based, rounded=parser.rounded)
 
 
-def _ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
-    """Bytes of each text that lie in a range of all of them."""
+def _file_ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
+    """Return for each text which of its bytes are in a range of the joined texts."""
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
     return [
         (min(max(begin - start, 0), size), min(max(end - start, 0), size))
@@ -185,10 +191,10 @@ def _ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def _parse(parser: Parser, name: str, first: int, last: int, *, numbered: bool) -> _svmlight.Parsed:
-    """Parse the lines of a text that begin in a range of its bytes."""
+    """Parse the lines of a text that start in a range of its bytes."""
     parser.name, parser.lines = name, 0
     if first >= last:
-        return _nothing(parser)
+        return _parse_nothing(parser)
     with open_source(name) as source:
         text = file_text(source)
         start, stop = (_line_start(text, at, source.size) for at in (first, last))
@@ -198,31 +204,31 @@ def _parse(parser: Parser, name: str, first: int, last: int, *, numbered: bool) 
 
 
 def _line_start(text: Any, at: int, size: int) -> int:
-    """Where the first line begins that does not begin before ``at``."""
+    """Return the start of the first line that starts at ``at`` or later."""
     if at == 0 or at >= size:
         return min(at, size)
     end = _svmlight.whole_lines(text, at - 1, 1, size)
     return size if end < 0 else end
 
 
-def _nothing(parser: Parser) -> _svmlight.Parsed:
-    """Parse the empty text."""
+def _parse_nothing(parser: Parser) -> _svmlight.Parsed:
+    """Parse an empty text."""
     text = np.zeros(_svmlight.PADDING, np.uint8)
     return parser.parse(text, 0, 0)
 
 
-def _whole(name: str, group: Group, grammar: Grammar, threads: int) -> Data:
+def _read_whole(name: str, group: Group, grammar: Grammar, threads: int) -> Data:
     """Read everything and keep the rows of this rank."""
     with group.together(), open_source(name) as source:
         kind = detect_format(source)
         if kind == "svmlight":
             data = read_text(source, grammar, threads)
         else:
-            data = read_other(source, kind, grammar)
+            data = read_matrix_file(source, kind, grammar)
     X = data.X
     rows = X.shape[0]
     if isinstance(X, Csr):
-        # As many stored values, and the rows themselves, on each rank.
+        # Balance stored values, counting one more for each row.
         work = X.indptr + np.arange(rows + 1)
         cuts = np.searchsorted(work, group.split(int(work[-1])))
         cuts[-1] = rows
@@ -236,7 +242,7 @@ def _slice(data: Data, first: int, last: int) -> Data:
     if isinstance(data.X, Csr):
         indptr, indices, values, (_, columns) = data.X
         start, stop = int(indptr[first]), int(indptr[last])
-        # Copies, so that the rest can go.
+        # Copies, so that the arrays of all rows can be freed.
         X = Csr(
             indptr[first : last + 1] - start,
             indices[start:stop].copy(),

@@ -1,15 +1,15 @@
-"""The ranks of a solve: sums that come out the same on each of them, and failures that end all of them.
+"""The ranks of a solve: sums that are identical on all ranks, and failures that end all ranks.
 
-MPI leaves the order of a reduction open, though implementations are advised to keep it. Here parts travel as
-they are and every sum is made in the order of the ranks, so that a result is bit-identical from run to run
-for a fixed number of ranks, and the same on all ranks. A short sum costs one all-gather, which on one host
-is a look at memory that all share (``src_cython/ranks/shared_sums.h``); a long one costs what an all-reduce
-does: each rank adds up one piece, then the pieces go round.
+MPI does not fix the order of a reduction, though it advises implementations to. Here the parts are exchanged
+unchanged and every sum is made in the order of the ranks, so for a given number of ranks a result is
+bit-identical from run to run, and the same on all ranks. A short sum costs one all-gather, which on one host
+is a read of shared memory (``src_cython/ranks/shared_sums.h``). A long sum costs as much as an all-reduce:
+each rank sums one piece, then the pieces are gathered.
 
-A rank that fails where the others may fail as well (reading its part of a file, say) tells them, and all
-raise the same error: `Group.together`. A rank that fails alone, in the middle of a solve, cannot tell ranks
-that wait for it elsewhere: `Group.guarded` finds out within seconds whether the others fail too, and where
-they do not, the whole job is aborted.
+If a rank fails where the others may fail too (for example while it reads its part of a file), it informs
+them, and all raise the same error: `Group.together`. A rank that fails alone, in the middle of a solve,
+cannot inform ranks that wait for it elsewhere: `Group.guarded` finds out within seconds whether the others
+fail too, and aborts the whole job if they do not.
 """
 
 from __future__ import annotations
@@ -29,29 +29,32 @@ from numpy.typing import NDArray
 
 from bmrm import errors
 from bmrm._version import __version__
-from bmrm.distributed.shared_sums import SHARED, shared_memory
+from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES, shared_memory
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.matrix._cpu import Board, instruction_set
 
-Vector = NDArray[np.float64]
+ABORT_DELAY_SECONDS = 0.3
+"""Delay before an abort, so that the launcher can forward what the rank has printed."""
 
-FORWARDED = 0.3
-"""Seconds that a launcher needs to pass on what a rank has printed: an abort would cut it off."""
+MAX_GATHERED_DOUBLES = 1 << 14
+"""Maximum number of doubles of all ranks in one all-gather: for short sums the number of messages counts."""
 
-SHORT = 1 << 14
-"""Doubles, over all ranks, up to which a sum is one all-gather: below it the number of messages counts."""
+SPIN_SECONDS = 5e-3
+"""Time for which a waiting rank keeps its core before it naps.
 
-AWAKE, NAP = 5e-3, 2e-5
-"""Seconds for which a rank that waits keeps its core, and between its looks whether the others are done
-later; a long message moves with these looks alone. Where there are more ranks than cores it naps at once: MPI
-itself never gives the core back, a rank then waits for whole slices of the scheduler, and training takes a
-hundred times as long."""
+With more ranks than cores it naps at once: MPI itself never releases the core, so a rank would wait for whole
+time slices of the scheduler, and training would take a hundred times as long."""
 
-LOOK = 0.1
-"""Seconds between a waiting rank's looks whether a signal has come."""
+NAP_SECONDS = 2e-5
+"""Time between two checks of a napping rank whether the others are done; long messages progress only in these
+checks."""
 
-PATIENCE = 2.0
-"""Seconds in which other ranks may turn out to fail as well."""
+SIGNAL_CHECK_SECONDS = 0.1
+"""Time between two checks of a waiting rank for signals."""
+
+FAILURE_WAIT_SECONDS = 2.0
+"""Time that a failed rank waits for other ranks to fail too."""
 
 
 class Group:
@@ -65,22 +68,22 @@ class Group:
     ----------
     rank, size : int
     number : int
-        Of this rank among those of its machine.
+        Number of this rank among the ranks of its machine.
     cores : int
-        That it may use without sharing them, at least 1.
+        Number of cores that it may use without sharing them, at least 1.
     crowded : bool
-        There are more ranks than cores.
+        Whether there are more ranks than cores.
     board : bmrm.matrix._cpu.Board or None
-        Where short sums are made; None where the ranks are on several hosts.
+        Shared memory for short sums; None if the ranks are on several hosts.
     area : Area or None
-        Where longer vectors are left for the others, likewise.
+        Shared memory for longer vectors; None if the ranks are on several hosts.
 
     Raises
     ------
     ParameterError
-        If `comm` is neither.
+        If `comm` is not a communicator.
     BmrmError
-        If the ranks run different versions or on processors that round differently.
+        If the ranks run different versions, or processors that round differently.
 
     Examples
     --------
@@ -98,15 +101,15 @@ class Group:
             raise ParameterError(f"comm: found {comm!r}, expected a communicator of mpi4py or petsc4py")
         self.comm: MPI.Intracomm = comm
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
-        self.report: Callable[[BaseException], int] = _print
-        """Says why the job ends, and returns the exit code; a program may put its own function here."""
-        self._failures = _own_twin(comm)
+        self.report: Callable[[BaseException], int] = _print_traceback
+        """Reports why the job ends and returns the exit code; a program may set its own function."""
+        self._failures = _failure_comm(comm)
         self._check_likeness()
         self.number, self.cores, self.crowded = self._place()
         self.board, self.area = shared_memory(comm, self.crowded)
 
     def _check_likeness(self) -> None:
-        """Equal bits on all ranks need equal programs on equal processors."""
+        """Raise unless all ranks run the same versions and instruction set, which identical bits require."""
         mine = f"bmrm {__version__}, numpy {np.__version__}, {instruction_set()}"
         found = self.comm.allgather(mine)
         other = next((rank for rank, theirs in enumerate(found) if theirs != found[0]), None)
@@ -119,11 +122,11 @@ class Group:
     # --- sums
 
     def total(self, part: Vector) -> Vector:
-        """Add up arrays of one shape over the ranks, in their order."""
+        """Sum arrays of the same shape over the ranks, in rank order."""
         if self.size == 1:
             return part
         flat = np.ascontiguousarray(part, np.float64).reshape(-1)
-        if flat.size * self.size <= SHORT:
+        if flat.size * self.size <= MAX_GATHERED_DOUBLES:
             return np.asarray(self.parts(flat).sum(axis=0).reshape(part.shape))
         bounds = self.split(flat.size)
         piece = np.empty((1, int(bounds[self.rank + 1] - bounds[self.rank])))
@@ -137,12 +140,12 @@ class Group:
             self._wait(self.comm.Iallgather(part, found))
             return found
         self.board.post(part)
-        while not self.board.collect(found, LOOK):
+        while not self.board.collect(found, SIGNAL_CHECK_SECONDS):
             pass
         return found
 
     def add_up(self, numbers: NDArray[Any]) -> None:
-        """Replace a vector of float32 or float64 by the sum over the ranks, added up in float64."""
+        """Replace a vector of float32 or float64 by its sum over the ranks, computed in float64."""
         if self.size == 1:
             return
         bounds = self.split(numbers.size)
@@ -155,22 +158,25 @@ class Group:
         self._wait(self.comm.Iallgatherv(piece.astype(numbers.dtype), (numbers, widths)))
 
     def total_by_columns(
-        self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
+        self, rows: Vector, reach: list[tuple[int, int]], bounds: Indices, out: Vector
     ) -> None:
-        """Add up rows over the ranks, each rank its columns.
+        """Sum rows over the ranks; each rank gets its own columns of the sum.
 
         Parameters
         ----------
         rows : ndarray of shape (last - first, d)
             What this rank adds to the rows first to last of the sum, ``first, last = reach[rank]``.
         reach : list of (int, int)
-            The rows that each rank adds to.
+            The rows to which each rank adds.
         bounds : ndarray of shape (size + 1,)
-            Columns of rank r: ``bounds[r]`` to ``bounds[r + 1]``.
+            Rank r gets the columns ``bounds[r]`` to ``bounds[r + 1]``.
         out : ndarray of shape (rows of the sum, columns of this rank)
-            Written.
+            The sums.
         """
-        if self.area is not None and max(last - first for first, last in reach) * int(bounds[-1]) <= SHARED:
+        if (
+            self.area is not None
+            and max(last - first for first, last in reach) * int(bounds[-1]) <= MAX_SHARED_DOUBLES
+        ):
             return self._total_in_area(rows, reach, bounds, out)
         widths = np.diff(bounds)
         width = int(widths[self.rank])
@@ -189,9 +195,9 @@ class Group:
             at += height * width
 
     def _total_in_area(
-        self, rows: Vector, reach: list[tuple[int, int]], bounds: NDArray[np.int64], out: Vector
+        self, rows: Vector, reach: list[tuple[int, int]], bounds: Indices, out: Vector
     ) -> None:
-        """Do as `total_by_columns`, in memory that all ranks see."""
+        """Do the same as `total_by_columns` through shared memory."""
         assert self.area is not None
         columns = int(bounds[-1])
         parts = self.area.places(max(last - first for first, last in reach) * columns)
@@ -203,15 +209,15 @@ class Group:
             out[first:last] += part[: (last - first) * columns].reshape(last - first, columns)[:, own]
 
     def exchanged(self, numbers: Vector, counts: list[int], incoming: list[int]) -> Vector:
-        """Send so many numbers to each rank; return what comes from each, by rank."""
+        """Send ``counts[r]`` numbers to each rank r; return what all ranks send, in rank order."""
         found = np.empty(sum(incoming))
         self._wait(self.comm.Ialltoallv((np.ascontiguousarray(numbers), counts), (found, incoming)))
         return found
 
-    def gathered(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
-        """Put the pieces of a vector together, on every rank."""
+    def gathered(self, piece: Vector, bounds: Indices) -> Vector:
+        """Join the pieces of a vector on every rank."""
         widths = np.diff(bounds).tolist()
-        if self.area is not None and max(widths) <= SHARED:
+        if self.area is not None and max(widths) <= MAX_SHARED_DOUBLES:
             parts = self.area.places(max(widths))
             parts[self.rank][: piece.size] = piece
             self.meet()
@@ -220,8 +226,8 @@ class Group:
         self._wait(self.comm.Iallgatherv(np.ascontiguousarray(piece), (whole, widths)))
         return whole
 
-    def gathered_on_first(self, piece: Vector, bounds: NDArray[np.int64]) -> Vector:
-        """Put the pieces of a vector together on rank 0; return what they are elsewhere."""
+    def gathered_on_first(self, piece: Vector, bounds: Indices) -> Vector:
+        """Join the pieces of a vector on rank 0; other ranks get their own piece back."""
         if self.rank != 0:
             self._wait(self.comm.Igatherv(np.ascontiguousarray(piece), None))
             return piece
@@ -230,47 +236,47 @@ class Group:
         return whole
 
     def meet(self) -> None:
-        """Wait until all ranks have come here; what they wrote before is there."""
+        """Wait until all ranks have called this; then what they wrote to shared memory is visible."""
         self.parts(np.empty(0))
 
     def _wait(self, request: MPI.Request) -> None:
-        """Wait for other ranks: awake for a moment, then leaving the core to those who may need it."""
-        until = time.monotonic() + (0.0 if self.crowded else AWAKE)
+        """Wait for other ranks: spin for a moment, then release the core between checks."""
+        until = time.monotonic() + (0.0 if self.crowded else SPIN_SECONDS)
         while not request.Test():
             if time.monotonic() >= until:
-                time.sleep(NAP)
+                time.sleep(NAP_SECONDS)
 
-    def split(self, count: int) -> NDArray[np.int64]:
-        """Bounds of as many pieces as ranks, equal to one."""
+    def split(self, count: int) -> Indices:
+        """Return the bounds of one piece per rank; sizes differ by at most one."""
         return np.linspace(0, count, self.size + 1).astype(np.int64)
 
     def everyones(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, by rank."""
+        """Return the values of all ranks, in rank order."""
         return list(self.comm.allgather(value))
 
     # --- failures
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Raise on every rank what the block raises on any: the error of the lowest rank that has one.
+        """Raise on every rank what the block raises on any rank: the error of the lowest rank with one.
 
-        The block may not talk to other ranks.
+        The block must not communicate with other ranks.
         """
         mine: Exception | None = None
         try:
             yield
         except Exception as error:
             mine = error
-        found = self.everyones(None if mine is None else _portable(mine))
+        found = self.everyones(None if mine is None else _to_portable(mine))
         failed = next((rank for rank, error in enumerate(found) if error is not None), None)
         if failed is not None:
-            raise mine if mine is not None and failed == self.rank else _rebuilt(found[failed])
+            raise mine if mine is not None and failed == self.rank else _from_portable(found[failed])
 
     def _all_failed(self) -> bool:
-        """Whether the other ranks come here too within `PATIENCE`; called by a rank that has failed."""
+        """Return whether the other ranks call this too within `FAILURE_WAIT_SECONDS`; for a failed rank."""
         if self.size == 1:
             return True
-        request, until = self._failures.Ibarrier(), time.monotonic() + PATIENCE
+        request, until = self._failures.Ibarrier(), time.monotonic() + FAILURE_WAIT_SECONDS
         while time.monotonic() < until:
             if request.Test():
                 return True
@@ -279,16 +285,16 @@ class Group:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Abort the job where the block fails on this rank and not on all: the others would wait for it."""
+        """Abort the job if the block fails on this rank but not on all; the others would wait for it."""
         try:
             yield
         except BaseException as error:
             if not self._all_failed():
                 code = self.report(error)
                 sys.stderr.flush()
-                time.sleep(FORWARDED)
+                time.sleep(ABORT_DELAY_SECONDS)
                 self.comm.Abort(code)
-                os._exit(code)  # where the abort takes effect a little later
+                os._exit(code)  # the abort may take effect only a little later
             raise
 
     def _place(self) -> tuple[int, int, bool]:
@@ -300,19 +306,19 @@ class Group:
         return number, max(1, len(mine) // rivals), rivals > len(mine)
 
 
-_TWIN = MPI.Comm.Create_keyval()
+_FAILURE_COMM_KEY = MPI.Comm.Create_keyval()
 
 
-def _own_twin(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Return the duplicate of a communicator on which failures are told, one for all groups."""
-    twin = comm.Get_attr(_TWIN)
-    if twin is None:
-        twin = comm.Dup()
-        comm.Set_attr(_TWIN, twin)
-    return twin
+def _failure_comm(comm: MPI.Intracomm) -> MPI.Intracomm:
+    """Return the duplicate of a communicator that is used for failures, shared by all groups."""
+    duplicate = comm.Get_attr(_FAILURE_COMM_KEY)
+    if duplicate is None:
+        duplicate = comm.Dup()
+        comm.Set_attr(_FAILURE_COMM_KEY, duplicate)
+    return duplicate
 
 
-def _print(error: BaseException) -> int:
+def _print_traceback(error: BaseException) -> int:
     traceback.print_exception(error)
     return int(getattr(error, "exit_code", 1))
 
@@ -320,7 +326,7 @@ def _print(error: BaseException) -> int:
 _Portable = tuple[str, tuple[Any, ...]]
 
 
-def _portable(error: Exception) -> _Portable:
+def _to_portable(error: Exception) -> _Portable:
     if isinstance(error, OSError):
         name = None if error.filename is None else os.fspath(error.filename)
         return "OSError", (error.errno, error.strerror or str(error), name)
@@ -331,7 +337,7 @@ def _portable(error: Exception) -> _Portable:
     return "BmrmError", (f"unexpected {type(error).__name__}: {error}",)
 
 
-def _rebuilt(error: _Portable) -> Exception:
+def _from_portable(error: _Portable) -> Exception:
     kind, words = error
     builtin: dict[str, type[Exception]] = {"OSError": OSError, "MemoryError": MemoryError}
     made: type[Exception] = builtin[kind] if kind in builtin else getattr(errors, kind)

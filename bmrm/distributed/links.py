@@ -1,26 +1,23 @@
-"""How the GPUs of several ranks add up: by NCCL from GPU to GPU, or by MPI through main memory."""
+"""Sum over the GPUs of several ranks: by NCCL from GPU to GPU, or by MPI through main memory."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Vector
 from bmrm.distributed.group import Group
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.libraries import has_nccl
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
-Vector = NDArray[np.float64]
 log = logging.getLogger("bmrm")
 
 
 class Links:
-    """What the GPUs of a group's ranks sum by; every rank makes its own at the same time.
+    """The connections between the GPUs of a group; all ranks must build theirs at the same time.
 
     Parameters
     ----------
@@ -30,14 +27,14 @@ class Links:
     Attributes
     ----------
     alike : bool
-        The GPUs are of one kind, so that equal work gives equal bits.
+        Whether all GPUs are of one kind, so that the same computation gives identical bits.
     nccl : bmrm.matrix._cuda.Nccl or None
-        None where gradients go through main memory.
+        None if gradients go through main memory.
     """
 
     def __init__(self, group: Group, matrix: _cuda.Matrix) -> None:
         self.group, self.matrix = group, matrix
-        cuda = backend()
+        cuda = import_cuda()
         found = cuda.device_info(matrix.device)
         everyones = group.everyones((found["name"], found["multiprocessors"]))
         self.alike = len(set(everyones)) == 1
@@ -47,14 +44,14 @@ class Links:
         if group.rank == 0 and group.size > 1:
             way = "gradients go from GPU to GPU by NCCL"
             if not self.alike:
-                way = "the GPUs differ and make the products alone"
+                way = "the GPUs are of different kinds, so they compute only the products"
             elif self.nccl is None:
                 way = "gradients go through main memory by MPI"
             log.info("%d ranks: %s", group.size, way)
 
     def _joined(self, apart: bool) -> _cuda.Nccl | None:
-        """Make a communicator, where every rank has a GPU of its own and finds the library."""
-        group, cuda = self.group, backend()
+        """Return a communicator if every rank has its own GPU and finds the library, else None."""
+        group, cuda = self.group, import_cuda()
         if not (apart and all(group.everyones(has_nccl()))):
             return None
         name = group.comm.bcast(cuda.nccl_id() if group.rank == 0 else None)
@@ -63,13 +60,13 @@ class Links:
         return joined
 
     def ranks(self) -> _cuda.Ranks:
-        """Tell a `Problem` how to add up."""
+        """Return what a `Problem` needs to sum over the ranks."""
         group = self.group
 
         def total(numbers: Vector) -> None:
             numbers[:] = group.total(numbers)
 
-        made: _cuda.Ranks = backend().Ranks(
+        made: _cuda.Ranks = import_cuda().Ranks(
             group.rank,
             group.size,
             self.matrix.vector_dtype,

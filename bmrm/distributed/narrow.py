@@ -1,4 +1,4 @@
-"""X of a rank without the columns that its rows do not touch, as the off-diagonal part of a PETSc MPIAIJ."""
+"""Drop the columns that the rows of a rank do not touch, as in the off-diagonal part of a PETSc MPIAIJ."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from numpy.typing import NDArray
 
 from bmrm.io.csr import Csr
 
-CHUNK = 1 << 22
-"""Indices that are looked at at a time."""
+CHUNK_INDICES = 1 << 22
+"""Number of indices processed at a time."""
 
 
-def touched(X: Csr | NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which columns have entries; a dense matrix has all."""
+def find_touched_columns(X: Csr | NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which columns have entries; in a dense matrix all have."""
     if not isinstance(X, Csr):
         return np.ones(X.shape[1], bool)
     seen = np.zeros(X.shape[1], bool)
-    for start in range(0, X.nnz, CHUNK):
-        seen[X.indices[start : start + CHUNK]] = True
+    for start in range(0, X.nnz, CHUNK_INDICES):
+        seen[X.indices[start : start + CHUNK_INDICES]] = True
     return seen
 
 
-def narrowed(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.integer]]:
-    """Return X with the columns alone that have entries in it, and their numbers.
+def drop_untouched_columns(X: Csr | NDArray[Any]) -> tuple[Csr | NDArray[Any], NDArray[np.integer]]:
+    """Return X with only the columns that have entries, and the numbers of these columns.
 
-    One column is kept where none has any.
+    One column is kept if none has entries.
 
     Examples
     --------
     >>> X = Csr(np.array([0, 1, 3]), np.array([7, 2, 7], np.int32), None, (2, 9))
-    >>> found, columns = narrowed(X)
+    >>> found, columns = drop_untouched_columns(X)
     >>> found.shape, found.indices.tolist(), columns.tolist()
     ((2, 2), [1, 0, 1], [2, 7])
     """
-    seen = touched(X)
+    seen = find_touched_columns(X)
     seen[0] |= not seen.any()
     columns = np.flatnonzero(seen)
     if not isinstance(X, Csr):
         return X, columns
-    # In the order that they had, so that products add up as they did.
+    # Keep the order, so that products sum in the same order as before.
     numbers = np.cumsum(seen, dtype=X.indices.dtype)
     numbers -= 1
     indices = np.empty(X.nnz, np.int32)
-    for start in range(0, X.nnz, CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, X.nnz, CHUNK_INDICES):
+        part = slice(start, start + CHUNK_INDICES)
         indices[part] = numbers[X.indices[part]]
     columns = columns.astype(X.indices.dtype)
     return Csr(X.indptr, indices, X.data, (X.shape[0], len(columns))), columns

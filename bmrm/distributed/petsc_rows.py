@@ -1,4 +1,4 @@
-"""The rows of a PETSc Mat on this rank, and their labels. Several ranks need mpi4py too."""
+"""The local rows of a PETSc Mat and their labels. With several ranks this needs mpi4py too."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from petsc4py import PETSc
 
 from bmrm.errors import ParameterError
-from bmrm.matrix.petsc_rows import check_scalars, rows_of
+from bmrm.matrix.petsc_rows import check_scalars, copy_rows
 
 
-def ranks_of(A: PETSc.Mat, comm: Any) -> Any:
-    """Return the ranks of a matrix where there are several, unless others were given."""
+def find_comm(A: PETSc.Mat, comm: Any) -> Any:
+    """Return ``comm`` if given, else the communicator of a matrix on several ranks, else None."""
     return A.getComm() if comm is None and A.getComm().getSize() > 1 else comm
 
 
-def together(comm: Any) -> AbstractContextManager[object]:
-    """Make a failure of the block on any rank of a communicator one of all ranks; None is one rank."""
+def fail_together(comm: Any) -> AbstractContextManager[object]:
+    """Make a failure of the block on any rank a failure of all ranks; ``comm`` None means one rank."""
     if comm is None or comm.size == 1:
         return nullcontext()
     from bmrm.distributed.group import Group
@@ -27,20 +27,21 @@ def together(comm: Any) -> AbstractContextManager[object]:
 
 
 def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
-    """Take PETSc's objects apart: rows of this rank, their labels, the communicator where there are others.
+    """Return the local rows of a PETSc matrix, their labels, and the communicator if there are several ranks.
 
     Raises
     ------
     ParameterError
-        If the labels are spread over the ranks in another way than the rows.
+        If labels and rows are distributed differently.
     """
     check_scalars()
-    comm = ranks_of(X, comm)
-    with together(comm):
+    comm = find_comm(X, comm)
+    with fail_together(comm):
         if isinstance(y, PETSc.Vec):
             if y.getLocalSize() != X.getLocalSize()[0]:
                 raise ParameterError(
-                    f"y: found {y.getLocalSize()} labels on a rank that holds {X.getLocalSize()[0]} rows"
+                    f"y: found {y.getLocalSize()} labels on a rank, expected one for each of its "
+                    f"{X.getLocalSize()[0]} rows"
                 )
             y = np.array(y.getArray(readonly=True), np.float64)
-    return rows_of(X), y, comm
+    return copy_rows(X), y, comm

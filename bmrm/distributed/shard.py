@@ -1,4 +1,4 @@
-"""The rows of a problem that a rank holds: a `Dataset` that knows of the others."""
+"""The rows of a problem that one rank holds: a `Dataset` that knows the other ranks."""
 
 from __future__ import annotations
 
@@ -10,72 +10,71 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import vector
-from bmrm.base.groups import group_names, numbered
-from bmrm.base.vectors import locked
-from bmrm.base.weighting import balanced
-from bmrm.distributed.exchange import Exchange, layout
+from bmrm.base.groups import index_names, validate_groups
+from bmrm.base.vectors import Vector, freeze
+from bmrm.base.weighting import balance_factors
+from bmrm.distributed.exchange import Exchange, split_columns
 from bmrm.distributed.group import Group
-from bmrm.distributed.narrow import narrowed
+from bmrm.distributed.narrow import drop_untouched_columns
 from bmrm.distributed.options import check_alike
-from bmrm.distributed.weight_layout import MANY, settled
+from bmrm.distributed.weight_layout import MIN_OWNED_COLUMNS, resolve_weight_layout
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import numbering
+from bmrm.io.csr import find_numbering
 from bmrm.matrix import _cpu
-from bmrm.matrix.dataset import Dataset, kept
-from bmrm.matrix.resident import DEFAULT_TOL, checked, default_threads, wants_gpu
+from bmrm.matrix.dataset import Dataset, copy_labels
+from bmrm.matrix.resident import DEFAULT_TOL, default_threads, validate_matrix, wants_gpu
 from bmrm.matrix.row_weights import ClassWeight, row_weights
 
 if TYPE_CHECKING:
     from bmrm.distributed.links import Links
 
-Vector = NDArray[np.float64]
-
 log = logging.getLogger("bmrm")
 
 
 class Shard(Dataset):
-    """The rows of a problem that this rank holds, resident on its device.
+    """The rows of a problem that this rank holds on its device.
 
-    Every rank of `comm` makes its own, at the same time. `bmrm.solve` takes it as it takes a `Dataset`, on
-    every rank at the same time too, and gives each the same result.
+    All ranks of `comm` must build their shards at the same time. `bmrm.solve` accepts a shard like a
+    `Dataset`; all ranks must call it at the same time, and all get the same result.
 
     Parameters
     ----------
     X, y, sample_weight
-        As for `Dataset`: the rows of this rank, with labels and weights. All ranks have as many columns, and
-        each at least one row. The rows of rank 0 come first, those of rank 1 next.
+        As for `Dataset`: the rows of this rank, with labels and weights. All ranks have the same number of
+        columns, and each has at least one row. The rows of rank 0 come first, then those of rank 1, and so
+        on.
     class_weight
-        As for `Dataset`; "balanced" takes the weights of all ranks.
+        As for `Dataset`; "balanced" uses the weights of all ranks.
     groups
-        As for `Dataset`; equal entries on different ranks are one group.
+        As for `Dataset`; equal entries on different ranks form one group.
     comm : mpi4py.MPI.Comm or PETSc.Comm
     device : {"auto", "cpu", "cuda"}, default "auto"
-        Where ranks share a machine with several GPUs, each takes its own.
+        If ranks share a machine with several GPUs, each uses its own.
     dtype, tol
         As for `Dataset`.
     threads : int, optional
-        Default: the cores that this rank does not share with others.
+        Default: the cores that this rank does not share with other ranks.
     gpu_mem : int or str, optional
-        As for `Dataset`, of each rank.
+        As for `Dataset`, per rank.
     weights : {"replicated", "owned", "auto"}, default "replicated"
-        Whether solves keep all weights on every rank, or a run of columns on each, as PETSc lays out a
-        vector: then X here has only the columns that these rows touch, and nothing in a solve is as long as
-        all columns. For l2 penalties without ``positive``, with X on CPUs. "auto" is "owned" on CPUs from
-        `bmrm.distributed.weight_layout.MANY` columns on.
+        Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
+        "owned", the local X has only the columns that its rows touch, and no array of a solve is as long as
+        all columns. This needs an l2 penalty without ``positive``, and X on CPUs. "auto" means "owned" on
+        CPUs from `bmrm.distributed.weight_layout.MIN_OWNED_COLUMNS` columns on.
 
     Attributes
     ----------
     owned : bool
-        Weights are owned in parts.
+        Whether each rank owns a run of columns of the weights.
     bounds : ndarray of int64, shape (ranks + 1,)
-        Columns of the weights that rank r owns: ``bounds[r]`` to ``bounds[r + 1]``.
+        Rank r owns the columns ``bounds[r]`` to ``bounds[r + 1]`` of the weights.
     wanted_by : {"all", "first", "none"}
-        Ranks that get all weights of a result where they are owned in parts; others get their own.
+        Ranks that get all weights of a result if weights are owned; other ranks get their own part.
 
     Raises
     ------
     DataError, ParameterError, BmrmError, DeviceMemoryError
-        As for `Dataset`; the same on every rank.
+        As for `Dataset`; the same exception on every rank.
 
     Examples
     --------
@@ -107,7 +106,7 @@ class Shard(Dataset):
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
         check_alike(group, {"class_weight": class_weight, "dtype": dtype, "tol": tol, "weights": weights})
         with group.together():
-            found = checked(X)
+            found = validate_matrix(X)
             size = found.size if isinstance(found, np.ndarray) else found.nnz
         shapes, sizes = group.everyones(found.shape), group.everyones(size)
         columns = {d for _, d in shapes}
@@ -115,77 +114,79 @@ class Shard(Dataset):
             raise DataError(f"X: found {min(columns)} columns on one rank and {max(columns)} on another")
         self.rows = [m for m, _ in shapes]
         self._columns: int = columns.pop()
-        self.bounds = layout(self._columns, group.size)
+        self.bounds = split_columns(self._columns, group.size)
         self.wanted_by: Literal["all", "first", "none"] = "all"
         self._exchanges: dict[tuple[int, bool], Exchange] = {}
         self.owned = self._is_owned(weights, device, sum(sizes) // group.size)
         if self.owned:
             device = "cpu"
             with group.together():
-                found, self._touched = narrowed(found)
-            most = max(group.everyones(len(self._touched)))
+                found, self._touched = drop_untouched_columns(found)
+            max_touched = max(group.everyones(len(self._touched)))
             if group.rank == 0:
                 widths = ", ".join(map(str, np.diff(self.bounds)[:3])) + (", ..." if group.size > 3 else "")
                 log.info(
-                    "%d ranks own %s columns of the weights; their rows touch %d at most",
+                    "%d ranks own %s columns of the weights; their rows touch at most %d",
                     group.size,
                     widths,
-                    most,
+                    max_touched,
                 )
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
-            where = _own_gpu(device, sum(sizes) // group.size, group.number)
+            where = _choose_gpu(device, sum(sizes) // group.size, group.number)
             given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol, "gpu_mem": gpu_mem}
             super().__init__(found, device=where, **given)
         on_gpu = group.everyones(self.device != "cpu")
-        if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: a GPU for each, or for none
+        if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: all ranks use a GPU, or none
             with group.together():
                 super().__init__(found, device="cpu", **given)
-        found_bases = set(group.everyones(numbering(X)))
+        found_bases = set(group.everyones(find_numbering(X)))
         self.zero_based = found_bases.pop() if len(found_bases) == 1 else None
-        self.y = kept(y)
+        self.y = copy_labels(y)
         self._links: Links | None = None
         self.resolution, self.longest = (
             max(of) for of in zip(*group.everyones((self.resolution, self.longest)), strict=True)
         )
         self._nnz: int = sum(group.everyones(self.matrix.nnz))
-        self.groups = locked(self._group_numbers(groups))
-        self.weights = locked(self._weights(sample_weight, class_weight))
+        self.groups = freeze(self._group_numbers(groups))
+        self.weights = freeze(self._weights(sample_weight, class_weight))
         own = float(self.rows[group.rank]) if self.weights is None else float(self.weights.sum())
         self._total_weight = float(group.total(np.array([own]))[0])
         if not self._total_weight > 0.0:
             raise DataError("sample weights: all are 0, expected some positive weight")
 
     def _is_owned(self, weights: str, device: str, stored: int) -> bool:
-        """Settle whether each rank keeps some columns of the weights alone."""
+        """Decide whether each rank owns only some columns of the weights."""
         group, columns = self.group, self._columns
         with group.together():
-            form = settled(weights, None, whole_cuts=False, columns=columns, device=device)
-            if form == "owned" and device not in ("auto", "cpu"):
+            layout = resolve_weight_layout(weights, None, whole_cuts=False, columns=columns, device=device)
+            if layout == "owned" and device not in ("auto", "cpu"):
                 raise ParameterError(f"weights owned: trains on CPUs, found device {device}")
-            wanted = form == "owned" or (form == "auto" and columns >= MANY and not wants_gpu(device, stored))
+            wanted = layout == "owned" or (
+                layout == "auto" and columns >= MIN_OWNED_COLUMNS and not wants_gpu(device, stored)
+            )
         return all(group.everyones(wanted))  # hosts may differ in their GPUs
 
     def _group_numbers(self, groups: Any) -> NDArray[np.int64] | None:
-        """Give the groups of this rank's rows the numbers that they have on all."""
+        """Assign numbers, the same on all ranks, to the groups of the local rows."""
         group = self.group
         with group.together():
-            own = None if groups is None else group_names(groups, self.rows[group.rank])
-            names = None if own is None else numbered(own)[0]
+            own = None if groups is None else validate_groups(groups, self.rows[group.rank])
+            names = None if own is None else index_names(own)[0]
         everyones = group.everyones(names)
         kinds = {"none" if found is None else found.dtype.kind for found in everyones}
         if len(kinds) > 1:
             raise DataError(
-                "groups: found another kind of them on some rank, expected all numbers or all names"
+                "groups: found different kinds on different ranks, expected numbers on all or names on all"
             )
         if own is None:
             return None
         with group.together():
-            places = numbered(np.concatenate([*everyones, own]))[1]
+            places = index_names(np.concatenate([*everyones, own]))[1]
         return places[len(places) - len(own) :]
 
     def _weights(self, sample_weight: Any, class_weight: ClassWeight | None) -> Vector | None:
-        """Weights of this rank's rows, with what only all ranks together know of the classes."""
+        """Return the weights of the local rows; class weights depend on the labels of all ranks."""
         group, m = self.group, self.rows[self.group.rank]
         sums: dict[float, float] = {}
         with group.together():
@@ -199,11 +200,11 @@ class Shard(Dataset):
                 for label, total in found.items():
                     sums[label] = sums.get(label, 0.0) + total
         if class_weight == "balanced":
-            factors = balanced(np.array(list(sums.values())))
+            factors = balance_factors(np.array(list(sums.values())))
             class_weight = dict(zip(sums, factors.tolist(), strict=True))
         with group.together():
-            # With a row for each label that some rank has, and one at least: what is an error of this rank's
-            # rows alone (a label that is not there, weights that are all 0) is none where others have it.
+            # Append a row for each label of any rank, at least one: a label that is missing here, or weights
+            # that are all 0 here, are no error if other ranks have that label or positive weights.
             more = max(1, len(sums))
             y = None if class_weight is None else np.append(labels, list(sums))
             if sample_weight is not None:
@@ -212,7 +213,7 @@ class Shard(Dataset):
         return None if found is None else found[:m]
 
     def _sums_by_class(self, sample_weight: Vector | None) -> tuple[Vector, dict[float, float]]:
-        """Return the labels of this rank's rows, and the sum of the weights of each label that counts."""
+        """Return the labels of the local rows, and the sum of weights of each label with positive weight."""
         m = self.rows[self.group.rank]
         labels = vector("labels", self.y, m, exact=True)
         given = np.ones(m) if sample_weight is None else sample_weight
@@ -221,7 +222,7 @@ class Shard(Dataset):
         return labels, dict(zip(classes.tolist(), totals.tolist(), strict=True))
 
     def links(self) -> Links:
-        """Return what the ranks' GPUs sum by; all ranks ask at the same time."""
+        """Return the connections between the ranks' GPUs; all ranks must call this at the same time."""
         if self._links is None:
             from bmrm.distributed.links import Links
 
@@ -230,14 +231,14 @@ class Shard(Dataset):
         return self._links
 
     def exchange(self, each: int = 1, *, constant: bool = False) -> Exchange:
-        """Return what brings owned weights where they are wanted; all ranks ask at the same time.
+        """Return the exchange of owned weights; all ranks must call this at the same time.
 
         Parameters
         ----------
         each : int
-            Weights of each column of X, one for each class.
+            Number of weights per column of X, one per class.
         constant : bool
-            There is one more column, the last rank's, that all rows have.
+            Whether there is one more column, owned by the last rank, in which all rows have an entry.
         """
         if (each, constant) not in self._exchanges:
             touched, bounds = self._touched, self.bounds.copy()
@@ -250,7 +251,7 @@ class Shard(Dataset):
         return self._exchanges[each, constant]
 
     def put_together(self, w: Vector) -> Vector:
-        """Return the weights of all columns to the ranks that want them, and those of its own to others."""
+        """Return all weights to the ranks that want them, and to other ranks their own part."""
         if self.wanted_by == "none":
             return w
         each = w.shape[1:]
@@ -260,36 +261,36 @@ class Shard(Dataset):
         return found.reshape(-1, *each)
 
     def margins(self, w: Vector) -> Vector:
-        """Margins of the rows here, of all weights or of those that `put_together` has left here."""
+        """Return the margins of the local rows, for all weights or for this rank's part of them."""
         if not self.owned:
             return super().margins(w)
         first, last = self.bounds[self.group.rank : self.group.rank + 2]
         piece = w if len(w) == last - first else w[first:last]
-        return np.asarray(self.matrix.matvec(self.exchange().fetched(piece)))
+        return np.asarray(self.matrix.matvec(self.exchange().fetch(piece)))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows of all ranks, and columns."""
+        """Number of rows of all ranks, and of columns."""
         return sum(self.rows), self._columns
 
     @property
     def stored(self) -> str:
-        """Type in which values are stored: "float32" where it is that on any rank."""
+        """Type of the stored values: "float32" if it is that on any rank."""
         return str(min(self.group.everyones(super().stored)))
 
     @property
     def first_row(self) -> int:
-        """Number of the first row here among those of all ranks."""
+        """Number of the first local row among the rows of all ranks."""
         return sum(self.rows[: self.group.rank])
 
     @property
     def columns(self) -> NDArray[np.integer[Any]] | None:
-        """Numbers that the columns of the matrix here have in the whole; None where they have all."""
+        """Numbers of the columns of the local matrix in the whole matrix; None if it has all columns."""
         return self._touched if self.owned else None
 
     @property
     def nnz(self) -> int:
-        """Stored values of all ranks."""
+        """Number of stored values of all ranks."""
         return self._nnz
 
     @property
@@ -298,10 +299,10 @@ class Shard(Dataset):
         return self._total_weight
 
 
-def _own_gpu(device: str, stored: int, number: int) -> str:
-    """Name the GPU of the rank that is the so-manieth of its machine."""
+def _choose_gpu(device: str, stored: int, number: int) -> str:
+    """Return the device of the rank with this number on its machine; ranks take the GPUs in turn."""
     if device not in ("auto", "cuda") or not wants_gpu(device, stored):
         return "cpu" if device == "auto" else device
-    from bmrm.matrix.gpu.devices import backend
+    from bmrm.matrix.gpu.devices import import_cuda
 
-    return f"cuda:{number % max(1, backend().device_count())}"
+    return f"cuda:{number % max(1, import_cuda().device_count())}"

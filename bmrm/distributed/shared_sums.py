@@ -1,28 +1,26 @@
-"""Memory that the ranks of one host share: a board for a few numbers, places for vectors.
+"""Memory that the ranks of one host share: a board for short sums, and places for vectors.
 
-A message of MPI moves only while both sides look after it, and a rank that leaves its core to others does so
-seldom. What lies in shared memory needs nobody's help.
+An MPI message progresses only while both sides call MPI, and a rank that releases its core to others does
+that seldom. Shared memory needs no help from the other side.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.matrix._cpu import Board
 
-Vector = NDArray[np.float64]
-
-SHARED = 1 << 19
-"""Doubles up to which a rank leaves a vector in shared memory: containers have little of it."""
+MAX_SHARED_DOUBLES = 1 << 19
+"""Maximum length of a vector in shared memory, of which containers have little."""
 
 
 class Area:
-    """Memory of the ranks of a host: for each, two places for a vector, used in turns.
+    """Shared memory with two places per rank for a vector, which are used alternately.
 
-    A rank writes to its place, all meet, and each reads the others'. By the time that it writes there again
-    all have met once more, so that nobody reads any longer.
+    A rank writes to its place, all ranks meet, and each reads the places of the others. Before a rank writes
+    to the same place again all have met once more, so nobody is still reading.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -30,11 +28,11 @@ class Area:
         self._window: MPI.Win | None = None
 
     def places(self, length: int) -> list[Vector]:
-        """Return the places of all ranks for a vector; every rank asks for as many numbers."""
+        """Return the places of all ranks for a vector; all ranks must ask for the same length."""
         if length > self.capacity:
             self.capacity = max(length, 2 * self.capacity)
             if self._window is not None:
-                self._window.Free()  # once all have come here, and so have read what is there
+                self._window.Free()  # collective: all ranks have read the old places by then
             self._window = MPI.Win.Allocate_shared(16 * self.capacity, comm=self.comm)
         assert self._window is not None
         self.turn += 1
@@ -45,15 +43,15 @@ class Area:
         ]
 
 
-_SHARED = MPI.Comm.Create_keyval()
+_SHARED_KEY = MPI.Comm.Create_keyval()
 
 
 def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Area | None]:
-    """Return what a communicator's ranks share, one for all groups; nothing where hosts are several."""
+    """Return the shared memory of a communicator, the same for all groups; None if hosts differ."""
     rank, size = comm.Get_rank(), comm.Get_size()
     if size == 1:
         return None, None
-    found = comm.Get_attr(_SHARED)
+    found = comm.Get_attr(_SHARED_KEY)
     if found is None:
         here = comm.Split_type(MPI.COMM_TYPE_SHARED)
         together = here.Get_size() == size
@@ -66,7 +64,7 @@ def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Are
             np.frombuffer(memory, np.uint8)[:] = 0
         comm.Barrier()
         found = Board(memory, rank, size, crowded=crowded), Area(comm), window
-        comm.Set_attr(_SHARED, found)
+        comm.Set_attr(_SHARED_KEY, found)
     board: Board
     area: Area
     board, area, _ = found

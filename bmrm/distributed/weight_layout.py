@@ -1,9 +1,9 @@
-"""Whether every rank of several has all weights, or owns some columns of them: what decides.
+"""Decide whether the weights are replicated on every rank or each rank owns some of their columns.
 
-What is the same with either: rows of X are spread over the ranks, and for the plain l2 penalty the columns of
-the cuts are. Where all weights are everywhere, a rank keeps some vectors of all columns; under an l2 penalty
-with strengths or a prior mean it keeps all columns of all cuts too. Where they are owned in parts, a rank
-keeps the columns that are its own, and a few vectors of those that its rows touch.
+In both layouts the rows of X are distributed, and for the plain l2 penalty the columns of the cuts are too.
+With replicated weights, a rank keeps several vectors over all columns; under an l2 penalty with strengths or
+a prior mean it also keeps all columns of all cuts. With owned weights, a rank keeps its own columns, and a
+few vectors over the columns that its rows touch.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from bmrm.base.arguments import numbers
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import gpu
 
-FORMS = ("auto", "replicated", "owned")
+WEIGHT_LAYOUTS = ("auto", "replicated", "owned")
 
-MANY, MANY_IN_WHOLE_CUTS = 250_000, 1000
-"""Columns from which on weights that are owned in parts take less time, beside less memory. The second is for
-l2 penalties with strengths or a prior mean: such cuts are whole on every rank otherwise, and each makes all
-of their products. Below it Newton's steps may pay, which need all weights."""
+MIN_OWNED_COLUMNS = 250_000
+"""Minimum number of columns for which owned weights are faster (they always take less memory).
 
-VECTORS = 9
-"""Vectors of all columns on a rank that has all weights, cuts aside, as measured: best point, end of the
-line, minimiser of the best bound, gradient, mean plane, and what is made on the way."""
+``benchmarks/scaling_owned.py`` compares both layouts."""
 
-TOUCHED = 32
-"""Bytes of a column that a rank's rows touch: weight, gradient, either on its way, and where it is."""
+MIN_OWNED_COLUMNS_OF_WHOLE_CUTS = 1000
+"""The same for l2 penalties with strengths or a prior mean: with replicated weights every rank would keep
+whole cuts and compute all their products. With fewer columns Newton steps may pay, which need all weights."""
+
+REPLICATED_VECTORS = 9
+"""Number of vectors over all columns on a rank with replicated weights, without cuts, as measured: best
+point, end of the line, minimiser of the best bound, gradient, mean plane, and temporaries."""
+
+TOUCHED_COLUMN_BYTES = 32
+"""Bytes per column that a rank's rows touch: weight and gradient, each also in transit, and the index."""
 
 
-def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
-    """Say why weights cannot be owned in parts; None where they can."""
+def why_not_owned(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
+    """Return the reason why weights cannot be owned; None if they can."""
     if reg in ("l1", "elastic_net"):
         return f"reg {reg} is solved on whole cuts"
     if positive:
@@ -42,62 +46,67 @@ def refusal(reg: str, *, positive: bool, feature_lambda: Any) -> str | None:
     return None
 
 
-def settled(weights: str, why_not: str | None, *, whole_cuts: bool, columns: int, device: str) -> str:
-    """Return the form that is asked for, as far as the problem decides it.
+def resolve_weight_layout(
+    weights: str, why_not: str | None, *, whole_cuts: bool, columns: int, device: str
+) -> str:
+    """Resolve the wanted layout as far as the problem alone decides it.
 
     Parameters
     ----------
     weights : {"auto", "replicated", "owned"}
+        The wanted layout.
     why_not : str or None
-        What `refusal` says.
+        Result of `why_not_owned`.
     whole_cuts : bool
-        The penalty has strengths or a prior mean: with all weights every rank would keep all columns of cuts.
+        The penalty has strengths or a prior mean: with replicated weights every rank would keep whole cuts.
     columns : int
     device : str
-        Where X is asked to be; a GPU that there is may get it for "auto".
+        The wanted device of X; "auto" may be a GPU if there is one.
 
     Returns
     -------
     {"auto", "replicated", "owned"}
-        "auto" where `MANY` decides, and whether X is on GPUs.
+        "auto" if that still depends on `MIN_OWNED_COLUMNS` and on whether X is on GPUs.
 
     Raises
     ------
     ParameterError
-        For another name, or for "owned" where that cannot be.
+        For an unknown layout, or for "owned" if that is not possible.
 
     Examples
     --------
-    >>> settled("auto", "reg l1 is solved on whole cuts", whole_cuts=True, columns=5000, device="cpu")
+    >>> why_not = why_not_owned("l1", positive=False, feature_lambda=None)
+    >>> resolve_weight_layout("auto", why_not, whole_cuts=True, columns=5000, device="cpu")
     'replicated'
-    >>> settled("auto", None, whole_cuts=True, columns=5000, device="cpu")
+    >>> resolve_weight_layout("auto", None, whole_cuts=True, columns=5000, device="cpu")
     'owned'
     """
-    if weights not in FORMS:
+    if weights not in WEIGHT_LAYOUTS:
         raise ParameterError(
-            f"weights: found {weights!r}, expected one of {', '.join(FORMS)} (rows have sample_weight)"
+            f"weights: found {weights!r}, expected one of {', '.join(WEIGHT_LAYOUTS)} "
+            "(weights of rows are sample_weight)"
         )
     if weights == "owned" and why_not is not None:
-        raise ParameterError(f"weights owned: {why_not}; leave them replicated")
+        raise ParameterError(f"weights owned: {why_not}; use replicated weights")
     if weights != "auto":
         return weights
     if why_not is not None:
         return "replicated"
     on_cpu = device == "cpu" or (device == "auto" and gpu() is None)
-    return "owned" if whole_cuts and columns >= MANY_IN_WHOLE_CUTS and on_cpu else "auto"
+    return "owned" if whole_cuts and columns >= MIN_OWNED_COLUMNS_OF_WHOLE_CUTS and on_cpu else "auto"
 
 
 def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:
-    """Predict the bytes of all vectors over the columns that a rank keeps in a solve, cuts aside.
+    """Predict the bytes of all vectors over columns that a rank keeps in a solve, without cuts.
 
     Parameters
     ----------
     weights : int
-        Of all columns.
+        Number of weights of all columns.
     ranks : int
     touched : int, optional
-        Of the columns that a rank's rows touch, where weights are owned in parts; None where all are
-        everywhere.
+        With owned weights, the number of weights of the columns that a rank's rows touch; None for replicated
+        weights.
 
     Examples
     --------
@@ -105,5 +114,5 @@ def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:
     (72000, 27600)
     """
     if touched is None:
-        return VECTORS * 8 * weights
-    return VECTORS * 8 * -(-weights // ranks) + TOUCHED * touched
+        return REPLICATED_VECTORS * 8 * weights
+    return REPLICATED_VECTORS * 8 * -(-weights // ranks) + TOUCHED_COLUMN_BYTES * touched

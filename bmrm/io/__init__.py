@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.sources import open_source
-from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, thread_count
+from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, resolve_thread_count
 from bmrm.io.text import Grammar, ZeroBased
 
 if TYPE_CHECKING:
@@ -40,26 +40,26 @@ def read_data(
     path : str or path-like
         A file or pipe, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
     format : {"auto", "svmlight", "mtx", "npz", "npy"}, default "auto"
-        ``"auto"`` goes by the first bytes of the content. ``mtx`` is Matrix Market, ``npz`` a CSR matrix as
-        `scipy.sparse.save_npz` writes it with an optional array ``y`` of labels, ``npy`` a dense array.
+        ``"auto"`` detects the format from the first bytes. ``mtx`` is Matrix Market, ``npz`` a CSR matrix
+        written by `scipy.sparse.save_npz` with an optional array ``y`` of labels, ``npy`` a dense array.
     n_features : int, optional
-        Columns of ``X``; a dense array must have that many, a sparse matrix at most.
+        Number of columns of ``X``; a dense array must have exactly this number, a sparse matrix at most.
     zero_based : bool or "auto", default "auto"
-        See `load_svmlight`; the other formats leave no choice.
+        See `load_svmlight`; other formats fix the base.
     dtype : dtype, default float32
-        Of the values: float32, the nearest to the numbers of the file (``Data.rounded`` tells whether that
-        has changed any), or float64. None for float64, but leave a dense array of float32 as it is.
+        Type of the values: float32, rounded to nearest (``Data.rounded`` says whether that changed any
+        value), or float64. None means float64, except that a dense array of float32 stays as it is.
     query_id : bool, default False
         Read the ``qid:`` of the rows.
     threads : int, optional
-        Default: one for each core that the process may use.
+        Default: one per core that the process may use.
     cache : bool, default False
-        Use, and where needed write, a binary cache beside an SVMlight file: ``path`` + ``.bmrmcache``.
+        Use a binary cache next to an SVMlight file, ``path`` + ``.bmrmcache``, and write it if needed.
     duplicates : {"error", "sum"}, default "error"
-        What an entry that occurs twice is.
+        What to do if an entry occurs twice.
     land : callable, optional
-        A `bmrm.Landing`, to which text that need not be cached may go as it is parsed, in place
-        of arrays of the host.
+        A `bmrm.Landing` that may receive text while it is parsed, instead of arrays on the host. Not used if
+        a cache is.
 
     Returns
     -------
@@ -68,11 +68,11 @@ def read_data(
     Raises
     ------
     DataError
-        The content is at fault; the message is one line, with line and column for text.
+        The content is invalid; the message is one line, with line and column for text.
     OSError
-        The file is missing or cannot be read. A cache that cannot be written is only warned of.
+        The file is missing or cannot be read. A cache that cannot be written causes only a warning.
     ParameterError
-        An argument out of its range.
+        An argument is out of range.
 
     Examples
     --------
@@ -84,30 +84,30 @@ def read_data(
     >>> data.X.shape, data.X.data, data.y, data.zero_based
     ((2, 8), None, [(2.0, 5.0), (3.0,)], True)
     """
-    from bmrm.io.formats import detect_format, read_other
+    from bmrm.io.formats import detect_format, read_matrix_file
 
-    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, duplicates)
-    count = thread_count(threads)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
+    count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source, format)
         if kind != "svmlight":
-            return read_other(source, kind, grammar)
+            return read_matrix_file(source, kind, grammar)
         if not cache or source.path is None:
             return read_text(source, grammar, count, land)
-        from bmrm.io.cache import load, source_key, store
+        from bmrm.io.cache import describe_source, load, store
 
-        key = source_key(source)
+        key = describe_source(source)
         cached = load(source.path, key, grammar, count)
         if cached is not None:
             return cached
         data = read_text(source, grammar, count)
-        if source_key(source) == key:  # else the file has changed meanwhile
+        if describe_source(source) == key:  # the file has not changed meanwhile
             store(source, data, key, grammar, count)
         return data
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a regular file holds SVMlight text; what is not a regular file is taken for text.
+    """Return whether a file holds SVMlight text; anything except a regular file is assumed to.
 
     Examples
     --------

@@ -10,14 +10,14 @@ from typing_extensions import Buffer
 Bytes = Buffer | NDArray[np.uint8]
 
 MAX_INDEX: int
-"""Largest index that a text may hold."""
+"""Largest index that a text may contain."""
 PADDING: int
-"""Readable bytes, the first of them NUL, that must follow a text in memory."""
+"""Number of readable bytes, the first of them NUL, that must follow a text in memory."""
 LONGEST_LINE: int
-"""Bytes of a line of a text, at most."""
+"""Maximum number of bytes of a line."""
 
 class FileText:
-    """The first ``size`` bytes of a file: a text that is read piece by piece, and never in memory whole."""
+    """The first ``size`` bytes of a file: a text that is read in pieces, never as a whole."""
 
     def __init__(self, descriptor: int, size: int) -> None: ...
     def __len__(self) -> int: ...
@@ -31,7 +31,7 @@ class LongLineError(Exception):
     """A line is longer than ``LONGEST_LINE``."""
 
 class TextError(Exception):
-    """What is wrong with a text: a name, and the line, column (from 1) and offset of the token."""
+    """A fault of a text: its name, and the line, column (from 1) and offset of the token."""
 
     name: str
     line: int
@@ -39,41 +39,41 @@ class TextError(Exception):
     offset: int
 
 class Sink(Protocol):
-    """Where indices and values go while they are parsed, in place of arrays: see ``svmlight/sink.h``."""
+    """Consumer of parsed indices and values, instead of arrays: see ``svmlight/block_consumer.h``."""
 
     capsule: object
     """Holds a ``svmlight_block_consumer``."""
     failure: BaseException | None
-    """What was wrong where one of its functions has failed."""
+    """The exception of a function of the sink that has failed."""
 
     def settle(self, count: int, shift: int, /) -> tuple[Any, Any]:
-        """Add ``shift`` to the ``count`` indices that there are, and return them and the values.
+        """Add ``shift`` to the ``count`` received indices; return the indices and the values.
 
         Values that were not sent are 1.
         """
 
 Land = Callable[[int, int, int], Sink | None]
-"""From the most rows and nonzeros that a text may have, and the most nonzeros of a piece of it, to where its
-indices and values go; None for arrays of the host."""
+"""Returns the consumer of indices and values, None for arrays on the host. Its arguments are upper bounds:
+rows and nonzeros of the text, and nonzeros of a piece."""
 
 class Parsed:
     """The arrays and facts of one parsed text."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
-    """These and the values are what the sink gives, where there is one."""
+    """With a sink, indices and values are what it returns."""
     values: NDArray[np.float32] | NDArray[np.float64] | None
-    """None where every value is 1."""
+    """None if every value is 1."""
     labels: NDArray[np.float64]
-    """One a row (NaN: the row has none), or those of all rows where ``label_starts`` is set."""
+    """One per row, NaN for a row without a label; or those of all rows if ``label_starts`` is set."""
     label_starts: NDArray[np.int64] | None
-    """Row i has ``labels[label_starts[i]:label_starts[i + 1]]``; None where no row has several."""
+    """Row i has ``labels[label_starts[i]:label_starts[i + 1]]``; None if no row has several labels."""
     query: NDArray[np.int64] | None
     lines: int
     max_index: int
-    """As written; -1 where there is no pair at all."""
+    """As written; -1 if there is no pair at all."""
     rounded: bool
-    """Some value is not the number of the text, but the nearest one of its type."""
+    """Some value differs from the number in the text, since its type cannot hold that."""
     negative: bool
     """Some value is below 0."""
     has_zero: bool
@@ -84,7 +84,7 @@ class Parsed:
     """The first row with an index equal to ``largest``."""
 
 def read_into(descriptor: int, to: NDArray[np.uint8], offset: int) -> None:
-    """Fill an array with what a file holds from an offset on; raises `ChangedError` where it ends before."""
+    """Fill an array from a file, starting at an offset; raise `ChangedError` if the file is too short."""
 
 def parse(
     text: Bytes | FileText,
@@ -102,9 +102,9 @@ def parse(
 ) -> Parsed:
     """Parse the whole lines ``text[start:stop]``.
 
-    ``largest`` bounds the indices as written. ``block_bytes`` is the least size of the pieces that
-    threads take; neither it nor ``threads`` changes the outcome. ``land`` is asked once the text has been
-    counted. Raises `TextError` for the first fault, what has made a sink fail, and `ChangedError`.
+    ``largest`` is the largest allowed index as written. ``block_bytes`` is the minimum size of the pieces
+    that threads process; neither it nor ``threads`` changes the result. ``land`` is called after the text has
+    been counted. Raises `TextError` for the first fault, the exception of a failed sink, and `ChangedError`.
     """
 
 def read_entries(
@@ -117,9 +117,9 @@ def read_entries(
     columns: NDArray[np.int64] | None,
     values: NDArray[np.float64] | None,
 ) -> int:
-    """Fill the arrays from the Matrix Market entries ``text[start:length]``, as many as they are long.
+    """Fill the arrays from the Matrix Market entries ``text[start:length]``.
 
-    Returns -1, or the offset of the first token that is wrong, ``length`` where entries are missing.
+    Returns -1, or the offset of the first wrong token, which is ``length`` if entries are missing.
     """
 
 def take_rows(
@@ -130,9 +130,9 @@ def take_rows(
     *,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any] | None]:
-    """Copy rows of a CSR matrix, each with its columns ascending; return row pointers, columns and values.
+    """Copy rows of a CSR matrix with ascending columns; return row pointers, columns and values.
 
-    Columns are int32 or int64, values float32 or float64; all arrays are C-contiguous, and rows in range.
+    Columns are int32 or int64, values float32 or float64; all arrays are C-contiguous, and rows are in range.
     """
 
 def column_sums(
@@ -145,28 +145,31 @@ def column_sums(
     squares: bool,
     threads: int,
 ) -> NDArray[np.float64]:
-    """Return the sum of the sizes of the values of each column, or of their squares, times weights of rows.
+    """Return for each column the weighted sum of the absolute values, or of the squares.
 
-    Arrays as for `take_rows`, columns in range. Rows of weight 0 are left out.
+    Arrays as for `take_rows`, columns in range. Rows of weight 0 are skipped.
     """
 
 def has_zero_index(text: Bytes | FileText, length: int, *, threads: int, block_bytes: int) -> bool:
-    """Whether an index 0 occurs in ``text[:length]``, told at a fraction of the time of parsing."""
+    """Return whether an index 0 occurs in ``text[:length]``, in a fraction of the time of parsing."""
 
 def line_count(text: Bytes | FileText, length: int, *, threads: int, block_bytes: int) -> int:
-    """Lines in ``text[:length]``, which ends with one."""
+    """Return the number of lines of ``text[:length]``, which ends with a whole line."""
 
 def whole_lines(text: Bytes | FileText, start: int, size: int, length: int) -> int:
-    """End of the last line that ends in ``text[start:start + size]``, else of the first behind, else -1."""
+    """Return the end of the last line that ends in ``text[start:start + size]``, else of the next line.
+
+    -1 if no line ends after ``start``.
+    """
 
 def checksum(data: Bytes, *, threads: int = 1) -> int:
-    """Return the checksum of bytes."""
+    """Return a checksum of bytes."""
 
 def read_checked(
     descriptor: int, to: NDArray[np.uint8], offset: int, *, columns: int | None, threads: int = 1
 ) -> tuple[int, bool]:
-    """Fill an array with what a file holds from an offset on.
+    """Fill an array from a file, starting at an offset.
 
-    Returns its checksum, and whether its int32 indices, if it holds them, are in ``[0, columns)``. Raises
-    `ChangedError` where the file ends before.
+    Returns the checksum, and whether the int32 indices, if ``columns`` is given, are in ``[0, columns)``.
+    Raises `ChangedError` if the file is too short.
     """

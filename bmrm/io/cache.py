@@ -1,14 +1,15 @@
-"""A binary cache beside a text file: its arrays, read as they are.
+"""A binary cache next to a text file: its arrays in a form that needs no parsing.
 
 Layout (little-endian): ``MAGIC``, the length and the checksum of a JSON header as two uint64, the header,
-then each array on a page of its own. The header holds the version, what the cache was made from (the
-source's size, time of change and a checksum of 16 pieces spread over it; the options of reading), and
-dtype, length, offset and checksum of each array.
+then each array, starting on a new page. The header holds the version; what the cache was made from (size and
+time of change of the source, a checksum of 16 pieces spread over it, and the options of reading); and dtype,
+length, offset and checksum of each array.
 
-A cache is never trusted: header and arrays must match their checksums, the sizes that of the file, indices
-and row pointers their ranges; whatever does not is read from the text and written anew. What is checked is
-our own copy, so that nobody can change it afterwards. What has a cache's name and is no regular file, a
-symbolic link included, is neither read nor replaced; and a cache may be read by whoever may read the text.
+A cache is never trusted. Header and arrays must match their checksums, the sizes must match the file, and
+indices and row pointers must be in range; otherwise the text is read and the cache written again. The checks
+use our own copy in memory, so nobody can change it afterwards. If the name of the cache belongs to anything
+except a regular file, even a symbolic link, it is neither read nor replaced. Whoever may read the text may
+read the cache.
 """
 
 from __future__ import annotations
@@ -22,22 +23,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.atomic import atomic_write
-from bmrm.errors import shown
+from bmrm.errors import escape_unprintable
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
-from bmrm.io.regular import opened_own
+from bmrm.io.regular import open_own_file
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar, value_type
 
 SUFFIX = ".bmrmcache"
 MAGIC = b"bmrmCSR\x00"
-VERSION = 2
-PAGE = 4096
-HEADER_LIMIT = 1 << 16
-PIECES, PIECE_BYTES = 16, 1 << 16
-_START = len(MAGIC) + 16
-_TYPES = {
+CACHE_VERSION = 2  # of the layout; caches of other versions are written again
+PAGE_BYTES = 4096  # alignment of the arrays
+MAX_HEADER_BYTES = 1 << 16  # a header takes about 1 kB; a longer one is damaged
+CHECKED_PIECES = 16  # of the source, for its checksum
+CHECKED_PIECE_BYTES = 1 << 16
+_START = len(MAGIC) + 16  # offset of the header
+_ARRAY_DTYPES = {
     "indptr": ("<i8",),
     "indices": ("<i4",),
     "values": ("<f4", "<f8"),
@@ -46,20 +48,20 @@ _TYPES = {
     "query": ("<i8",),
 }
 
-_unwritable: set[str] = set()
+_warned_paths: set[str] = set()  # sources whose cache could not be written
 
 
 class _UnusableError(Exception):
     """The cache is absent, stale or damaged."""
 
 
-def source_key(source: Source) -> dict[str, int]:
-    """Tell the state of a regular file, at the cost of reading 1 MiB of it."""
+def describe_source(source: Source) -> dict[str, int]:
+    """Return what identifies the content of a regular file; reads 1 MiB of it."""
     descriptor = source.file.fileno()
     status = os.fstat(descriptor)
-    last = max(0, status.st_size - PIECE_BYTES)
-    offsets = sorted({last * i // (PIECES - 1) for i in range(PIECES)})
-    pieces = b"".join(os.pread(descriptor, PIECE_BYTES, offset) for offset in offsets)
+    last = max(0, status.st_size - CHECKED_PIECE_BYTES)
+    offsets = sorted({last * i // (CHECKED_PIECES - 1) for i in range(CHECKED_PIECES)})
+    pieces = b"".join(os.pread(descriptor, CHECKED_PIECE_BYTES, offset) for offset in offsets)
     return {
         "size": status.st_size,
         "mtime_ns": status.st_mtime_ns,
@@ -67,8 +69,8 @@ def source_key(source: Source) -> dict[str, int]:
     }
 
 
-def options_key(grammar: Grammar) -> dict[str, Any]:
-    """Tell everything that changes what a text is read as."""
+def describe_options(grammar: Grammar) -> dict[str, Any]:
+    """Return all options that change how a text is read."""
     return {
         "n_features": grammar.n_features,
         "zero_based": grammar.zero_based,
@@ -78,22 +80,22 @@ def options_key(grammar: Grammar) -> dict[str, Any]:
     }
 
 
-def type_of(path: str) -> np.dtype[Any] | None:
-    """Tell the type of the values that the cache of ``path`` was made with, as far as its header is sound."""
+def read_cached_dtype(path: str) -> np.dtype[Any] | None:
+    """Return the value type of the cache of ``path``; None if there is no cache with a valid header."""
     try:
-        with opened_own(path + SUFFIX) as (file, status):
-            header, _ = _header(file, status.st_size)
-        return value_type(header["options"]["dtype"]) if header["version"] == VERSION else None
+        with open_own_file(path + SUFFIX) as (file, status):
+            header, _ = _read_header(file, status.st_size)
+        return value_type(header["options"]["dtype"]) if header["version"] == CACHE_VERSION else None
     except (OSError, _UnusableError, LookupError, RecursionError, TypeError, ValueError):
         return None
 
 
 def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
-    """Read the cache of ``path``, or return None where there is none that matches and is sound."""
+    """Read the cache of ``path``; return None if there is none that is valid and matches."""
     began = time.perf_counter()
     try:
-        with opened_own(path + SUFFIX) as (file, status):
-            data = _load(file, status.st_size, {"source": key, "options": options_key(grammar)}, threads)
+        with open_own_file(path + SUFFIX) as (file, status):
+            data = _load(file, status.st_size, {"source": key, "options": describe_options(grammar)}, threads)
     except (OSError, _UnusableError, _svmlight.ChangedError):
         return None
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError):
@@ -103,16 +105,16 @@ def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data
 
 
 def _load(file: Any, size: int, key: dict[str, Any], threads: int) -> Data:
-    header, end = _header(file, size)
-    if header["version"] != VERSION or any(header[part] != value for part, value in key.items()):
+    header, end = _read_header(file, size)
+    if header["version"] != CACHE_VERSION or any(header[part] != value for part, value in key.items()):
         raise _UnusableError
-    rows, columns = (_whole(n) for n in header["shape"])
+    rows, columns = (_require_size(n) for n in header["shape"])
     if columns > _svmlight.MAX_INDEX + 1:
         raise _UnusableError
     arrays = {}
     for name, section in header["arrays"].items():
-        count, offset = _whole(section["count"]), _whole(section["offset"])
-        if section["dtype"] not in _TYPES[name] or offset != _aligned(end):
+        count, offset = _require_size(section["count"]), _require_size(section["offset"])
+        if section["dtype"] not in _ARRAY_DTYPES[name] or offset != _align_to_page(end):
             raise _UnusableError
         end = offset + count * np.dtype(section["dtype"]).itemsize
         if end > size:
@@ -130,16 +132,16 @@ def _load(file: Any, size: int, key: dict[str, Any], threads: int) -> Data:
         arrays[name] = array
     if end != size:
         raise _UnusableError
-    return _assembled(arrays, rows, columns, header)
+    return _assemble(arrays, rows, columns, header)
 
 
-def _header(file: Any, size: int) -> tuple[Any, int]:
+def _read_header(file: Any, size: int) -> tuple[Any, int]:
     """Read the header; return it and the offset of its end."""
     start = file.read(_START)
     if len(start) < _START or start[: len(MAGIC)] != MAGIC:
         raise _UnusableError
     length, checksum = np.frombuffer(start, "<u8", offset=len(MAGIC)).tolist()
-    if length > min(HEADER_LIMIT, size - _START):
+    if length > min(MAX_HEADER_BYTES, size - _START):
         raise _UnusableError
     text = file.read(length)
     if len(text) != length or _svmlight.checksum(text) != checksum:
@@ -147,7 +149,7 @@ def _header(file: Any, size: int) -> tuple[Any, int]:
     return json.loads(text), _START + length
 
 
-def _assembled(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: Any) -> Data:
+def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: Any) -> Data:
     indptr, indices, labels = arrays["indptr"], arrays["indices"], arrays["labels"]
     values, starts, query = (arrays.get(name) for name in ("values", "label_starts", "query"))
     _check_starts(indptr, rows, len(indices))
@@ -166,7 +168,7 @@ def _assembled(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header:
         qid=query,
         zero_based=bool(header["zero_based"]),
         from_cache=True,
-        rounded=_truth(header["rounded"]),
+        rounded=_require_bool(header["rounded"]),
     )
 
 
@@ -175,59 +177,61 @@ def _check_starts(starts: NDArray[Any], rows: int, count: int) -> None:
         raise _UnusableError
 
 
-def _whole(number: Any) -> int:
+def _require_size(number: Any) -> int:
     if not isinstance(number, int) or not 0 <= number < 1 << 62:
         raise _UnusableError
     return number
 
 
-def _truth(value: Any) -> bool:
+def _require_bool(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _UnusableError
     return value
 
 
-def _aligned(offset: int) -> int:
-    return (offset + PAGE - 1) // PAGE * PAGE
+def _align_to_page(offset: int) -> int:
+    return (offset + PAGE_BYTES - 1) // PAGE_BYTES * PAGE_BYTES
 
 
 def store(source: Source, data: Data, key: dict[str, int], grammar: Grammar, threads: int) -> None:
-    """Write the cache of a regular file; where that fails, say so once and go on without."""
+    """Write the cache of a regular file; if that fails, warn once and continue."""
     began = time.perf_counter()
     path = source.path
     assert path is not None
     try:
         like = os.fstat(source.file.fileno())
-        _store(path + SUFFIX, like, data, {"source": key, "options": options_key(grammar)}, threads)
+        _store(path + SUFFIX, like, data, {"source": key, "options": describe_options(grammar)}, threads)
     except OSError as error:
-        if path not in _unwritable:
+        if path not in _warned_paths:
             import logging
 
-            _unwritable.add(path)
+            _warned_paths.add(path)
             reason = error.strerror or error
-            logging.getLogger("bmrm").warning("%s: no cache written: %s", shown(path + SUFFIX), reason)
+            logging.getLogger("bmrm").warning(
+                "%s: no cache written: %s", escape_unprintable(path + SUFFIX), reason
+            )
     data.seconds["cache"] = time.perf_counter() - began
 
 
 def _store(path: str, like: os.stat_result, data: Data, key: dict[str, Any], threads: int) -> None:
-    arrays = _arrays(data)
+    arrays = _collect_arrays(data)
     sections: dict[str, dict[str, Any]] = {
         name: {
             "dtype": array.dtype.newbyteorder("<").str,
             "count": len(array),
-            "checksum": _svmlight.checksum(_bytes(array), threads=threads),
+            "checksum": _svmlight.checksum(_little_endian_bytes(array), threads=threads),
             "offset": 0,
         }
         for name, array in arrays.items()
     }
-    header = {"version": VERSION, **key, "shape": data.X.shape, "zero_based": data.zero_based}
+    header = {"version": CACHE_VERSION, **key, "shape": data.X.shape, "zero_based": data.zero_based}
     header["rounded"] = data.rounded
     text = b""
-    # Offsets depend on the header's length, which is fixed by giving them a page count that it fits.
-    end = _aligned(_START + len(json.dumps({**header, "arrays": sections})) + 20 * len(sections))
+    # Offsets depend on the length of the header, and it on them: reserve 20 bytes for each offset.
+    end = _align_to_page(_START + len(json.dumps({**header, "arrays": sections})) + 20 * len(sections))
     header_end = end
     for section in sections.values():
-        section["offset"] = _aligned(end)
+        section["offset"] = _align_to_page(end)
         end = section["offset"] + section["count"] * np.dtype(section["dtype"]).itemsize
     text = json.dumps({**header, "arrays": sections}).encode().ljust(header_end - _START)
     with atomic_write(path, like=like, follow=False) as file:
@@ -237,11 +241,11 @@ def _store(path: str, like: os.stat_result, data: Data, key: dict[str, Any], thr
         position = header_end
         for name, section in sections.items():
             file.write(bytes(section["offset"] - position))
-            file.write(_bytes(arrays[name]))
+            file.write(_little_endian_bytes(arrays[name]))
             position = section["offset"] + arrays[name].nbytes
 
 
-def _arrays(data: Data) -> dict[str, NDArray[Any]]:
+def _collect_arrays(data: Data) -> dict[str, NDArray[Any]]:
     X, y = data.X, data.y
     assert isinstance(X, Csr)
     assert y is not None
@@ -258,5 +262,5 @@ def _arrays(data: Data) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _bytes(array: NDArray[Any]) -> memoryview:
+def _little_endian_bytes(array: NDArray[Any]) -> memoryview:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data

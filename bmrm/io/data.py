@@ -1,4 +1,4 @@
-"""What reading a data file gives."""
+"""The content of a data file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ class Data:
     Attributes
     ----------
     X : Csr or ndarray, shape (rows, columns)
-        Features: sparse, or a dense array where the file is one.
+        Features: sparse, or a dense array if the file holds one.
     y : ndarray of float64, shape (rows,), or list of tuples of float, or None
-        Labels; tuples where some row has several; None where the format has no labels.
+        Labels; tuples if some row has several; None if the format has no labels.
     qid : ndarray of int64, shape (rows,), or None
-        Query of each row, where asked for.
+        Query of each row, if requested.
     zero_based : bool or None
-        Whether column 0 was written as 0 (True) or 1 (False); None where the format leaves no choice.
+        Whether column 0 was written as 0 (True) or 1 (False); None if the format fixes the base.
     seconds : dict
-        Seconds spent by part: ``"parse"``, ``"cache"``.
+        Seconds spent on ``"parse"`` and ``"cache"``.
     from_cache : bool
-        Whether the arrays are those of the binary cache.
+        Whether the arrays come from the binary cache.
     rounded : bool
-        Whether some value of X is not the number of the file, the float64 nearest to its decimals, but the
-        float32 nearest to that.
+        Whether rounding to float32 changed some value of X from the float64 that the file means.
     negative : bool
-        Whether some value may be below 0; True where nobody has looked.
+        Whether some value may be below 0; True if that was not checked.
     """
 
     X: Csr | NDArray[Any]

@@ -1,7 +1,7 @@
-"""Matrix Market, npz and npy files, and how a format is told.
+"""Detect formats, and read Matrix Market, npz and npy files.
 
-A header of these formats names sizes; none is believed before it has been held against the bytes that
-are there, so that a few damaged bytes cannot ask for all the memory.
+The headers of these formats state sizes. They are compared with the size of the file before anything is
+allocated, so a few damaged bytes cannot claim all the memory.
 """
 
 from __future__ import annotations
@@ -16,70 +16,71 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
 from bmrm.io import _svmlight
-from bmrm.io.csr import Csr, canonical, check_finite, check_layout, real_values
+from bmrm.io.csr import Csr, as_floats, build_canonical, check_finite, check_layout
 from bmrm.io.data import Data
 from bmrm.io.matrix_market import read_matrix_market
-from bmrm.io.npy import Npy, read_header, read_rows
+from bmrm.io.npy import NpyHeader, read_header, read_rows
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar
 
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")
-_MOST_COLUMNS = 1 << 32  # as many as products take
-_MAGIC = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+_MAX_COLUMNS = 1 << 32  # limit of the matrix products
+_MAX_DEFLATE_RATIO = 1032  # bytes that one byte of deflated data can expand to
+_MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def detect_format(source: Source, wanted: str = "auto") -> str:
-    """Return the format asked for, or the one that the first bytes tell."""
+    """Return the wanted format, or detect it from the first bytes."""
     if wanted not in FORMATS:
         raise ParameterError(f"format: found {wanted!r}, expected one of {', '.join(FORMATS)}")
     if wanted != "auto":
         return wanted
-    known = (name for magic, name in _MAGIC.items() if source.head.startswith(magic))
-    return next(known, "svmlight")
+    matching = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
+    return next(matching, "svmlight")
 
 
-def read_other(source: Source, kind: str, grammar: Grammar) -> Data:
-    """Read a source that is no SVMlight text."""
+def read_matrix_file(source: Source, kind: str, grammar: Grammar) -> Data:
+    """Read a source of any format except SVMlight text."""
     began = time.perf_counter()
     if grammar.query_id:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
     X: Csr | NDArray[Any]
     y: NDArray[np.float64] | None = None
-    with _blaming_source(source):
+    with _name_source_in_errors(source):
         if kind == "npz":
             X, y = _read_npz(source, grammar)
         elif kind == "npy":
             X = _read_npy(source)
         else:
             X = read_matrix_market(source, grammar)
-        X, rounded = _fitted(X, grammar)
+        X, rounded = _convert_matrix(X, grammar)
         data = Data(X, y, rounded=rounded)
     data.seconds["parse"] = time.perf_counter() - began
     return data
 
 
-def _fitted(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDArray[Any], bool]:
-    """Give X the value type and the columns asked for; tell whether that has rounded a value."""
+def _convert_matrix(X: Csr | NDArray[Any], grammar: Grammar) -> tuple[Csr | NDArray[Any], bool]:
+    """Convert X to the wanted value type and number of columns; return whether a value was rounded."""
     rows, columns = X.shape
-    if columns > _MOST_COLUMNS:
-        raise DataError(f"found {columns} columns, expected at most {_MOST_COLUMNS}")
+    if columns > _MAX_COLUMNS:
+        raise DataError(f"found {columns} columns, expected at most {_MAX_COLUMNS}")
     wanted = columns if grammar.n_features is None else grammar.n_features
     if columns > wanted or (columns != wanted and not isinstance(X, Csr)):
         raise DataError(f"found {columns} columns, expected {wanted} (n_features={wanted})")
     if not isinstance(X, Csr):
-        return _converted(X, X.dtype if grammar.as_stored else grammar.dtype)
+        return _convert_values(X, X.dtype if grammar.as_stored else grammar.dtype)
     rounded = False
     if X.data is not None:
-        values, rounded = _converted(X.data, grammar.dtype)
+        values, rounded = _convert_values(X.data, grammar.dtype)
         X = X._replace(data=values)
     return X._replace(shape=(rows, wanted)), rounded
 
 
-def _converted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool]:
-    """Return finite values in a type, by rows; tell whether one was rounded."""
+def _convert_values(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool]:
+    """Convert finite values to a type, in C order; return whether one was rounded."""
     with np.errstate(over="ignore"):
         found = values.astype(dtype, order="C", copy=False)
     try:
@@ -91,30 +92,30 @@ def _converted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any]
 
 
 def _read_npy(source: Source) -> NDArray[Any]:
-    with _blaming_file("npy"):
+    with _wrap_library_errors("npy"):
         if source.is_plain:
-            return real_values(read_rows(source.file, read_header(source.file, source.size)))
+            return as_floats(read_rows(source.file, read_header(source.file, source.size)))
         X: NDArray[Any] = np.load(io.BytesIO(source.file.read()), allow_pickle=False)
     if X.ndim != 2:
         raise DataError(f"found an array of {X.ndim} dimensions, expected 2")
-    return real_values(X)
+    return as_floats(X)
 
 
-def row_parts(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
-    """Read a dense array so many rows at a time; return None where the file is of another kind."""
+def iter_dense_rows(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
+    """Read a dense array some rows at a time; return None unless the file is npy and stored by rows."""
     if not source.is_plain or detect_format(source) != "npy":
         return None
-    with _blaming_source(source), _blaming_file("npy"):
+    with _name_source_in_errors(source), _wrap_library_errors("npy"):
         header = read_header(source.file, source.size)
     if header.by_columns:
         return None
-    return _row_parts(source, header, rows)
+    return _iter_row_chunks(source, header, rows)
 
 
-def _row_parts(source: Source, header: Npy, rows: int) -> Iterator[NDArray[Any]]:
+def _iter_row_chunks(source: Source, header: NpyHeader, rows: int) -> Iterator[NDArray[Any]]:
     for first in range(0, header.shape[0], rows):
-        with _blaming_source(source):
-            X = real_values(read_rows(source.file, header, first, first + rows))
+        with _name_source_in_errors(source):
+            X = as_floats(read_rows(source.file, header, first, first + rows))
             check_finite(X, first)
         yield X
 
@@ -132,36 +133,36 @@ def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64
     if shape.shape != (2,) or not integers:
         raise DataError("found a shape, row pointers or indices that are not integers")
     rows, columns = map(int, shape)
-    values = real_values(arrays["data"])
+    values = as_floats(arrays["data"])
     check_layout(arrays["indptr"], arrays["indices"], values, (rows, columns))
-    X = canonical(arrays["indptr"], arrays["indices"], values, (rows, columns), grammar.sum_duplicates)
-    return X, _labels(arrays, rows)
+    X = build_canonical(arrays["indptr"], arrays["indices"], values, (rows, columns), grammar.sum_duplicates)
+    return X, _validate_labels(arrays, rows)
 
 
 def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
     file: Any = source.file if source.is_plain else io.BytesIO(source.file.read())
     wanted = ("format", "shape", "indptr", "indices", "data", "y")
-    with _blaming_file("npz"), np.load(file, allow_pickle=False) as archive:
+    with _wrap_library_errors("npz"), np.load(file, allow_pickle=False) as archive:
         names = [name for name in wanted if name in archive.files]
-        require(sum(_unpacked(archive, name) for name in names), "its arrays")
+        require_memory(sum(_max_unpacked_bytes(archive, name) for name in names), "its arrays")
         arrays = {name: archive[name] for name in names}
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # numpy gives what is no npy file as bytes
-            raise DataError(f"found a member {name!r} that is no npy file, expected an array")
+        if not isinstance(array, np.ndarray):  # numpy returns other members as bytes
+            raise DataError(f"found a member {name!r} that is not an npy file, expected an array")
     return arrays
 
 
-def _unpacked(archive: Any, name: str) -> int:
-    """Return the bytes of a member as far as they can be true: deflate packs 1032 into one at most."""
+def _max_unpacked_bytes(archive: Any, name: str) -> int:
+    """Return the stated size of an archive member, but at most what its compressed bytes can expand to."""
     members = archive.zip.namelist()
     info = archive.zip.getinfo(name if name in members else f"{name}.npy")
-    return min(int(info.file_size), 1032 * int(info.compress_size))
+    return min(int(info.file_size), _MAX_DEFLATE_RATIO * int(info.compress_size))
 
 
-def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
+def _validate_labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
     if "y" not in arrays:
         return None
-    y = real_values(arrays["y"]).astype(np.float64, copy=False)
+    y = as_floats(arrays["y"]).astype(np.float64, copy=False)
     if y.shape != (rows,):
         raise DataError(f"found labels of shape {y.shape}, expected ({rows},)")
     check_finite(y)
@@ -169,8 +170,8 @@ def _labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] |
 
 
 @contextlib.contextmanager
-def _blaming_source(source: Source) -> Iterator[None]:
-    """Name the source in errors that are its fault."""
+def _name_source_in_errors(source: Source) -> Iterator[None]:
+    """Put the name of the source into errors that it causes."""
     try:
         yield
     except DataError as error:
@@ -182,14 +183,15 @@ def _blaming_source(source: Source) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _blaming_file(kind: str) -> Iterator[None]:
-    """Turn whatever the libraries raise for a damaged file, which is anything, into a `DataError`."""
+def _wrap_library_errors(kind: str) -> Iterator[None]:
+    """Turn any exception that a library raises for a damaged file into a `DataError`."""
     try:
         yield
     except (DataError, MemoryError, _svmlight.ChangedError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a wild seek
+        # A damaged offset can make a seek fail with EINVAL.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"found a damaged {kind} file ({text})") from None

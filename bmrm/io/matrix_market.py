@@ -1,8 +1,10 @@
 """Matrix Market files.
 
-Read by the package itself, since the reader of scipy crashes on some damaged files, and since sizes that a
-damaged header names must be held against the bytes that are there before anything is allocated.
+The package has its own reader, since scipy's crashes on some damaged files, and since the sizes in a header
+must be compared with the size of the file before anything is allocated.
 
+References
+----------
 Boisvert, Pozo, Remington, "The Matrix Market exchange formats: initial design", NISTIR 5935 (1996).
 """
 
@@ -14,17 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
+from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
 from bmrm.io import _svmlight
-from bmrm.io.csr import Csr, canonical
+from bmrm.io.csr import Csr, build_canonical
 from bmrm.io.sources import Source
-from bmrm.io.text import Grammar, token
+from bmrm.io.text import Grammar, quote_token
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
-# Sizes that any file may have, and more for each byte of it: others are a mistake. Empty rows take memory.
-_SMALL, _ROWS_PER_BYTE, _COLUMNS_PER_BYTE = 1 << 20, 16, 1 << 10
+# Empty rows and columns take memory too, so their number is limited by the size of the file.
+_MIN_SIZE_LIMIT = 1 << 20  # rows or columns that a file of any size may have
+_MAX_ROWS_PER_BYTE = 16  # and rows besides, per byte of the file
+_MAX_COLUMNS_PER_BYTE = 1 << 10  # and columns besides, per byte of the file
 
 
 @dataclass
@@ -44,13 +49,13 @@ class _Header:
 
 def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.float64]:
     """Read a coordinate file as a sparse matrix, an array file as a dense one."""
-    text, length = _text(source)
+    text, length = _read_padded(source)
     header = _read_header(text, length)
     rows, columns, values = _read_entries(text, length, header)
     del text
     if rows is None or columns is None:
         assert values is not None
-        return _dense(values, header)
+        return _to_dense(values, header)
     if values is None:
         values = np.ones(len(rows))
     if header.symmetry != "general":
@@ -64,10 +69,10 @@ def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.flo
     order = np.argsort(rows, kind="stable")
     indptr = np.zeros(header.rows + 1, np.int64)
     np.cumsum(np.bincount(rows, minlength=header.rows), out=indptr[1:])
-    return canonical(indptr, columns[order], values[order], header.shape, grammar.sum_duplicates)
+    return build_canonical(indptr, columns[order], values[order], header.shape, grammar.sum_duplicates)
 
 
-def _text(source: Source) -> tuple[Any, int]:
+def _read_padded(source: Source) -> tuple[Any, int]:
     """Return the padded text and its length."""
     if not source.is_plain:
         whole = source.file.read()
@@ -79,18 +84,18 @@ def _text(source: Source) -> tuple[Any, int]:
 
 
 def _read_header(text: Any, length: int) -> _Header:
-    line, start = _line(text, 0, length)
+    line, start = _next_line(text, 0, length)
     words = line.decode("ascii", "replace").lower().split()
     if len(words) != 5 or words[1] != "matrix" or words[2] not in ("coordinate", "array"):
-        raise DataError("found no '%%MatrixMarket matrix coordinate|array ...' line, expected one")
+        raise DataError("found another first line, expected '%%MatrixMarket matrix coordinate|array ...'")
     sparse, field, symmetry = words[2] == "coordinate", words[3], words[4]
     if field not in _FIELDS or (field == "pattern" and not sparse):
-        raise DataError(f"found {field} values, expected real, integer or, of a sparse matrix, pattern")
+        raise DataError(f"found {field} values, expected real or integer, or pattern for a sparse matrix")
     if symmetry not in _SYMMETRIES:
         raise DataError(f"found the symmetry {symmetry!r}, expected one of {', '.join(_SYMMETRIES)}")
-    line, start = _line(text, start, length)
+    line, start = _next_line(text, start, length)
     while start < length and (line.startswith(b"%") or not line.strip()):
-        line, start = _line(text, start, length)
+        line, start = _next_line(text, start, length)
     fields = line.split()
     if len(fields) != 2 + sparse or not all(number.isdigit() and len(number) < 19 for number in fields):
         raise DataError(f"found the size line {line[:40]!r}, expected {2 + sparse} integers")
@@ -98,23 +103,23 @@ def _read_header(text: Any, length: int) -> _Header:
     if symmetry != "general" and rows != columns:
         raise DataError(f"found a {symmetry} matrix of shape ({rows}, {columns}), expected a square one")
     header = _Header(sparse, field == "pattern", symmetry, rows, columns, 0, start)
-    header.stored = count[0] if sparse else _dense_count(header)
+    header.stored = count[0] if sparse else _count_stored(header)
     if header.stored > length - start:
-        raise DataError(f"found {length - start} bytes behind the sizes, expected {header.stored} entries")
-    for size, most in ((rows, _ROWS_PER_BYTE), (columns, _COLUMNS_PER_BYTE)):
-        if size > (allowed := _SMALL + most * length):
+        raise DataError(f"found {length - start} bytes after the sizes, expected {header.stored} entries")
+    for size, per_byte in ((rows, _MAX_ROWS_PER_BYTE), (columns, _MAX_COLUMNS_PER_BYTE)):
+        if size > (allowed := _MIN_SIZE_LIMIT + per_byte * length):
             raise DataError(f"found a size of {size} in a file of {length} bytes, expected at most {allowed}")
     return header
 
 
-def _line(text: Any, start: int, length: int) -> tuple[bytes, int]:
+def _next_line(text: Any, start: int, length: int) -> tuple[bytes, int]:
     """Return the line at ``start`` and the start of the next."""
     stop = _svmlight.whole_lines(text, start, 1, length) if start < length else length
     stop = length if stop < 0 else stop
     return bytes(memoryview(text)[start:stop]), stop
 
 
-def _dense_count(header: _Header) -> int:
+def _count_stored(header: _Header) -> int:
     if header.symmetry == "general":
         return header.rows * header.columns
     return header.rows * (header.rows + (1 if header.symmetry != "skew-symmetric" else -1)) // 2
@@ -122,9 +127,11 @@ def _dense_count(header: _Header) -> int:
 
 def _read_entries(
     text: Any, length: int, header: _Header
-) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, NDArray[np.float64] | None]:
+) -> tuple[Indices | None, Indices | None, NDArray[np.float64] | None]:
     arrays = 2 * header.sparse + (not header.pattern)
-    require(8 * (arrays * header.stored + header.rows), f"{header.stored} entries in {header.rows} rows")
+    require_memory(
+        8 * (arrays * header.stored + header.rows), f"{header.stored} entries in {header.rows} rows"
+    )
     rows = np.empty(header.stored, np.int64) if header.sparse else None
     columns = np.empty(header.stored, np.int64) if header.sparse else None
     values = None if header.pattern else np.empty(header.stored, np.float64)
@@ -134,7 +141,7 @@ def _read_entries(
     if fault >= 0:
         view = memoryview(text)
         line = bytes(view[:fault]).count(b"\n") + 1
-        found = token(view[fault:length]) if fault < length else "the end of the file"
+        found = quote_token(view[fault:length]) if fault < length else "the end of the file"
         pair = f"a row up to {header.rows}, a column up to {header.columns}" if header.sparse else ""
         number = "" if header.pattern else "a finite number"
         expected = " and ".join(filter(None, [pair, number]))
@@ -142,8 +149,8 @@ def _read_entries(
     return rows, columns, values
 
 
-def _dense(values: NDArray[np.float64], header: _Header) -> NDArray[np.float64]:
-    """Lay out what is stored column by column, of a symmetric matrix the part below the diagonal."""
+def _to_dense(values: NDArray[np.float64], header: _Header) -> NDArray[np.float64]:
+    """Build a matrix from values stored by columns; a symmetric one stores the part below the diagonal."""
     if header.symmetry == "general":
         return values.reshape(header.columns, header.rows).T
     skew = header.symmetry == "skew-symmetric"

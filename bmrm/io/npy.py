@@ -1,4 +1,4 @@
-"""Dense arrays in npy files, whole or some rows at a time, held against the bytes that are there."""
+"""Read dense arrays from npy files, whole or some rows at a time, after comparing sizes with the file."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError
 from bmrm.io.regular import read_array
 
-_HEADERS = {
+_HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
 
-class Npy(NamedTuple):
-    """What a file's header says of its array, which is a matrix of real numbers.
+class NpyHeader(NamedTuple):
+    """The header of a file that holds a matrix of real numbers.
 
     Attributes
     ----------
     shape : tuple of int
     dtype : numpy dtype
     by_columns : bool
-        Whether it is laid out column by column.
+        Whether the matrix is stored by columns.
     start : int
         Offset of the first number.
     """
@@ -37,41 +37,41 @@ class Npy(NamedTuple):
     start: int
 
 
-def read_header(file: BinaryIO, size: int) -> Npy:
+def read_header(file: BinaryIO, size: int) -> NpyHeader:
     """Read the header of a regular file of ``size`` bytes.
 
     Raises
     ------
     DataError
-        It is no matrix of real numbers.
+        The array is not a matrix of real numbers.
     ValueError
-        It is damaged, or names more numbers than there are.
+        The file is damaged, or too short for its header.
     """
     file.seek(0)
     version = np.lib.format.read_magic(file)
-    if version not in _HEADERS:
+    if version not in _HEADER_READERS:
         raise ValueError(f"version {version} of the format")
-    shape, by_columns, dtype = _HEADERS[version](file)
+    shape, by_columns, dtype = _HEADER_READERS[version](file)
     if len(shape) != 2:
         raise DataError(f"found an array of {len(shape)} dimensions, expected 2")
     if dtype.hasobject:
         raise ValueError("an array of objects")
     if dtype.kind not in "fiub":
         raise DataError(f"found values of type {dtype}, expected real numbers")
-    found = Npy(shape, dtype, by_columns, file.tell())
+    found = NpyHeader(shape, dtype, by_columns, file.tell())
     needed, there = math.prod(shape) * dtype.itemsize, size - found.start
     if min(shape) < 0 or needed > there:
         raise ValueError(f"{there} bytes of numbers, expected {needed} for the shape {shape}")
     return found
 
 
-def read_rows(file: BinaryIO, header: Npy, first: int = 0, last: int | None = None) -> NDArray[Any]:
-    """Read the rows from ``first`` to ``last``; all of them where they are laid out by columns."""
+def read_rows(file: BinaryIO, header: NpyHeader, first: int = 0, last: int | None = None) -> NDArray[Any]:
+    """Read the rows from ``first`` to ``last``; a file stored by columns is read whole."""
     rows, columns = header.shape
     if header.by_columns:
-        require(rows * columns * header.dtype.itemsize, "the array")
+        require_memory(rows * columns * header.dtype.itemsize, "the array")
         return read_array(file, header.dtype, (columns, rows), header.start).T[first:last]
     count = (rows if last is None else min(last, rows)) - first
     width = columns * header.dtype.itemsize
-    require(count * width, "the array")
+    require_memory(count * width, "the array")
     return read_array(file, header.dtype, (count, columns), header.start + first * width)

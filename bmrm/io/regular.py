@@ -1,7 +1,7 @@
-"""Regular files that others may cut, replace or write to while they are read.
+"""Regular files that others may truncate, replace or write to while they are read.
 
-No file is mapped: a page that the file has lost would end the process by a signal, and bytes that have been
-checked could still change. Bytes are read into memory of our own, and checked there.
+No file is mapped: accessing a page that the file has lost would kill the process by a signal, and bytes could
+change after they were checked. Bytes are read into our own memory and checked there.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from bmrm.errors import DataError
 from bmrm.io import _svmlight
 
-STEADY = "a file that nobody writes to while it is read"
+UNCHANGED_FILE = "a file that does not change while it is read"
+"""What messages say is expected."""
 
 
 @contextlib.contextmanager
-def unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[None]:
-    """Raise where a file has changed by the end of the block, in place of any fault that came of it.
+def check_unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[None]:
+    """Raise if a file has changed by the end of the block, instead of any error that this caused.
 
     Raises
     ------
@@ -33,26 +34,26 @@ def unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[No
     try:
         yield
     except (DataError, _svmlight.ChangedError) as error:
-        _check(descriptor, before, name)
+        _check_status(descriptor, before, name)
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{name}: found its end too early, expected {STEADY}") from None
-    _check(descriptor, before, name)
+        raise DataError(f"{name}: found an early end, expected {UNCHANGED_FILE}") from None
+    _check_status(descriptor, before, name)
 
 
-def _check(descriptor: int, before: os.stat_result, name: str) -> None:
+def _check_status(descriptor: int, before: os.stat_result, name: str) -> None:
     now = os.fstat(descriptor)
     if now.st_size != before.st_size:
-        found = f"{now.st_size} bytes of {before.st_size}"
+        found = f"{now.st_size} bytes instead of {before.st_size}"
     elif now.st_mtime_ns != before.st_mtime_ns:
         found = "other content than before"
     else:
         return
-    raise DataError(f"{name}: found {found}, expected {STEADY}") from None
+    raise DataError(f"{name}: found {found}, expected {UNCHANGED_FILE}") from None
 
 
 def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
-    """Read an array in C order that a file is known to be long enough for.
+    """Read an array in C order from a file that was long enough for it when it was opened.
 
     Raises
     ------
@@ -65,13 +66,13 @@ def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) 
 
 
 @contextlib.contextmanager
-def opened_own(path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """Open a file that the package itself has put somewhere, if it is one and no link to one.
+def open_own_file(path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """Open a file that the package itself has written, if it is a regular file and not a link.
 
     Raises
     ------
     OSError
-        There is none, or what has its name is no regular file.
+        The file is missing, or is not a regular file.
     """
     # Without O_NONBLOCK opening a pipe would wait for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""Data sources: a regular file, a pipe or standard input, compressed or not.
+"""Data sources: regular files, pipes and standard input, compressed or not.
 
-Compression is told by the first bytes, not by the name, so a renamed file and a pipe work as well.
+Compression is detected from the first bytes, not from the name, so renamed files and pipes work too.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from bmrm.errors import DataError, shown
-from bmrm.io.regular import unchanged
+from bmrm.errors import DataError, escape_unprintable
+from bmrm.io.regular import check_unchanged
 
-HEAD_BYTES = 16
-_PIECE = 1 << 16  # bytes that are read, and that are decompressed, at a time
-_SKIPPABLE = tuple(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16))  # magics of frames of zstd
-_REPEATED_BYTE = 1  # a kind of block of zstd
+HEAD_BYTES = 16  # of the decompressed content, from which formats are detected
+_PIECE_BYTES = 1 << 16  # read at a time, and decompressed at a time
+_ZSTD_SKIPPABLE_MAGICS = tuple(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16))
+_ZSTD_RLE_BLOCK = 1  # type of a block that repeats one byte
 
 
 @dataclass
@@ -31,17 +31,17 @@ class Source:
     Attributes
     ----------
     name : str
-        What error messages call it.
+        Its name in messages.
     file : buffered binary file
-        The decompressed bytes, from the first on.
+        The decompressed bytes, from the start.
     head : bytes
-        The first bytes of ``file``, which are still to be read from it.
+        The first bytes of ``file``, which has not been read past them.
     status : os.stat_result or None
-        Of a regular file, compressed or not.
+        Status of a regular file, compressed or not; None for other sources.
     compressed : bool
         Whether ``file`` decompresses.
     path : str or None
-        Of a regular file.
+        Path of a regular file.
     """
 
     name: str
@@ -53,27 +53,27 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Bytes of a regular file, as it is on the disk."""
+        """Bytes of a regular file on the disk."""
         assert self.status is not None
         return self.status.st_size
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a regular file as it is, of which any bytes can be read at any time."""
+        """Whether it is a regular, uncompressed file, so that any bytes can be read at any time."""
         return self.status is not None and not self.compressed
 
 
 @contextlib.contextmanager
 def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """Open a file, or standard input for ``"-"``; regular files stay at their start.
+    """Open a file, or standard input for ``"-"``; regular files are positioned at the start.
 
     Raises
     ------
     OSError
         The file is missing, a folder, or cannot be read.
     DataError
-        Its decompressor is not installed, or the compressed data are damaged from the start; or, at the end
-        of the block, the file is no longer what it was at its beginning.
+        The decompressor is not installed, or the compressed data are damaged at the start; or the file has
+        changed by the end of the block.
     """
     with contextlib.ExitStack() as stack:
         name = os.fspath(path)
@@ -85,11 +85,11 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
         if status is not None and not stat.S_ISREG(status.st_mode):
             status = None
         regular_path = name if status is not None else None
-        name = shown(name)
+        name = escape_unprintable(name)
         if status is not None:
-            stack.enter_context(unchanged(raw.fileno(), status, name))
+            stack.enter_context(check_unchanged(raw.fileno(), status, name))
         head = _peek(raw)
-        opener = next((make for magics, make in _FORMATS.items() if head.startswith(magics)), None)
+        opener = next((make for magics, make in _DECOMPRESSORS.items() if head.startswith(magics)), None)
         if opener is None:
             yield Source(name, raw, head, status, False, regular_path)
             return
@@ -98,12 +98,12 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
 
 
 def _peek(file: Any) -> bytes:
-    """First bytes of a buffered file, fewer only where a pipe gives fewer at once or the file ends."""
+    """Return the first bytes of a buffered file; fewer if the file ends or a pipe has fewer ready."""
     return bytes(file.peek(HEAD_BYTES)[:HEAD_BYTES])
 
 
 class _Decompressor(io.RawIOBase):
-    """A file of pieces; turns what each decompressor raises for damaged data into one `DataError`."""
+    """A file made of decompressed pieces; turns the errors of all decompressors into `DataError`."""
 
     def __init__(self, pieces: Iterator[bytes], name: str):
         self._pieces = pieces
@@ -127,7 +127,7 @@ class _Decompressor(io.RawIOBase):
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            # EOFError, and classes of zlib, lzma and zstandard, which are not all imported.
+            # EOFError, and exceptions of zlib, lzma and zstandard, which need not be imported.
             raise self._damaged(error) from None
         count = min(len(buffer), len(self._piece))
         buffer[:count] = self._piece[:count]
@@ -142,43 +142,43 @@ class _Decompressor(io.RawIOBase):
 def _gzip(file: BinaryIO, name: str) -> Iterator[bytes]:
     import gzip
 
-    # Behind a member it takes another one or zeros, as the program gzip does.
-    return iter(partial(gzip.GzipFile(fileobj=file, mode="rb").read1, _PIECE), b"")
+    # After a member, another member or zeros may follow, as for the program gzip.
+    return iter(partial(gzip.GzipFile(fileobj=file, mode="rb").read1, _PIECE_BYTES), b"")
 
 
 def _bz2(file: BinaryIO, name: str) -> Iterator[bytes]:
     import bz2
 
-    return _streams(file, bz2.BZ2Decompressor)
+    return _decompress_streams(file, bz2.BZ2Decompressor)
 
 
 def _xz(file: BinaryIO, name: str) -> Iterator[bytes]:
     import lzma
 
-    return _streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), pad=4)
+    return _decompress_streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), pad=4)
 
 
-def _streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: int = 0) -> Iterator[bytes]:
-    """Streams one after the other; Python's own files take for their end what is not another one.
+def _decompress_streams(file: BinaryIO, new_stream: Callable[[], Any], *, pad: int = 0) -> Iterator[bytes]:
+    """Decompress consecutive streams; Python's own files would silently stop at damage between streams.
 
-    With ``pad``, zeros in multiples of it may follow each.
+    With ``pad``, zeros in multiples of it may follow each stream.
     """
-    rest = file.read(_PIECE)
+    rest = file.read(_PIECE_BYTES)
     while rest:
         stream = new_stream()
         while not stream.eof:
-            yield stream.decompress(rest, _PIECE)
-            rest = file.read(_PIECE) if stream.needs_input else b""
+            yield stream.decompress(rest, _PIECE_BYTES)
+            rest = file.read(_PIECE_BYTES) if stream.needs_input else b""
             if stream.needs_input and not rest:
-                raise EOFError("the last stream is cut short")
-        rest = stream.unused_data or file.read(_PIECE)
+                raise EOFError("the last stream is truncated")
+        rest = stream.unused_data or file.read(_PIECE_BYTES)
         zeros = 0
         while pad and rest.startswith(b"\0"):
-            behind = rest.lstrip(b"\0")
-            zeros += len(rest) - len(behind)
-            rest = behind or file.read(_PIECE)
+            after = rest.lstrip(b"\0")
+            zeros += len(rest) - len(after)
+            rest = after or file.read(_PIECE_BYTES)
         if pad and zeros % pad:
-            raise EOFError(f"{zeros} zeros behind a stream")
+            raise EOFError(f"{zeros} zeros after a stream")
 
 
 def _zstd(file: BinaryIO, name: str) -> Iterator[bytes]:
@@ -192,24 +192,24 @@ def _zstd(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _zstd_blocks(file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
-    """Frames one after the other, a block of at most 128 KiB at a time (RFC 8878, section 3.1.1).
+    """Decompress consecutive frames, one block of at most 128 KiB at a time (RFC 8878, section 3.1.1).
 
-    A block may be stored in four bytes, so that pieces of another kind could decompress to any size; and
-    zstandard's own stream takes a cut frame for the end of the file.
+    Four bytes can store a whole block, so a piece that held many blocks could expand to any size. zstandard's
+    own stream treats a truncated frame as the end of the file.
     """
 
     def take(count: int) -> bytes:
         data = file.read(count)
         if len(data) < count:
-            raise EOFError("the last frame is cut short")
+            raise EOFError("the last frame is truncated")
         return data
 
     decompressor = zstandard.ZstdDecompressor()
     while magic := file.read(4):
-        if magic in _SKIPPABLE:
+        if magic in _ZSTD_SKIPPABLE_MAGICS:
             left = int.from_bytes(take(4), "little")
             while left:
-                left -= len(take(min(left, _PIECE)))
+                left -= len(take(min(left, _PIECE_BYTES)))
             continue
         start = magic + take(1)
         checksum = 4 if start[-1] & 4 else 0
@@ -218,13 +218,13 @@ def _zstd_blocks(file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
         while not frame.eof:
             header = take(3)
             last, kind, size = header[0] & 1, header[0] >> 1 & 3, int.from_bytes(header, "little") >> 3
-            stored = 1 if kind == _REPEATED_BYTE else size
+            stored = 1 if kind == _ZSTD_RLE_BLOCK else size
             yield frame.decompress(header + take(stored + checksum * last))
 
 
-_FORMATS: dict[tuple[bytes, ...], Callable[[BinaryIO, str], Iterator[bytes]]] = {
+_DECOMPRESSORS: dict[tuple[bytes, ...], Callable[[BinaryIO, str], Iterator[bytes]]] = {
     (b"\x1f\x8b",): _gzip,
     (b"BZh",): _bz2,
     (b"\xfd7zXZ\x00",): _xz,
-    (b"\x28\xb5\x2f\xfd", *_SKIPPABLE): _zstd,
+    (b"\x28\xb5\x2f\xfd", *_ZSTD_SKIPPABLE_MAGICS): _zstd,
 }

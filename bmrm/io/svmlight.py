@@ -1,4 +1,4 @@
-"""Load SVMlight text, whole or by chunks of rows."""
+"""Load SVMlight text, whole or in chunks of rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import integer
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
-from bmrm.base.threads import MOST_THREADS
+from bmrm.base.threads import MAX_THREADS
+from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.sources import Source, open_source
-from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, chunks, file_text, windows
+from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, file_text, line_windows, read_chunks
 
-Rows = tuple[Csr, Labels, NDArray[np.int64] | None]
+ParsedRows = tuple[Csr, Labels, Indices | None]
 
 
 @interruptible
@@ -35,7 +36,7 @@ def load_svmlight(
     query_id: bool = False,
     threads: int | None = None,
     duplicates: str = "error",
-) -> tuple[Any, Labels] | tuple[Any, Labels, NDArray[np.int64]]:
+) -> tuple[Any, Labels] | tuple[Any, Labels, Indices]:
     r"""Load an SVMlight (LIBSVM) file into a scipy CSR matrix, as scikit-learn's loader does.
 
     Parameters
@@ -43,27 +44,27 @@ def load_svmlight(
     path : str or path-like
         Text, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
     n_features : int, optional
-        Columns of ``X``, so that training and test files agree; default: as many as the file needs.
+        Number of columns of ``X``, so that training and test files agree; default: as many as the file needs.
     zero_based : bool or "auto", default "auto"
-        Whether indices start at 0 or at 1; ``"auto"`` takes them to start at 0 if and only if an index
-        0 occurs in the file.
+        Whether indices start at 0 or at 1; with ``"auto"`` they start at 0 if and only if an index 0 occurs
+        in the file.
     dtype : dtype, default float64
-        Of the values of ``X``: float32 or float64.
+        Type of the values of ``X``: float32 or float64.
     query_id : bool, default False
-        Return the ``qid:`` of the rows too; every row must then have one. Ignored where present otherwise.
+        Return the ``qid:`` of the rows too; then every row must have one. Otherwise it is ignored.
     threads : int, optional
-        Default: one for each core that the process may use. The result does not depend on it.
+        Default: one per core that the process may use. The result does not depend on it.
     duplicates : "error" or "sum", default "error"
-        What an index that occurs twice in one row is.
+        What to do if an index occurs twice in one row.
 
     Returns
     -------
     X : scipy.sparse.csr_matrix, shape (rows, columns)
         Rows without features are kept; indices are sorted within each row. Its attribute ``zero_based`` says
-        whether column 0 was written as 0: a solve passes it on to the model. SciPy's copies and slices of the
-        matrix do not have it.
+        whether column 0 was written as 0; a solve passes it on to the model. SciPy's copies and slices of the
+        matrix lose it.
     y : ndarray of float64, shape (rows,), or list of tuples of float
-        Labels; tuples where some row of the file has several or none.
+        Labels; tuples if some row of the file has several labels or none.
     qid : ndarray of int64, shape (rows,)
         Only with ``query_id``.
 
@@ -74,9 +75,9 @@ def load_svmlight(
     OSError
         The file is missing or cannot be read.
     ParameterError
-        An argument out of its range.
+        An argument is out of range.
     Interrupted
-        For Ctrl-C.
+        By Ctrl-C.
 
     References
     ----------
@@ -96,9 +97,9 @@ def load_svmlight(
     >>> y
     array([ 1., -1.])
     """
-    grammar = Grammar.checked(n_features, zero_based, dtype, query_id, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
     with open_source(path) as source:
-        parser = Parser(source.name, grammar, thread_count(threads))
+        parser = Parser(source.name, grammar, resolve_thread_count(threads))
         X, y, query = _read(source, parser)
     matrix = X.to_scipy(grammar.dtype)
     matrix.zero_based = parser.zero_based
@@ -117,35 +118,35 @@ def iter_svmlight(
     one_label: bool = False,
     numbered: Callable[[bool], object] | None = None,
 ) -> Iterator[tuple[Csr, Labels]]:
-    r"""Read an SVMlight file in bounded memory, some rows at a time.
+    r"""Read an SVMlight file in bounded memory, in chunks of rows.
 
     Parameters
     ----------
     path : str or path-like
         As for `load_svmlight`.
     rows_bytes : int, default 64 MiB
-        Text of the rows of one chunk, in bytes, give or take a line.
+        Bytes of text per chunk, give or take a line.
     n_features : int, optional
-        Columns of every chunk; default: as many as the rows up to its end need.
+        Number of columns of every chunk; default: as many as the rows read so far need.
     zero_based, dtype, threads, duplicates
-        As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand; a pipe
-        or a compressed file cannot be, and one that shows up behind the first chunk is an error.
+        As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand. A pipe or a
+        compressed file cannot be searched; there, an index 0 after the first chunk is an error.
     one_label : bool, default False
-        Whether a row without a label is an error at once. Else it is one at the end, where no row has had
-        several labels.
+        Whether a row without a label is an error at once. Otherwise it is an error at the end, unless some
+        row has several labels.
     numbered : callable, optional
-        Called before each chunk with whether its features are numbered from 0.
+        Called before each chunk with a bool: whether its features are numbered from 0.
 
     Yields
     ------
     X : Csr, shape (rows of the chunk, columns)
     y : ndarray of float64 or list of tuples of float
-        Tuples from the first chunk on where some row has several labels or none.
+        Tuples as soon as some row has several labels or none.
 
     Raises
     ------
     DataError, OSError, ParameterError
-        As for `load_svmlight`; the rows before a fault have then been given.
+        As for `load_svmlight`; chunks before the fault have been yielded by then.
 
     Examples
     --------
@@ -158,13 +159,13 @@ def iter_svmlight(
     """
     if integer("rows_bytes", rows_bytes) < 1:
         raise ParameterError(f"rows_bytes: found {rows_bytes}, expected at least 1")
-    grammar = Grammar.checked(n_features, zero_based, dtype, False, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, False, duplicates)
     with open_source(path) as source:
-        parser = Parser(source.name, grammar, thread_count(threads))
-        parts = _file_parts if source.is_plain else _streamed_parts
+        parser = Parser(source.name, grammar, resolve_thread_count(threads))
+        parts = _parse_file if source.is_plain else _parse_stream
         for part in parts(source, parser, rows_bytes):
             parser.check(labels=one_label)
-            X, y, _ = join([part], parser)
+            X, y, _ = join_parts([part], parser)
             if X.shape[0]:
                 if numbered is not None:
                     numbered(parser.zero_based)
@@ -173,29 +174,29 @@ def iter_svmlight(
         parser.check_content()
 
 
-def _file_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+def _parse_file(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
     text, length = file_text(source), source.size
     if parser.grammar.zero_based == "auto" and size < length:
         parser.find_zero(text, length)
-    for start, stop in windows(text, length, size):
+    for start, stop in line_windows(text, length, size):
         yield parser.parse(text, start, stop)
 
 
-def _streamed_parts(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
-    one_based = False  # as rows already given have been read
-    for text, length in chunks(source.file, source.name, size):
+def _parse_stream(source: Source, parser: Parser, size: int) -> Iterator[_svmlight.Parsed]:
+    one_based = False  # how the rows that were already yielded have been read
+    for text, length in read_chunks(source.file, source.name, size):
         part = parser.parse(text, 0, length)
         if one_based and parser.has_zero:
             raise DataError(
-                f"{source.name}: found an index 0 behind rows that were read as one-based, "
-                "expected to be told that the file is zero-based"
+                f"{source.name}: found an index 0 after rows that were read as one-based, "
+                "expected zero_based=True or --zero-based"
             )
         one_based = parser.grammar.zero_based == "auto" and not parser.has_zero
         yield part
 
 
 def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.Land | None = None) -> Data:
-    """Read all of a source; ``land`` is for one that is a plain file."""
+    """Read a whole source; ``land`` is used only for a plain file."""
     began = time.perf_counter()
     parser = Parser(source.name, grammar, threads)
     X, y, query = _read(source, parser, land)
@@ -211,19 +212,19 @@ def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.La
     )
 
 
-def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) -> Rows:
+def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) -> ParsedRows:
     parts = []
     if source.is_plain:
         parts.append(parser.parse(file_text(source), 0, source.size, land))
     else:
-        parts.extend(parser.parse(text, 0, length) for text, length in chunks(source.file, source.name))
+        parts.extend(parser.parse(text, 0, length) for text, length in read_chunks(source.file, source.name))
     parser.check()
     parser.check_content()
-    return join(parts, parser)
+    return join_parts(parts, parser)
 
 
-def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
-    """Put parts together, and give each up as soon as it has been copied."""
+def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
+    """Join parsed parts, and free each part as soon as it has been copied."""
     if parser.grammar.zero_based == "auto" and parser.has_zero:
         for part in parts:
             if not part.has_zero:
@@ -232,30 +233,30 @@ def join(parts: list[_svmlight.Parsed], parser: Parser) -> Rows:
     if parser.gives_tuples:
         y = [labels for part in parts for labels in _label_tuples(part)]
     else:
-        y = _joined([part.labels for part in parts])
+        y = _concatenate([part.labels for part in parts])
     query = [part.query for part in parts if part.query is not None]
     values: NDArray[Any] | None = None
     if any(part.values is not None for part in parts):
         if len(parts) > 1:
             stored = sum(len(part.indices) for part in parts)
-            require(parser.grammar.dtype.itemsize * stored, f"{stored} values of {parser.name}")
-        values = _joined([_explicit_values(part, parser.grammar.dtype) for part in parts])
+            require_memory(parser.grammar.dtype.itemsize * stored, f"{stored} values of {parser.name}")
+        values = _concatenate([_explicit_values(part, parser.grammar.dtype) for part in parts])
     for part in parts:
         part.values = None
     counts = [len(part.indices) for part in parts]
     if len(parts) > 1:
-        require(4 * sum(counts), f"{sum(counts)} indices of {parser.name}")
-    indices = _joined([part.indices for part in parts])
+        require_memory(4 * sum(counts), f"{sum(counts)} indices of {parser.name}")
+    indices = _concatenate([part.indices for part in parts])
     indptr = parts[0].indptr
     if len(parts) > 1:
         starts = np.cumsum([0, *counts[:-1]])
         ends = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
         indptr = np.concatenate([[0], *ends])
     X = Csr(indptr, indices, values, (len(indptr) - 1, parser.columns))
-    return X, y, _joined(query) if query else None
+    return X, y, _concatenate(query) if query else None
 
 
-def _joined(arrays: list[Any]) -> Any:
+def _concatenate(arrays: list[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
@@ -264,17 +265,17 @@ def _explicit_values(part: _svmlight.Parsed, dtype: np.dtype[Any]) -> NDArray[An
 
 
 def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:
-    """Labels row by row; NaN in a plain array stands for none."""
+    """Yield the labels of each row; NaN in a plain array means no label."""
     labels = part.labels.tolist()
     if part.label_starts is None:
         return (() if label != label else (label,) for label in labels)
     return (tuple(labels[first:last]) for first, last in pairwise(part.label_starts.tolist()))
 
 
-def thread_count(threads: int | None) -> int:
-    """Return the number of threads asked for, or that of the cores the process may use."""
+def resolve_thread_count(threads: int | None) -> int:
+    """Validate a number of threads; the default is the number of cores that the process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0))
-    if not 1 <= integer("threads", threads) <= MOST_THREADS:
-        raise ParameterError(f"threads: found {threads}, expected 1 to {MOST_THREADS}")
+    if not 1 <= integer("threads", threads) <= MAX_THREADS:
+        raise ParameterError(f"threads: found {threads}, expected 1 to {MAX_THREADS}")
     return threads

@@ -1,8 +1,8 @@
-"""SVMlight text in parts: what is decided over the whole of a text, and what a fault is called.
+"""Parse SVMlight text in parts, and word its faults.
 
-The compiled reader parses one run of whole lines. A file is one such part; a pipe, or a file read in bounded
-memory, is many, and three things can only be told from all of them: whether indices start at 0,
-whether a row without a label is a fault (it is not where other rows have several), and the columns.
+The compiled reader parses one run of whole lines. A file is one such part; a pipe, or a file that is read in
+bounded memory, has many. Three facts depend on all parts: whether indices start at 0, whether a row without a
+label is a fault (it is not if other rows have several labels), and the number of columns.
 """
 
 from __future__ import annotations
@@ -16,39 +16,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import flag, integer, refuse
-from bmrm.base.host_memory import require
+from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, ParameterError
 from bmrm.io import _svmlight
+from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source
 
 ZeroBased = bool | Literal["auto"]
 
-BLOCK_BYTES = 1 << 20  # text that a thread takes at a time: some milliseconds of work
+BLOCK_BYTES = 1 << 20  # text that a thread parses at a time: a few milliseconds of work
 CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
-LONGEST_LINE = _svmlight.LONGEST_LINE  # bytes: a longer one is taken for no text at all
-FOUND_CHARS = 40
+MAX_LINE_BYTES = _svmlight.LONGEST_LINE  # a file with a longer line is not text
+MAX_TOKEN_CHARS = 40  # of a token that a message quotes
 PAIRS = "index:value pairs"
 NO_PAIRS = "found no index:value on any line, expected a label and index:value pairs; a table is not read"
-_LOOKED_AT = 1 << 12  # bytes of a fault and what follows
+_MAX_FAULT_BYTES = 1 << 12  # of text from a fault on, from which the message is made
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Grammar(NamedTuple):
-    """How a text is to be read.
+    """How to read a text.
 
     Attributes
     ----------
     n_features : int or None
-        Columns, or as many as the text needs.
+        Number of columns; None for as many as the text needs.
     zero_based : bool or "auto"
     dtype : numpy dtype
         float32 or float64.
     as_stored : bool
-        Whether values that a file has in one of these types stay as they are.
+        Whether values that a file stores in one of these types keep it.
     query_id : bool
-        Whether ``qid:`` is asked for, and then of every row.
+        Whether every row must have a ``qid:``, which is returned.
     sum_duplicates : bool
-        Whether an index that a row repeats is added up, else it is a fault.
+        Whether to sum the values of an index that a row repeats; otherwise it is a fault.
     """
 
     n_features: int | None
@@ -59,10 +60,10 @@ class Grammar(NamedTuple):
     sum_duplicates: bool
 
     @classmethod
-    def checked(
+    def from_arguments(
         cls, n_features: int | None, zero_based: ZeroBased, dtype: Any, query_id: bool, duplicates: str
     ) -> Grammar:
-        """Build from the arguments of the public functions, or raise `ParameterError`."""
+        """Build from the arguments of the public functions; raise `ParameterError` if one is invalid."""
         if n_features is not None and not 1 <= integer("n_features", n_features) <= _svmlight.MAX_INDEX + 1:
             raise ParameterError(f"n_features: found {n_features}, expected 1 to {_svmlight.MAX_INDEX + 1}")
         if not isinstance(zero_based, str) or zero_based != "auto":
@@ -77,7 +78,7 @@ class Grammar(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """Largest index as written; where the base is open, that of the one-based reading."""
+        """Largest allowed index as written; if the base is still unknown, that of one-based text."""
         if self.n_features is None:
             return _svmlight.MAX_INDEX
         return min(_svmlight.MAX_INDEX, self.n_features - (self.zero_based is True))
@@ -95,12 +96,12 @@ def value_type(dtype: Any) -> np.dtype[Any]:
 
 
 class Parser:
-    """Parses the parts of one text in their order.
+    """Parses the parts of one text in order.
 
     Parameters
     ----------
     name : str
-        Of the text, for messages.
+        Name of the text, for messages.
     grammar : Grammar
     threads : int
     block_bytes : int
@@ -122,7 +123,7 @@ class Parser:
         self._too_large_if_zero_based: DataError | None = None
 
     def parse(self, text: Any, start: int, stop: int, land: _svmlight.Land | None = None) -> _svmlight.Parsed:
-        """Parse the whole lines ``text[start:stop]``, which follow those parsed before."""
+        """Parse the whole lines ``text[start:stop]``, which follow those already parsed."""
         grammar = self.grammar
         try:
             part = _svmlight.parse(
@@ -136,12 +137,12 @@ class Parser:
                 sum_duplicates=grammar.sum_duplicates,
                 threads=self.threads,
                 block_bytes=self.block_bytes,
-                land=partial(self._place, land),
+                land=partial(self._choose_sink, land),
             )
         except _svmlight.TextError as error:
             raise self._error(error, text, stop, grammar) from None
         except _svmlight.LongLineError:
-            raise too_long(self.name) from None
+            raise long_line_error(self.name) from None
         if self._unlabelled is None and part.no_label_at is not None:
             self._unlabelled = self._error(part.no_label_at, text, stop, grammar)
         limited = grammar.zero_based == "auto" and grammar.n_features is not None
@@ -157,50 +158,53 @@ class Parser:
         self.negative |= part.negative
         return part
 
-    def _place(self, land: _svmlight.Land | None, rows: int, nonzeros: int, pairs: int) -> Any:
-        """Say where indices and values go; raise where there is no room for them."""
+    def _choose_sink(self, land: _svmlight.Land | None, rows: int, nonzeros: int, pairs: int) -> Any:
+        """Return the consumer of indices and values, None for arrays; raise if memory is too small."""
         sink = None if land is None else land(rows, nonzeros, pairs)
         if sink is None:
-            a_row = 16 + 8 * self.grammar.query_id
-            needed = a_row * rows + (4 + self.grammar.dtype.itemsize) * nonzeros
-            require(needed, f"{rows} rows with {nonzeros} values of {self.name}")
+            row_bytes = 16 + 8 * self.grammar.query_id
+            needed = row_bytes * rows + (4 + self.grammar.dtype.itemsize) * nonzeros
+            require_memory(needed, f"{rows} rows with {nonzeros} values of {self.name}")
         return sink
 
     def find_zero(self, text: Any, length: int) -> None:
-        """Look for an index 0 beforehand, in all of a text that is then parsed in parts."""
+        """Search a whole text for an index 0, before it is parsed in parts."""
         try:
             self.has_zero = _svmlight.has_zero_index(
                 text, length, threads=self.threads, block_bytes=self.block_bytes
             )
         except _svmlight.LongLineError:
-            raise too_long(self.name) from None
+            raise long_line_error(self.name) from None
 
     @property
     def zero_based(self) -> bool:
-        """How the parts parsed so far are to be read."""
+        """Whether indices start at 0, judged by the parts parsed so far."""
         return self.has_zero if self.grammar.zero_based == "auto" else self.grammar.zero_based
 
     @property
     def gives_tuples(self) -> bool:
-        """Whether labels are tuples from the parts parsed so far on: some row had several, or none."""
+        """Whether labels are tuples, since some row parsed so far has several labels or none."""
         return self.has_lists or self._unlabelled is not None
 
     @property
     def columns(self) -> int:
-        """As given, else as many as the parts parsed so far need."""
+        """Number of columns: as given, else as many as the parts parsed so far need."""
         if self.grammar.n_features is not None:
             return self.grammar.n_features
         return max(0, self.max_index + self.zero_based)
 
     def check(self, *, labels: bool = True) -> None:
-        """Raise what the parts parsed so far, taken together, have wrong, missing ``labels`` or not."""
+        """Raise for faults that show only when all parts parsed so far are considered together.
+
+        Missing labels count as a fault only with ``labels``.
+        """
         if labels and self._unlabelled is not None and not self.has_lists:
             raise self._unlabelled
         if self._too_large_if_zero_based is not None and self.has_zero:
             raise self._too_large_if_zero_based
 
     def check_content(self) -> None:
-        """Raise where the whole text, parsed by now, has no rows, or is a table."""
+        """Raise if the whole text, which has been parsed, has no rows or is a table."""
         if not self.rows:
             what = "no rows" if self.lines else "an empty file"
             raise DataError(f"{self.name}: found {what}, expected a label and {PAIRS} on each line")
@@ -208,16 +212,16 @@ class Parser:
             raise DataError(f"{self.name}: {NO_PAIRS}")
 
     def _error(self, fault: _svmlight.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
-        rest = _start_of(text, fault.offset, stop)
+        rest = _peek(text, fault.offset, stop)
         kind = Float32Error if fault.name == "value" and grammar.dtype == np.float32 else DataError
         return kind(
             f"{self.name}:{self.lines + fault.line}:{fault.column}: "
-            f"found {token(rest)}, expected {_expected(fault.name, grammar, rest)}"
+            f"found {quote_token(rest)}, expected {_describe_expected(fault.name, grammar, rest)}"
         )
 
 
-def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
-    """Say what should stand where the rest of a text begins."""
+def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
+    """Describe what was expected at the start of the rest of a text."""
     if fault == "range":
         columns = grammar.n_features
         fixed = "" if columns is None else f" (n_features={columns})"
@@ -225,7 +229,7 @@ def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
             return f"an index from 1 to {grammar.largest}, or from 0 to {columns - 1}{fixed}"
         return f"an index from {int(grammar.zero_based is False)} to {grammar.largest}{fixed}"
     if fault == "value":
-        return f"index:value with a finite number{_hint(rest, grammar)}"
+        return f"index:value with a finite number{_explain_value(rest, grammar)}"
     line = rest.split(b"\n", 1)[0]
     if fault == "label" and b":" not in line and (b"," in line or b";" in line):
         return f"a label and {PAIRS}, not a table"
@@ -234,48 +238,48 @@ def _expected(fault: str, grammar: Grammar, rest: bytes) -> str:
         "no_label": "a label before the first index:value",
         "pair": "index:value",
         "index": "index:value with an index that is an integer and not negative",
-        "repeated": 'each index once in a row (duplicates="sum" would add them up)',
+        "repeated": 'each index once per row (duplicates="sum" would sum the values)',
         "query": "qid: and an integer",
-        "changed": "a file that nobody writes to while it is read",
+        "changed": UNCHANGED_FILE,
     }[fault]
 
 
-def _hint(rest: bytes, grammar: Grammar) -> str:
-    """Say why a value is none: it is missing, is written in another way, or is too large."""
+def _explain_value(rest: bytes, grammar: Grammar) -> str:
+    """Explain why a value is invalid: it is missing, not in decimals, or too large."""
     words = rest.split(None, 1)
     value = words[0].partition(b":")[2].partition(b"#")[0] if words else b""
     if _DECIMAL.fullmatch(value):
         return f" that {grammar.dtype} can hold"
     if value.lower() in (b"", b"nan", b"na", b"null", b"none", b"?"):
-        return "; leave out what is missing"
+        return "; leave out missing values"
     if not any(digit in value for digit in b"0123456789"):
         return ""
-    return ", its decimals behind a point" if b"," in value else " in decimals"
+    return " with a decimal point" if b"," in value else " in decimals"
 
 
-def too_long(name: str) -> DataError:
-    """Return what to raise for a line that is longer than `LONGEST_LINE`."""
-    return DataError(f"{name}: found a line longer than {LONGEST_LINE} bytes, expected text")
+def long_line_error(name: str) -> DataError:
+    """Return the error for a line that is longer than `MAX_LINE_BYTES`."""
+    return DataError(f"{name}: found a line longer than {MAX_LINE_BYTES} bytes, expected text")
 
 
-def _start_of(text: Any, first: int, last: int) -> bytes:
-    """Return as many of the bytes from ``first`` to ``last`` as a message is made of."""
-    last = min(last, first + _LOOKED_AT)
+def _peek(text: Any, first: int, last: int) -> bytes:
+    """Return the bytes from ``first`` to ``last``, at most `_MAX_FAULT_BYTES`."""
+    last = min(last, first + _MAX_FAULT_BYTES)
     return text.read(first, last) if isinstance(text, _svmlight.FileText) else bytes(text[first:last])
 
 
-def token(text: bytes | memoryview) -> str:
-    """Return the first token for a message: quoted, cut short, on one line whatever it holds."""
-    start = bytes(text[: FOUND_CHARS + 1])
+def quote_token(text: bytes | memoryview) -> str:
+    """Return the first token for a message: quoted, shortened, and on one line whatever it contains."""
+    start = bytes(text[: MAX_TOKEN_CHARS + 1])
     line = start.split(b"\n", 1)[0].split(b"#", 1)[0].split(None, 1)
     if not line or not start[:1].strip():
         return "the end of the line"
     word = line[0]
     shown = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
-        for byte in word[:FOUND_CHARS]
+        for byte in word[:MAX_TOKEN_CHARS]
     )
-    return f'"{shown}"' + ("..." if len(word) > FOUND_CHARS else "")
+    return f'"{shown}"' + ("..." if len(word) > MAX_TOKEN_CHARS else "")
 
 
 def file_text(source: Source) -> _svmlight.FileText:
@@ -283,8 +287,8 @@ def file_text(source: Source) -> _svmlight.FileText:
     return _svmlight.FileText(source.file.fileno(), source.size)
 
 
-def windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
-    """Cut a text into runs of whole lines of about ``size`` bytes."""
+def line_windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
+    """Split a text into runs of whole lines of about ``size`` bytes."""
     start = 0
     while start < length:
         stop = -1 if length - start <= size else _svmlight.whole_lines(text, start, size, length)
@@ -294,15 +298,17 @@ def windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def chunks(file: BinaryIO, name: str, size: int = CHUNK_BYTES) -> Iterator[tuple[NDArray[np.uint8], int]]:
-    """Read runs of whole lines of about ``size`` bytes into a buffer that is used again.
+def read_chunks(
+    file: BinaryIO, name: str, size: int = CHUNK_BYTES
+) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Read runs of whole lines of about ``size`` bytes into a buffer that is reused.
 
     Yields
     ------
     text : ndarray of uint8
         Whole lines, then at least `_svmlight.PADDING` bytes.
     length : int
-        Of the whole lines.
+        Number of bytes of the whole lines.
     """
     text = np.empty(size + _svmlight.PADDING, np.uint8)
     filled = 0
@@ -319,11 +325,11 @@ def chunks(file: BinaryIO, name: str, size: int = CHUNK_BYTES) -> Iterator[tuple
             continue
         stop = _svmlight.whole_lines(text, 0, filled, filled)
         if stop < 0 and text[:filled].all():
-            if room >= LONGEST_LINE:
-                raise too_long(name)
+            if room >= MAX_LINE_BYTES:
+                raise long_line_error(name)
             text = np.concatenate([text, np.empty(room, np.uint8)])
             continue
-        if stop < 0:  # a NUL, which no text holds: parse what there is, for the message
+        if stop < 0:  # a NUL, which no text contains: parse what there is to get the message
             stop = filled
         yield text, stop
         text[: filled - stop] = text[stop:filled]

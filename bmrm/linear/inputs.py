@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from bmrm.base.arguments import flag, refuse
-from bmrm.distributed.weight_layout import refusal, settled
+from bmrm.distributed.weight_layout import resolve_weight_layout, why_not_owned
 from bmrm.errors import ParameterError
 from bmrm.linear.regularizers import NAMES
 from bmrm.losses import Loss, Structured
@@ -97,11 +97,11 @@ def choose_weight_layout(
     positive = flag("positive", positive)
     if not isinstance(reg, str):
         refuse("reg", reg, f"one of {', '.join(NAMES)}")
-    why_not = refusal(reg, positive=positive, feature_lambda=feature_lambda)
+    why_not = why_not_owned(reg, positive=positive, feature_lambda=feature_lambda)
     if isinstance(X, Dataset):
         if weights != "auto":
             raise ParameterError("weights: give it to the Shard, not to solve")
-        return settled(
+        return resolve_weight_layout(
             "owned" if X.owned else "replicated", why_not, whole_cuts=False, columns=1, device=device
         )
     if comm is None:
@@ -111,7 +111,7 @@ def choose_weight_layout(
     whole_cuts = feature_lambda is not None or prior is not None
     shape: tuple[int, ...] = getattr(X, "shape", ())
     columns = shape[1] if len(shape) > 1 else 1
-    return settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
+    return resolve_weight_layout(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
 
 
 def make_dataset(loss: Loss, X: Any, y: Any, options: Options, comm: Any, weights: str) -> Dataset | Examples:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from bmrm.base.arguments import numbers
-from bmrm.base.interrupts import HELD, check, enter, interruptible
-from bmrm.base.tables import table
+from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
+from bmrm.base.tables import format_table
 from bmrm.errors import Interrupted, ParameterError
 from bmrm.linear.inputs import OF_DATA, make_group
 from bmrm.linear.result import Result
@@ -66,7 +66,7 @@ class Path(Sequence[Result]):
         for r in sorted(self.results, key=lambda result: -result.lam):
             numbers = (f"{r.lam:.4g}", f"{r.objective:.8g}", f"{r.lower_bound:.8g}", f"{r.gap:.1e}")
             rows.append([*numbers, str(r.n_iter), f"{r.timings['total']:.3f}", r.status])
-        return table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
+        return format_table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw objective and norm of the weights over lam; see `bmrm.linear.plots.plot_path`."""
@@ -132,13 +132,13 @@ def path(
     elif y is not None:
         raise ParameterError("y: give it to the Dataset, not to path")
     make_group(X, None, {"lams": grid})
-    enter(HELD)
+    set_signal_mode(HELD)
     found: dict[float, Result] = {}
     last = None
     ordered = sorted(set(grid), reverse=True)
     try:
         for done, lam in enumerate(ordered, 1):
-            check()
+            check_signals()
             last = solve(X, lam=lam, warm_start=last, **options)
             found[lam] = replace(last, bundle=last.bundle.active())
             last.bundle.passed_on = True

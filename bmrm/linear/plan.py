@@ -36,7 +36,7 @@ from bmrm.linear.solvers.interior_rule import may_step
 from bmrm.linear.solvers.newton import hessian_pays, newton_pays
 from bmrm.losses import CallableLoss, JointLoss, Loss, ScalarLoss
 from bmrm.matrix.adapted import MatrixAdapter
-from bmrm.matrix.gpu.memory import CLIMBED_ROWS
+from bmrm.matrix.gpu.memory import MAX_ASCENT_ROWS_PER_COLUMN
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -325,7 +325,7 @@ def gpu_ascent_pays(facts: Facts) -> bool:
     return (
         facts.loss.has_dual
         and sparse
-        and m <= CLIMBED_ROWS * d
+        and m <= MAX_ASCENT_ROWS_PER_COLUMN * d
         and facts.operator.nnz <= MAX_VALUES_PER_COLUMN * d
     )
 

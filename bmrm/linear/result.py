@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import lock
+from bmrm.base.vectors import make_arrays_read_only
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.models.model import Model
@@ -97,7 +97,7 @@ class Result:
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        lock(self, "w", "intercept", "classes", "thresholds")
+        make_arrays_read_only(self, "w", "intercept", "classes", "thresholds")
 
     def __copy__(self) -> Result:
         return replace(self)

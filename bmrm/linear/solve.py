@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm import losses
-from bmrm.base.interrupts import HELD, enter, interruptible
+from bmrm.base.interrupts import HELD, interruptible, set_signal_mode
 from bmrm.errors import BmrmError, Interrupted, ParameterError
 from bmrm.linear import regularizers
 from bmrm.linear.backends.base import Backend
@@ -45,8 +45,8 @@ from bmrm.losses import Loss
 from bmrm.matrix.adapted import MatrixAdapter, StackedIdentity
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-from bmrm.matrix.overflow import blamed
-from bmrm.matrix.row_weights import ClassWeight, lam_of
+from bmrm.matrix.overflow import blame_overflow
+from bmrm.matrix.row_weights import ClassWeight, lam_from_c
 
 Vector = NDArray[np.float64]
 
@@ -201,7 +201,7 @@ def solve(
     options = Options.of(arguments)
     X, y, comm = local_rows(X, y, comm)
     if comm is not None or getattr(X, "group", None) is not None:
-        enter(HELD)  # other ranks would wait for one that it struck before the first iteration
+        set_signal_mode(HELD)  # other ranks would wait for one that it struck before the first iteration
     comm = make_group(X, comm, arguments)
     loss = losses.get(loss, **loss_params)
 
@@ -234,7 +234,7 @@ def solve(
             go_on(run, earlier)
         run.minimise()
     except BmrmError as fault:
-        raise blamed(fault, data, problem.labels) from None
+        raise blame_overflow(fault, data, problem.labels) from None
 
     # 5. The result
     result = result_of(run, data, problem.labels, problem.classes)
@@ -336,7 +336,7 @@ def _make_penalty(
     """Return the penalty of all weights, ``weight_shape`` of them per feature."""
     lam, n_outputs = options.lam, math.prod(weight_shape)
     if options.C is not None:
-        lam = lam_of(options.C, data.total_weight)
+        lam = lam_from_c(options.C, data.total_weight)
     return regularizers.get(
         options.reg,
         lam,

@@ -31,7 +31,7 @@ from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
 from bmrm.losses import CallableLoss, Loss
-from bmrm.matrix.checksums import MODULUS, digits, of_array
+from bmrm.matrix.checksums import MODULUS, array_checksum, format_checksum
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
@@ -187,7 +187,7 @@ def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
 
 def checksums_of(reg: Regularizer) -> dict[str, str]:
     """Return the checksums of the vectors that a penalty was given."""
-    return {what: digits(of_array(vector)) for what, vector in reg.vectors.items()}
+    return {what: format_checksum(array_checksum(vector)) for what, vector in reg.vectors.items()}
 
 
 def penalty_key(reg: Regularizer, checksums: Mapping[str, str]) -> tuple[object, ...]:
@@ -385,15 +385,15 @@ def of_data(data: Dataset, labels: NDArray[np.float64], loss: Loss) -> dict[str,
     first, m = data.first_row, len(labels)
     numbers = {
         "X": data.entries(),
-        "labels": of_array(labels, first),
-        "weights": of_array(np.ones(m) if data.weights is None else data.weights, first),
+        "labels": array_checksum(labels, first),
+        "weights": array_checksum(np.ones(m) if data.weights is None else data.weights, first),
     }
     if loss.needs_groups and data.groups is not None:
-        numbers["groups"] = of_array(data.groups, first)
+        numbers["groups"] = array_checksum(data.groups, first)
     if data.group is not None:
         backend = data.group.everyones(numbers)
         numbers = {name: sum(part[name] for part in backend) % MODULUS for name in numbers}
     costs = getattr(loss, "costs", None)
     if costs is not None:
-        numbers["costs"] = of_array(costs)
-    return {name: digits(number) for name, number in numbers.items()}
+        numbers["costs"] = array_checksum(costs)
+    return {name: format_checksum(number) for name, number in numbers.items()}

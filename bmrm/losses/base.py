@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
-from bmrm.base.foreign_arrays import check_shape, from_host, library, to_host
-from bmrm.base.vectors import dot, length, read_only
+from bmrm.base.foreign_arrays import check_result_shape, from_host, import_library, to_host
+from bmrm.base.vectors import dot, norm, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses import _losses
 from bmrm.losses.extent import Extent
@@ -276,7 +276,7 @@ class Loss(ABC):
     def compared_with(self, y: Vector) -> float:
         """Return the length of what the margins of these rows are compared with: of labels, or of ones."""
         if self.task in ("regression", "count"):
-            return length(y)
+            return norm(y)
         return 0.0 if self.task == "novelty" else math.sqrt(len(y))
 
     @property
@@ -466,7 +466,7 @@ class CallableLoss(Loss):
         minimum: float = -np.inf,
         arrays: str = "numpy",
     ) -> None:
-        library(arrays)
+        import_library(arrays)
         self.function, self.name, self.task, self.minimum = function, name, task, minimum
         self.arrays = arrays
 
@@ -496,7 +496,7 @@ class _CallableRisk:
     """Row sums of a Python loss."""
 
     def __init__(self, loss: CallableLoss, y: Vector, weights: Vector | None, scale: float) -> None:
-        self.loss, self.labels = loss, read_only(y)
+        self.loss, self.labels = loss, read_only_view(y)
         self.weights = np.full(len(y), scale) if weights is None else weights * scale
         self._idle = self.weights == 0.0
         self._all_count = not self._idle.any()
@@ -508,7 +508,7 @@ class _CallableRisk:
         found = self.loss.function(from_host(kind, u), labels)
         values, derivatives = (to_host(kind, array) for array in found)
         for what, array in (("values", values), ("derivatives", derivatives)):
-            check_shape(f"loss {self.loss.name}: {what}", array.shape, u.shape)
+            check_result_shape(f"loss {self.loss.name}: {what}", array.shape, u.shape)
         self.loss.check_minimum(values if self._all_count else values[~self._idle])
         if not self._all_count:  # others take no part, also where their loss is infinite
             values, derivatives = values.copy(), derivatives.copy()

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
-from bmrm.base.weighting import without_idle
+from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError
 from bmrm.losses import Loss
 
@@ -51,7 +51,7 @@ def encode(
         return np.zeros(n_samples), None
     if loss.task == "structured":
         return y, None
-    y, among = without_idle(y, n_samples, weights), _among(weights)
+    y, among = fill_idle_labels(y, n_samples, weights), _among(weights)
     if loss.task in ("multilabel", "label_ranking"):
         return _label_sets(y, n_samples, loss)
     labels = _numbers(y, n_samples, loss)
@@ -84,7 +84,7 @@ def distinct(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) 
     """Return the labels that occur, ascending; in a part of the rows they may be one, or none."""
     if weights is not None and not weights.any():
         return []
-    y = without_idle(y, n_samples, weights)
+    y = fill_idle_labels(y, n_samples, weights)
     if loss.task in ("multilabel", "label_ranking"):
         _, each, _ = _flat_sets(y, n_samples, loss)
     else:

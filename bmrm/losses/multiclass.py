@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bmrm.base import arguments
-from bmrm.base.vectors import locked
+from bmrm.base.vectors import freeze
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses import _losses
 from bmrm.losses.base import SUMS, About, NamedLoss, RowRisk, Vector
@@ -101,7 +101,7 @@ class Multiclass(ClassLoss):
 
     def __init__(self, costs: Any = None, **params: Any) -> None:
         super().__init__(**params)
-        self.costs = None if costs is None else locked(checked_costs(costs).copy())
+        self.costs = None if costs is None else freeze(checked_costs(costs).copy())
 
     @property
     def key(self) -> object:

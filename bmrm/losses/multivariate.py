@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmrm.base.weighting import relative
+from bmrm.base.weighting import scale_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses._joint import JointRisk
 from bmrm.losses.base import About, Vector
@@ -60,7 +60,7 @@ class RocArea(JointLoss):
         positive = y[found.rows] > 0.0
         s = found.weights.copy()
         for side in (positive, ~positive):  # each by itself: only ratios within a class matter
-            s[side] = relative(s[side])
+            s[side] = scale_weights(s[side])
         pairs = s[positive].sum() * s[~positive].sum()
         share = np.array([1.0 / pairs])
         return bind("pairs", found, positive.astype(np.int64), share, weight=s, threads=threads)

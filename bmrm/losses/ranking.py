@@ -12,7 +12,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.weighting import relative
+from bmrm.base.weighting import scale_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses._joint import JointRisk
 from bmrm.losses.base import About, Vector
@@ -123,7 +123,7 @@ class Pairwise(RankingLoss):
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         level = levels_within(found.group, labels)
         largest = np.maximum.reduceat(found.weights, found.starts[:-1])
-        s = relative(found.weights, largest[found.group])  # only ratios within a group matter
+        s = scale_weights(found.weights, largest[found.group])  # only ratios within a group matter
         # At margins that are all equal the loss of each pair is 1.
         zeros = np.zeros(int(found.rows.max()) + 1)
         everything = bind("pairs", found, level, np.ones(len(share)), weight=s, threads=threads)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, read_only
+from bmrm.base.vectors import dot, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses.base import About, Loss, RowRisk, Vector
 
@@ -147,7 +147,7 @@ class _OracleRisk:
             self._answers.move_to_end(key)
             return self._answers[key]
         values, gradients = np.zeros(blocks), np.zeros((blocks, len(w)))
-        w = read_only(w)  # the oracle gets it
+        w = read_only_view(w)  # the oracle gets it
         starts = np.linspace(0, len(self.examples), blocks + 1).astype(np.int64)
         for p in range(blocks):
             for i in range(starts[p], starts[p + 1]):

@@ -1,1 +1,1 @@
-"""X on a device, with its labels, weights and groups."""
+"""The data matrix X on a device, with labels, weights and groups."""

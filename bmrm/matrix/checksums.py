@@ -1,9 +1,9 @@
-"""Checksums of what a problem is made of, so that what was proven of one is not believed of another.
+"""Checksums of the data of a problem, so that cuts and bounds of one problem are not used for another.
 
-A checksum of X or of a vector is a number for each entry that is not 0, of its place and its value, added up
-modulo 2^64 (``src_cython/cpu/entries.h``). It does not depend on threads, on ranks, or on how X is kept.
-Values count as they are stored: where float32 has changed them, it has changed the problem. Checksums are
-against mistakes and damage, not against malice.
+The checksum of X or of a vector is a sum modulo 2^64 of one hash per nonzero entry, computed from its
+position and value (``src_cython/cpu/entries.h``). It does not depend on threads, ranks, or the storage of X.
+Values count as they are stored: if float32 has rounded them, the problem is a different one. Checksums
+protect against mistakes and damage, not against malice.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ if TYPE_CHECKING:
     from bmrm.io.csr import Csr
 
 MODULUS = 1 << 64
+"""Checksums are added modulo this number."""
 
-PIECE = 1 << 24
-"""Stored values that are looked at at a time, where no matrix in main memory has them."""
+MAX_PIECE_VALUES = 1 << 24
+"""Number of stored values processed at a time if there is no matrix in main memory."""
 
 
-def of_array(array: Any, first_row: int = 0) -> int:
-    """Return the checksum of numbers, of a vector or of a matrix of which these are some rows.
+def array_checksum(array: Any, first_row: int = 0) -> int:
+    """Return the checksum of a vector or a dense matrix, or of some of its rows from ``first_row`` on.
 
     Examples
     --------
-    >>> whole = of_array([1.0, 2.0, 3.0])
-    >>> (of_array([1.0]) + of_array([2.0, 3.0], 1)) % MODULUS == whole
+    >>> whole = array_checksum([1.0, 2.0, 3.0])
+    >>> (array_checksum([1.0]) + array_checksum([2.0, 3.0], 1)) % MODULUS == whole
     True
     """
     rows = np.asarray(array, np.float64)
     return _cpu.Matrix.from_dense(rows.reshape(len(rows), -1), threads=1).entries(first_row)
 
 
-def of_matrix(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_row: int = 0) -> int:
-    """Return the checksum of X with its values in a type, from arrays that no matrix in main memory has.
+def matrix_checksum(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_row: int = 0) -> int:
+    """Return the checksum of X with values of a type, if X is not a matrix in main memory.
 
     Examples
     --------
-    >>> of_matrix(np.eye(2), np.dtype(np.float32), 1) == _cpu.Matrix.from_dense(np.eye(2)).entries()
+    >>> matrix_checksum(np.eye(2), np.dtype(np.float32), 1) == _cpu.Matrix.from_dense(np.eye(2)).entries()
     True
     """
     rows, columns = X.shape
     starts = columns * np.arange(rows + 1) if isinstance(X, np.ndarray) else X.indptr
     total = first = 0
     while first < rows:
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + PIECE, "right")) - 1)
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + MAX_PIECE_VALUES, "right")) - 1)
         if isinstance(X, np.ndarray):
             part = _cpu.Matrix.from_dense(X[first:last].astype(dtype, copy=False), threads=threads)
         else:
@@ -69,12 +70,12 @@ def of_matrix(X: Csr | NDArray[Any], dtype: np.dtype[Any], threads: int, first_r
     return total % MODULUS
 
 
-def digits(number: int) -> str:
-    """Write a checksum.
+def format_checksum(number: int) -> str:
+    """Format a checksum as 16 hexadecimal digits.
 
     Examples
     --------
-    >>> digits(255)
+    >>> format_checksum(255)
     '00000000000000ff'
     """
     return f"{number:016x}"

@@ -1,4 +1,4 @@
-"""Examples of a structured loss, and the design of a problem whose margins are the weights themselves."""
+"""The data of a structured loss: pairs of inputs and outputs, without a matrix."""
 
 from __future__ import annotations
 
@@ -6,36 +6,33 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import sequence
-from bmrm.base.vectors import locked
+from bmrm.base.vectors import freeze
 from bmrm.errors import DataError
 from bmrm.matrix.row_weights import row_weights
 
-Vector = NDArray[np.float64]
-
 
 class Examples:
-    """Inputs and outputs for a structured loss; what `Dataset` is to the others.
+    """Inputs and outputs for a structured loss; the counterpart of `Dataset` for other losses.
 
-    `bmrm.solve` makes one of its X and y. Made once and given for X, it lets warm starts and `bmrm.path` use
-    cuts again.
+    `bmrm.solve` builds one from its X and y. If you build it once and pass it as X, warm starts and
+    `bmrm.path` can reuse cuts.
 
     Parameters
     ----------
     inputs, outputs : sequence of objects
-        What the oracle gets as x and y. The objects must not change while the examples, or a result that was
-        trained on them, are in use.
+        The x and y that the oracle gets. The objects must not change while the examples, or a result trained
+        on them, are in use.
     n_features : int
-        That of the oracle.
+        Number of features of the oracle.
     sample_weight : array_like of shape (n_samples,), optional
-        Nonnegative; an example of weight 0 takes no part.
+        Nonnegative; an example of weight 0 is ignored.
 
     Raises
     ------
     DataError
-        For no example at all, unlike numbers of inputs and outputs, or weights that do not fit.
+        If there are no examples, the numbers of inputs and outputs differ, or the weights do not match.
 
     Examples
     --------
@@ -56,16 +53,16 @@ class Examples:
         ]
         if found[0] != found[1] or not found[0]:
             raise DataError(
-                f"examples: found {found[0]} inputs and {found[1]} outputs, expected as many, not 0"
+                f"examples: found {found[0]} inputs and {found[1]} outputs, expected equal numbers above 0"
             )
         self.y = list(zip(inputs, outputs, strict=True))
         self.shape = (len(self.y), n_features)
         weights = row_weights(None, len(self.y), sample_weight)
-        self.weights = locked(np.ones(len(self.y)) if weights is None else weights)
+        self.weights = freeze(np.ones(len(self.y)) if weights is None else weights)
 
     @property
     def nnz(self) -> int:
-        """There is no matrix, so nothing is stored."""
+        """Number of stored values: 0, since there is no matrix."""
         return 0
 
     @property

@@ -1,39 +1,37 @@
-"""Which number of the data is to blame where sums overflow."""
+"""Find the number in the data that made a sum overflow."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 
-Vector = NDArray[np.float64]
+MAX_MAGNITUDE = 1e150
+"""Maximum absolute value of data: beyond it the squared norm of a gradient can overflow float64."""
 
-LARGEST = 1e150
-"""Size beyond which a number's square, and with it the length of a gradient, leaves float64."""
-
-_TOO_LARGE = f"expected at most {LARGEST:g} in size"
+_TOO_LARGE = f"expected an absolute value of at most {MAX_MAGNITUDE:g}"
 
 
-def blamed(fault: BmrmError, data: Dataset | Examples, labels: Vector) -> BmrmError:
-    """Return an error that names the value or label that is too large, or the fault where there is none.
+def blame_overflow(fault: BmrmError, data: Dataset | Examples, labels: Vector) -> BmrmError:
+    """Return an error that names the value or label that is too large, or the given fault if there is none.
 
-    Public ranking data, for one, has 1.8e308 where a value is missing.
+    For example, public ranking data have 1.8e308 for missing values.
     """
     if isinstance(data, Examples) or data.group is not None or isinstance(fault, MemoryError):
         return fault
     squares = data.matrix.mean_squares
     column = int(np.argmax(squares))
-    if not squares[column] * data.shape[0] < LARGEST**2:  # NaN, too, stands for sums that overflowed
+    if not squares[column] * data.shape[0] < MAX_MAGNITUDE**2:  # NaN also means that a sum overflowed
         one = np.zeros(data.shape[1])
         one[column] = 1.0
         values = data.margins(one)
         row = int(np.argmax(np.abs(values)))
         feature = column + (1 if data.zero_based is None else 1 - data.zero_based)
         return DataError(f"X: row {row + 1} has {values[row]:g} in feature {feature}, {_TOO_LARGE} ({fault})")
-    if labels.ndim == 1 and labels.size and np.abs(labels).max() > LARGEST:
+    if labels.ndim == 1 and labels.size and np.abs(labels).max() > MAX_MAGNITUDE:
         row = int(np.argmax(np.abs(labels)))
         return DataError(f"labels: row {row + 1} has {labels[row]:g}, {_TOO_LARGE} ({fault})")
     return fault

@@ -1,4 +1,4 @@
-"""X put on a device: which one, in which type, and what happens where it does not fit."""
+"""Place X on a device: choose the device and the value type, and handle an X that does not fit."""
 
 from __future__ import annotations
 
@@ -15,53 +15,59 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base import arguments
-from bmrm.base.host_memory import require
-from bmrm.base.threads import asked_threads
+from bmrm.base.host_memory import require_memory
+from bmrm.base.threads import requested_threads
+from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix import _cpu
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu.devices import (
     FLOAT32_RESOLUTION,
-    NARROW,
+    MAX_NARROW_COLUMNS,
     NARROW_WORTH_A_GPU,
     WORTH_A_GPU,
-    backend,
     gpu,
+    import_cuda,
 )
-from bmrm.matrix.gpu.memory import WORTH_STREAMING, check_host_memory, memory_size, plan_memory, plan_text
+from bmrm.matrix.gpu.memory import (
+    MIN_RESIDENT_SHARE,
+    check_host_memory,
+    parse_memory_size,
+    plan_memory,
+    plan_text,
+)
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
 Matrix: TypeAlias = "_cpu.Matrix | _cuda.Matrix"
-_Checked: TypeAlias = "Csr | NDArray[Any]"
+HostMatrix: TypeAlias = "Csr | NDArray[Any]"
 
 DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_TOL = 1e-3
 
 log = logging.getLogger("bmrm")
 
-SMALL = 1_000_000
-"""Stored values below which a pass takes a fraction of a millisecond: starting a team of threads for it costs
-as much as it saves on an idle machine, and many times that on a busy one."""
+MIN_THREADED_VALUES = 1_000_000
+"""Minimum number of stored values for several threads. With fewer, a pass takes a fraction of a millisecond:
+starting threads costs as much as it saves on an idle machine, and many times that on a busy one."""
 
+CPU_SOLVE_VECTORS = 4
+"""Number of vectors over all columns that every solve holds at the same time, as measured."""
 
-VECTORS = 4
-"""Vectors of all columns that every solve has at once, as measured."""
-
-SAMPLE = 1024
-"""Row pointers, indices and values that a fingerprint looks at, at least, where there are so many."""
+FINGERPRINT_SAMPLES = 1024
+"""Minimum number of row pointers, indices and values that a fingerprint reads, if there are that many."""
 
 
 def default_threads(stored: int) -> int:
-    """Cores that this process may use, or ``OMP_NUM_THREADS``; one for a small problem, or after a fork."""
-    if stored < SMALL or _cpu.most_threads(2) == 1:
+    """Return ``OMP_NUM_THREADS`` or the number of usable cores; 1 for a small problem or after a fork."""
+    if stored < MIN_THREADED_VALUES or _cpu.most_threads(2) == 1:
         return 1
-    return asked_threads(os.environ) or len(os.sched_getaffinity(0))
+    return requested_threads(os.environ) or len(os.sched_getaffinity(0))
 
 
-class Resident(NamedTuple):
+class PlacedMatrix(NamedTuple):
     """A matrix on its device.
 
     Attributes
@@ -70,9 +76,9 @@ class Resident(NamedTuple):
     device : str
         "cpu", or "cuda" and the name of the GPU.
     resolution : float
-        Share of an objective below which rounding of the products hides a gap; 0 where sums are in float64.
+        Relative gap below which the rounding of products hides it; 0 if sums are in float64.
     longest : int
-        Stored values of the fullest row.
+        Number of stored values of the fullest row.
     """
 
     matrix: Matrix
@@ -81,7 +87,7 @@ class Resident(NamedTuple):
     longest: int
 
 
-def resident(
+def place_matrix(
     X: Any,
     *,
     device: str = "auto",
@@ -89,21 +95,21 @@ def resident(
     threads: int | None = None,
     tol: float = DEFAULT_TOL,
     gpu_mem: int | str | None = None,
-) -> Resident:
-    """Put X on a device; see `bmrm.Dataset` for the arguments and what is raised.
+) -> PlacedMatrix:
+    """Place X on a device; see `bmrm.Dataset` for the arguments and exceptions.
 
     Examples
     --------
     >>> import numpy as np
-    >>> resident(np.eye(3)).device
+    >>> place_matrix(np.eye(3)).device
     'cpu'
     """
     if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
-    stored, limit = _value_type(dtype), memory_size(gpu_mem)
-    found = checked(X)
+    stored, limit = _validate_dtype(dtype), parse_memory_size(gpu_mem)
+    found = validate_matrix(X)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
     if wants_gpu(device, size, found.shape[1]):
@@ -117,7 +123,7 @@ def resident(
 
 
 def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
-    """Whether X with so many stored values, and columns if they are known, goes to the GPU, if it fits there.
+    """Return whether X with ``stored`` values, and ``columns`` if known, should go to the GPU if it fits.
 
     Examples
     --------
@@ -125,34 +131,34 @@ def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
     (True, False, False)
     """
     if device == "auto":
-        narrow = columns is not None and columns <= NARROW
+        narrow = columns is not None and columns <= MAX_NARROW_COLUMNS
         return stored >= (NARROW_WORTH_A_GPU if narrow else WORTH_A_GPU) and gpu() is not None
     return device != "cpu"
 
 
-def number_of(device: str) -> int:
-    """CUDA's number of a device; the first where none is named.
+def device_number(device: str) -> int:
+    """Return the CUDA number of a device; 0 if the name has none.
 
     Examples
     --------
-    >>> number_of("cuda:3"), number_of("auto")
+    >>> device_number("cuda:3"), device_number("auto")
     (3, 0)
     """
     return int(device.partition(":")[2] or 0)
 
 
-def _value_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
+def _validate_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     if dtype is None:
         return None
-    with contextlib.suppress(TypeError, ValueError, KeyError):  # as NumPy raises for what is no type
+    with contextlib.suppress(TypeError, ValueError, KeyError):  # NumPy raises any of these for non-types
         found = np.dtype(dtype)
         if found in (np.float32, np.float64):
             return found
     raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
 
 
-def checked(X: Any) -> _Checked:
-    """X as compressed rows, or as a dense array by rows, of real numbers."""
+def validate_matrix(X: Any) -> HostMatrix:
+    """Convert X to compressed sparse rows or a dense array of real numbers."""
     if not isinstance(X, Csr) and hasattr(X, "tocsr"):
         X = Csr.from_scipy(X)
     if isinstance(X, Csr):
@@ -163,8 +169,8 @@ def checked(X: Any) -> _Checked:
     return dense
 
 
-def is_landed(X: _Checked) -> bool:
-    """Whether indices and values lie on a GPU already, see `bmrm.matrix.upload`."""
+def is_uploaded(X: HostMatrix) -> bool:
+    """Return whether indices and values are already on a GPU, see `bmrm.matrix.upload`."""
     return isinstance(X, Csr) and not isinstance(X.indices, np.ndarray)
 
 
@@ -174,9 +180,9 @@ def check_shape(shape: tuple[int, ...]) -> None:
         raise DataError(f"X: found {shape[0]} rows and {shape[1]} columns, expected at least one of each")
 
 
-def _check_values(values: NDArray[Any] | None, indptr: NDArray[np.int64] | None = None) -> None:
-    """Raise for values that are not finite; ``indptr`` goes with sparse X. A GPU looks by itself."""
-    # The sum is finite unless a value is not, or it overflows: only then is each value looked at.
+def _check_values(values: NDArray[Any] | None, indptr: Indices | None = None) -> None:
+    """Raise for values that are not finite; sparse X needs ``indptr``. On a GPU the upload checks this."""
+    # If the sum is finite, all values are. Otherwise it may only have overflowed, so check each value.
     with np.errstate(all="ignore"):
         if values is None or np.isfinite(values.sum(dtype=np.float64)):
             return
@@ -188,7 +194,7 @@ def _check_values(values: NDArray[Any] | None, indptr: NDArray[np.int64] | None 
         raise DataError(f"X: stored value {values[first]} is not finite ({where})")
 
 
-def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
+def _on_cpu(X: HostMatrix, dtype: np.dtype[Any] | None, threads: int) -> PlacedMatrix:
     if isinstance(X, Csr):
         X = X.on_host()
         _check_values(X.data, X.indptr)
@@ -196,57 +202,59 @@ def _on_cpu(X: _Checked, dtype: np.dtype[Any] | None, threads: int) -> Resident:
         if data is not None and dtype is not None:
             data = data.astype(dtype, copy=False)
         sizes = (*X.shape, X.nnz, 0 if data is None else data.itemsize)
-        given, taken = (_cpu.Matrix.predict_bytes(*sizes, transpose=part) for part in (False, None))
+        shared, total = (_cpu.Matrix.predict_bytes(*sizes, transpose=part) for part in (False, None))
         rows, columns = X.shape
-        require(
-            taken - given + VECTORS * 8 * columns,
+        require_memory(
+            total - shared + CPU_SOLVE_VECTORS * 8 * columns,
             f"a matrix of {rows} rows and {columns} columns, with the vectors of a solve",
         )
         matrix = _cpu.Matrix(X.indptr, X.indices, data, X.shape, threads=threads)
     else:
         _check_values(X)
         matrix = _cpu.Matrix.from_dense(X if dtype is None else X.astype(dtype, copy=False), threads=threads)
-    return Resident(matrix, "cpu", 0.0, _longest(X))
+    return PlacedMatrix(matrix, "cpu", 0.0, _find_longest_row(X))
 
 
-def _longest(X: _Checked) -> int:
-    """Count the stored values of the fullest row; the columns, where the row pointers are on a device."""
+def _find_longest_row(X: HostMatrix) -> int:
+    """Return the number of stored values of the fullest row; all columns if row pointers are on a device."""
     if isinstance(X, Csr) and isinstance(X.indptr, np.ndarray):
         return int(np.diff(X.indptr).max(initial=0))
     return int(X.shape[1])
 
 
 def _on_gpu(
-    X: _Checked, dtype: np.dtype[Any] | None, threads: int, tol: float, device: str, limit: int | None
-) -> Resident:
-    cuda, number = backend(), number_of(device)
+    X: HostMatrix, dtype: np.dtype[Any] | None, threads: int, tol: float, device: str, limit: int | None
+) -> PlacedMatrix:
+    cuda, number = import_cuda(), device_number(device)
     name = cuda.device_info(number)["name"]
     values = X.data if isinstance(X, Csr) else X
     if dtype is None:
-        dtype = gpu_type(None if values is None else values.dtype, tol)
+        dtype = choose_gpu_dtype(None if values is None else values.dtype, tol)
     nnz = X.nnz if isinstance(X, Csr) else None
     plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
     log.info("%s: %s", name, plan_text(plan))
-    if device == "auto" and plan.resident < WORTH_STREAMING * plan.X:
-        raise DeviceMemoryError(f"{plan_text(plan)}, which does not pay")
+    if device == "auto" and plan.resident < MIN_RESIDENT_SHARE * plan.X:
+        raise DeviceMemoryError(f"{plan_text(plan)}, which would be slower than the CPU")
     check_host_memory(plan)
     options = {"dtype": dtype, "threads": threads, "device": number}
     options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}
     if isinstance(X, Csr):
-        matrix = _as_picked_before(cuda, X, dtype, name, options)
+        matrix = _build_with_known_plans(cuda, X, dtype, name, options)
     else:
         matrix = cuda.Matrix.from_dense(X, **options)
-    return Resident(matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0, _longest(X))
+    return PlacedMatrix(
+        matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0, _find_longest_row(X)
+    )
 
 
-def _as_picked_before(
+def _build_with_known_plans(
     cuda: ModuleType, X: Csr, dtype: np.dtype[Any], name: str, options: dict[str, Any]
 ) -> _cuda.Matrix:
-    """X on a GPU of that name, with the kernels that were picked when it, or its like, was there first.
+    """Build X on a GPU with the kernels that were chosen when the same X was first there, if any.
 
-    Each kernel adds up in an order of its own, and timings decide between those that are nearly as fast:
-    without a memory of the pick, results would differ in their last bits from run to run. What has to be cut
-    into blocks of rows under a limit gets other kernels than what is whole.
+    Kernels sum in different orders, and timings decide between kernels of similar speed. Without remembering
+    the choice, results would differ in their last bits from run to run. A memory limit is part of the key,
+    since an X split into blocks of rows gets other kernels than a whole one.
     """
 
     def build(**choice: Any) -> _cuda.Matrix:
@@ -257,34 +265,34 @@ def _as_picked_before(
         return build(plan=tuple(cuda.Plan(**plan) for plan in plans))
 
     key = fingerprint(X, dtype, options["memory_limit"])
-    picked = device_cache.plans_of(name, key)
+    picked = device_cache.find_plans(name, key)
     if picked is not None:
         try:
             return planned(picked)
         except (ParameterError, DeviceMemoryError):
-            log.info("%s: the kernels picked before do not suit; picking again", name)
+            log.info("%s: the kernels chosen before do not fit; choosing again", name)
     matrix = build()
     report = matrix.report()
     normal, transposed = (
         report[op]["candidates"][report[op]["chosen"]]["plan"] for op in ("normal", "transposed")
     )
-    kept = device_cache.keep_plans(name, key, (normal, transposed), picked)
-    if kept != (normal, transposed):  # by another process, meanwhile
+    saved = device_cache.save_plans(name, key, (normal, transposed), picked)
+    if saved != (normal, transposed):  # another process has saved its own choice meanwhile
         del matrix
-        return planned(kept)
+        return planned(saved)
     return matrix
 
 
 def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
-    """Return what tells X from other matrices, for the choice of its kernels: sizes, types, a sample of it.
+    """Return a fingerprint of X to remember its kernels by: of sizes, types and a sample of its entries.
 
     Parameters
     ----------
     X : Csr
     dtype : dtype
-        Of the values on the device.
+        Type of the values on the device.
     limit : int, optional
-        Bytes of device memory that may be taken.
+        Bytes of device memory that may be used.
 
     Returns
     -------
@@ -300,20 +308,22 @@ def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
     >>> [fingerprint(X, np.dtype(np.float32)) == fingerprint(Y, np.dtype(np.float32)) for Y in (wide, other)]
     [True, False]
     """
-    # Kernels that do not suit are picked again, so that this may be weak: hashlib takes long to load.
+    # A weak hash is enough, since kernels that do not fit are chosen again; hashlib is slow to import.
     found = zlib.crc32(repr((X.shape, X.nnz, dtype.name, X.data is None, limit)).encode())
     for part, kind in ((X.indptr, np.int64), (X.indices, np.int64), (X.data, np.float64)):
         if part is not None:
-            found = zlib.crc32(part[:: max(1, part.shape[0] // SAMPLE)].astype(kind).tobytes(), found)
+            found = zlib.crc32(
+                part[:: max(1, part.shape[0] // FINGERPRINT_SAMPLES)].astype(kind).tobytes(), found
+            )
     return f"{found:08x}"
 
 
-def gpu_type(values: np.dtype[Any] | None, tol: float) -> np.dtype[Any]:
-    """Type of values, vectors and sums on a GPU; ``values`` is None for ones.
+def choose_gpu_dtype(values: np.dtype[Any] | None, tol: float) -> np.dtype[Any]:
+    """Choose the type of values, vectors and sums on a GPU; ``values`` is None if all values are 1.
 
     Examples
     --------
-    >>> gpu_type(np.dtype(np.float32), 1e-3), gpu_type(None, 1e-7)
+    >>> choose_gpu_dtype(np.dtype(np.float32), 1e-3), choose_gpu_dtype(None, 1e-7)
     (dtype('float32'), dtype('float64'))
     """
     if tol < FLOAT32_RESOLUTION:

@@ -1,7 +1,7 @@
-"""X on a GPU in blocks of rows: where they begin.
+"""Split X on a GPU into blocks of rows.
 
-A block is prepared on its own, and takes a multiple of what it comes to while it is. So blocks are small
-beside the memory that X may take: most of it is left for those that are there already, or for two staging
+A block is prepared on its own, and during that needs a multiple of its final size. So blocks are small
+compared with the memory that X may use: most of it is left for the blocks that are ready, or for two staging
 areas (``src_cuda/matrix/matrix.h``).
 """
 
@@ -11,36 +11,35 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices
 from bmrm.errors import DeviceMemoryError
 
-MOST_NONZEROS = 2**31 - 1
-"""Of a block: what the kernels' indices hold."""
+MAX_BLOCK_NONZEROS = 2**31 - 1
+"""Maximum number of nonzeros of a block; the kernels' indices are int32."""
 
-MOST_BLOCKS = 10_000
-"""Beyond it, what each block costs by itself is most of what a product takes."""
+MAX_BLOCKS = 10_000
+"""Maximum number of blocks; with more, the fixed cost per block dominates a product."""
 
-MANY = 64
-"""Blocks beyond which the preparation of one may take all of the memory, else half: few and large blocks make
-fast products, and those that are ready need not be packed away meanwhile."""
+MAX_HALF_ROOM_BLOCKS = 64
+"""Maximum number of blocks whose preparation uses half of the memory; with more blocks it uses all of it.
+Half is preferred if blocks are few and large: products are fast, and blocks that are ready can stay
+meanwhile."""
 
-DENSE_SHARE = 8
-"""Dense blocks need no preparation; two staging areas are a fourth of the memory."""
+DENSE_BLOCK_DIVISOR = 8
+"""A dense block takes 1/8 of the memory, so two staging areas take a quarter; it needs no preparation."""
 
 
-def sparse_blocks(
-    indptr: NDArray[np.int64], room: int, prepare: Callable[[int, int], int]
-) -> NDArray[np.int64]:
-    """Return where the blocks of a sparse matrix begin, and its end; one block where that fits.
+def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]) -> Indices:
+    """Return the bounds of blocks of rows of a sparse matrix; a single block if that fits.
 
     Parameters
     ----------
     indptr : ndarray of int64, shape (m + 1,)
     room : int
-        Bytes of device memory that X may take.
+        Bytes of device memory that X may use.
     prepare : callable
-        From rows and nonzeros to the bytes that preparing them takes at a time.
+        Maps numbers of rows and nonzeros to the bytes that their preparation needs.
 
     Returns
     -------
@@ -64,13 +63,13 @@ def sparse_blocks(
 
     def fits(start: int, stop: int, bytes_: int) -> bool:
         nonzeros = int(indptr[stop] - indptr[start])
-        return nonzeros <= MOST_NONZEROS and prepare(stop - start, nonzeros) <= bytes_
+        return nonzeros <= MAX_BLOCK_NONZEROS and prepare(stop - start, nonzeros) <= bytes_
 
     if fits(0, rows, room):
         return np.array([0, rows])
-    for bytes_, most in ((room // 2, MANY), (room, MOST_BLOCKS)):
+    for bytes_, max_blocks in ((room // 2, MAX_HALF_ROOM_BLOCKS), (room, MAX_BLOCKS)):
         starts = [0]
-        while starts[-1] < rows and len(starts) <= most:
+        while starts[-1] < rows and len(starts) <= max_blocks:
             start = starts[-1]
             some = bisect_left(
                 range(1, rows - start + 1), True, key=lambda n: not fits(start, start + n, bytes_)
@@ -82,19 +81,19 @@ def sparse_blocks(
             return np.array(starts)
     least = prepare(1, int(np.diff(indptr).max()))
     raise DeviceMemoryError(
-        f"X has a row that takes {least / 1e6:.4g} MB of device memory to prepare, or too many rows; "
+        f"X has too many rows, or one whose preparation needs {least / 1e6:.4g} MB of device memory; "
         f"{room / 1e6:.4g} MB are left for X"
     )
 
 
-def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:
-    """Return where the blocks of a dense matrix begin, and its end; one block where that fits.
+def dense_blocks(rows: int, row_bytes: int, room: int) -> Indices:
+    """Return the bounds of blocks of rows of a dense matrix; a single block if that fits.
 
     Parameters
     ----------
     rows, row_bytes : int
     room : int
-        Bytes of device memory that X may take.
+        Bytes of device memory that X may use.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:
     Raises
     ------
     DeviceMemoryError
-        If `room` is too little for a few rows.
+        If `room` is too small for a few rows.
 
     Examples
     --------
@@ -114,8 +113,8 @@ def dense_blocks(rows: int, row_bytes: int, room: int) -> NDArray[np.int64]:
     """
     if rows * row_bytes <= room:
         return np.array([0, rows])
-    each = room // DENSE_SHARE // row_bytes
-    if each < 1 or rows > each * MOST_BLOCKS:
+    each = room // DENSE_BLOCK_DIVISOR // row_bytes
+    if each < 1 or rows > each * MAX_BLOCKS:
         raise DeviceMemoryError(
             f"X has {rows} rows of {row_bytes / 1e3:.4g} kB, too many to stream through the "
             f"{room / 1e6:.4g} MB of device memory that are left for it"

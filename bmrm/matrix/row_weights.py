@@ -1,35 +1,35 @@
-"""Weights of rows, from sample and class weights."""
+"""Combine sample and class weights into row weights."""
 
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import number, refuse, vector
-from bmrm.base.weighting import balanced
+from bmrm.base.vectors import Vector
+from bmrm.base.weighting import balance_factors
 from bmrm.errors import DataError, ParameterError
 
-Vector = NDArray[np.float64]
 ClassWeight = dict[float, float] | str
 
 
 def row_weights(
     y: Any, n_samples: int, sample_weight: Any = None, class_weight: ClassWeight | None = None
 ) -> Vector | None:
-    """Combine sample and class weights; None where all are equal to 1.
+    """Combine sample and class weights; return None if all are 1.
 
-    "balanced" gives each class the same sum of weights.  Rows of weight 0 have no class: what is right for
-    the others is right with them.
+    "balanced" gives each class the same sum of weights.  Rows of weight 0 belong to no class, so they do not
+    change the result.
 
     Raises
     ------
     DataError
-        For weights of the wrong number, negative, not finite or all zero, or whose sum overflows; for labels
-        that are no numbers beside class weights.
+        If the number of weights is wrong; if weights are negative, not finite or all zero, or their sum
+        overflows; or if there are class weights and labels are not numbers.
     ParameterError
-        For class weights that are none, one of a label that does not occur, or that is not a positive number.
+        If class_weight is neither "balanced" nor a mapping, names a label that does not occur, or has a
+        weight that is not a positive number.
     """
     weights = None
     if sample_weight is not None:
@@ -41,8 +41,8 @@ def row_weights(
             )
     if class_weight is not None:
         if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
-            raise ParameterError("class_weight: rows with several labels have no weight by class")
-        labels = _labels(y, n_samples)
+            raise ParameterError("class_weight: found rows with several labels, expected one label per row")
+        labels = _validate_labels(y, n_samples)
         if weights is None:
             weights = np.ones(n_samples)
         else:
@@ -54,12 +54,12 @@ def row_weights(
     return weights
 
 
-def lam_of(C: float, total: float) -> float:
-    """Return the lam that LIBLINEAR's C comes to with weights of this sum.
+def lam_from_c(C: float, total: float) -> float:
+    """Convert LIBLINEAR's C to lam for weights with this sum.
 
     Examples
     --------
-    >>> lam_of(0.5, 200.0)
+    >>> lam_from_c(0.5, 200.0)
     0.01
     """
     C = number("C", C)
@@ -67,12 +67,12 @@ def lam_of(C: float, total: float) -> float:
         raise ParameterError(f"C: found {C:g}, expected a positive number")
     product = C * total
     if not (product > 0.0 and 0.0 < 1.0 / product < np.inf):
-        raise ParameterError(f"C: found {C:g}, expected a finite lam, 1 / (C times {total:g}), above 0")
+        raise ParameterError(f"C: found {C:g}, expected a finite lam = 1 / (C times {total:g}) above 0")
     return 1.0 / product
 
 
 def _check_sum(weights: Vector) -> None:
-    """Raise unless weights can be divided by their sum."""
+    """Raise unless the weights can be divided by their sum."""
     with np.errstate(over="ignore"):
         total = weights.sum()
     if total == 0.0:
@@ -82,7 +82,7 @@ def _check_sum(weights: Vector) -> None:
         raise DataError(f"sample weights: their sum is {total:g}, too {size} to divide by")
 
 
-def _labels(y: Any, n_samples: int) -> Vector:
+def _validate_labels(y: Any, n_samples: int) -> Vector:
     if y is None:
         raise DataError("class_weight: labels are missing")
     return vector("labels", y, n_samples, exact=True)
@@ -91,9 +91,9 @@ def _labels(y: Any, n_samples: int) -> Vector:
 def _class_factors(labels: Vector, weights: Vector, class_weight: Any) -> Vector:
     classes, codes = np.unique(labels, return_inverse=True)
     if isinstance(class_weight, str) and class_weight == "balanced":
-        return np.asarray(balanced(np.bincount(codes, weights).astype(np.float64))[codes])
+        return np.asarray(balance_factors(np.bincount(codes, weights).astype(np.float64))[codes])
     if not isinstance(class_weight, Mapping):
-        refuse("class_weight", class_weight, "'balanced' or a weight a label")
+        refuse("class_weight", class_weight, "'balanced' or one weight per label")
     factors = np.ones(len(classes))
     for label, weight in class_weight.items():
         name = f"{label:g}" if isinstance(label, Real) else repr(label)

@@ -1,6 +1,6 @@
-"""Text that goes onto a GPU as it is parsed: when it does, and where its indices and values arrive.
+"""Upload text to a GPU while it is parsed.
 
-They then never lie in main memory as a whole. Row pointers and labels do, a few bytes a row.
+Indices and values are then never in main memory as a whole. Row pointers and labels are: a few bytes per row.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bmrm.errors import DeviceMemoryError
-from bmrm.io.svmlight import thread_count
-from bmrm.matrix.gpu.devices import backend
-from bmrm.matrix.resident import DEFAULT_TOL, gpu_type, number_of, wants_gpu
-from bmrm.matrix.row_blocks import MOST_NONZEROS
+from bmrm.io.svmlight import resolve_thread_count
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.resident import DEFAULT_TOL, choose_gpu_dtype, device_number, wants_gpu
+from bmrm.matrix.row_blocks import MAX_BLOCK_NONZEROS
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
-SHARE = 0.5
-"""Share of a GPU's free memory that X may take, landed and prepared; the rest is for vectors and cuts, whose
-length is not known before the text has been read."""
+MAX_MEMORY_SHARE = 0.5
+"""Maximum share of a GPU's free memory for X, as uploaded and prepared. The rest is for vectors and cuts,
+whose length is unknown until the text has been read."""
 
-SLOTS = 2
-"""Of the ring, at most, for each thread: one is filled while another is on its way."""
+SLOTS_PER_THREAD = 2
+"""Maximum number of slots of the ring per thread: one is filled while another is copied to the GPU."""
 
-MOST_PAIRS = 1 << 18
-"""Nonzeros that a slot may hold, in two or three megabytes of pinned memory. A piece of a text, about a
-megabyte, seldom has as many."""
+MAX_SLOT_PAIRS = 1 << 18
+"""Maximum number of nonzeros of a slot, in 2 to 3 MB of pinned memory. A piece of text of about a megabyte
+seldom has more."""
 
 
 class Landing:
-    r"""Where a text arrives that `bmrm.io.read_data` parses, if it goes onto a GPU as it is parsed.
+    r"""Upload the text that `bmrm.io.read_data` parses to a GPU while it is parsed.
 
-    It does where a GPU is wanted, has room for X as one block of rows, and keeps values in the type in which
-    they are parsed, and where no bound on its memory is given. Then indices and values of what `read_data`
-    returns lie there, the same as in arrays of the host, to the end of the ``with`` statement: a `Dataset`
-    is made of them before that.
+    This happens if a GPU is wanted, has room for X as one block of rows, and stores values in the type in
+    which they are parsed, and if no limit on its memory is given. Then the indices and values that
+    `read_data` returns are on the GPU, equal to the arrays that would be on the host, until the end of the
+    ``with`` statement. Build a `Dataset` from them before that.
 
     Parameters
     ----------
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
     dtype : {float32, float64}, default float32
-        In which values are parsed.
+        Type in which values are parsed.
     tol : float, default 1e-3
     threads : int, optional
     gpu_mem : int, optional
-        As `Dataset` takes them.
+        As for `Dataset`.
 
     Examples
     --------
@@ -75,13 +75,13 @@ class Landing:
         gpu_mem: int | None = None,
     ) -> None:
         self._device, self._dtype, self._bounded = device, np.dtype(dtype), gpu_mem is not None
-        self._keeps_type = gpu_type(self._dtype, tol) == self._dtype
-        self._slots = SLOTS * thread_count(threads)
+        self._keeps_type = choose_gpu_dtype(self._dtype, tol) == self._dtype
+        self._slots = SLOTS_PER_THREAD * resolve_thread_count(threads)
         self._sink: _cuda.Landing | None = None
 
     @property
     def used(self) -> bool:
-        """Whether a text goes onto a GPU, or has gone there."""
+        """Whether a text is being uploaded to a GPU, or has been."""
         return self._sink is not None
 
     def __enter__(self) -> Landing:
@@ -94,12 +94,12 @@ class Landing:
             self._sink.release()
 
     def __call__(self, rows: int, nonzeros: int, pairs: int) -> Any:
-        """Return where a text goes, None for arrays of the host.
+        """Return the consumer of a text's indices and values, None for arrays on the host.
 
         Parameters
         ----------
         rows, nonzeros, pairs : int
-            The most that there may be: of the text, and nonzeros of a piece of it.
+            Upper bounds: rows and nonzeros of the text, and nonzeros of a piece of it.
 
         Returns
         -------
@@ -107,15 +107,15 @@ class Landing:
         """
         if self._bounded or not self._keeps_type or not wants_gpu(self._device, nonzeros):
             return None
-        if not 0 < nonzeros <= MOST_NONZEROS or pairs > MOST_PAIRS:
+        if not 0 < nonzeros <= MAX_BLOCK_NONZEROS or pairs > MAX_SLOT_PAIRS:
             return None
-        cuda, number = backend(), number_of(self._device)
+        cuda, number = import_cuda(), device_number(self._device)
         needed = cuda.Landing.predict_bytes(rows, nonzeros, self._dtype)
-        if needed > SHARE * cuda.device_info(number)["free_bytes"]:
+        if needed > MAX_MEMORY_SHARE * cuda.device_info(number)["free_bytes"]:
             return None
         try:
             slots = min(self._slots, nonzeros // pairs + 1)  # a short text has few pieces
             self._sink = cuda.Landing(nonzeros, self._dtype, slots, pairs, device=number)
-        except DeviceMemoryError:  # of another process meanwhile, or no pinned memory
+        except DeviceMemoryError:  # another process took the memory meanwhile, or none can be pinned
             return None
         return self._sink

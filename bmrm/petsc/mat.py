@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
-from bmrm.distributed.petsc_rows import together
+from bmrm.distributed.petsc_rows import fail_together
 from bmrm.errors import ParameterError
 from bmrm.io.csr import Csr
-from bmrm.matrix.petsc_rows import check_scalars, rows_of
-from bmrm.matrix.resident import Matrix, checked, resident
+from bmrm.matrix.petsc_rows import check_scalars, copy_rows
+from bmrm.matrix.resident import Matrix, place_matrix, validate_matrix
 from bmrm.petsc.bridge import multiply, share_stream, unlocking
 
 if TYPE_CHECKING:
@@ -106,11 +106,11 @@ def resident_mat(
     if isinstance(X, PETSc.Mat):
         comm = X.getComm() if comm is None else comm
         columns = X.getLocalSize()[1] if X.getComm().getSize() == comm.getSize() else None
-        X = rows_of(X)
+        X = copy_rows(X)
     comm = PETSc.COMM_SELF if comm is None else comm
-    with together(comm):
-        rows = checked(X)
-        placed = resident(rows, device=device, threads=threads)
+    with fail_together(comm):
+        rows = validate_matrix(X)
+        placed = place_matrix(rows, device=device, threads=threads)
     share_stream(placed.matrix)
     m, d = rows.shape
     layout = _layout(comm, m, d, columns)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
-from bmrm.base.interrupts import HELD, enter, interruptible
-from bmrm.distributed.petsc_rows import local_rows, ranks_of, together
+from bmrm.base.interrupts import HELD, interruptible, set_signal_mode
+from bmrm.distributed.petsc_rows import fail_together, find_comm, local_rows
 from bmrm.errors import ParameterError
 from bmrm.linear.inputs import OF_DATA, choose_weight_layout, make_group
 from bmrm.linear.result import Result
@@ -74,10 +74,10 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     >>> w.getArray().round(1), result.status
     (array([ 1., -1.]), 'converged')
     """
-    comm = ranks_of(A, keywords.pop("comm", None))
+    comm = find_comm(A, keywords.pop("comm", None))
     if comm is not None:
-        enter(HELD)  # other ranks would wait for one that it struck before the first iteration
-    with together(comm):
+        set_signal_mode(HELD)  # other ranks would wait for one that it struck before the first iteration
+    with fail_together(comm):
         keywords |= options(prefix)
     comm = make_group(None, comm, keywords)
     loss = keywords.get("loss", "hinge")

@@ -162,7 +162,7 @@ cdef class OwnLoss:
 
 
 cdef bb_rows _rows(rows) except *:
-    """What `bmrm.base.foreign_arrays.Rows` says."""
+    """What `bmrm.base.foreign_arrays.DeviceRows` says."""
     cdef bb_rows out
     out.data, out.stride, out.bytes = <const void*><size_t>rows.address, rows.stride, rows.itemsize
     return out

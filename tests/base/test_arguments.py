@@ -1,4 +1,4 @@
-"""Every array argument of every public function, in every container: what the ndarray gives, or one line."""
+"""Every array argument of every public function, in every container: same result as an array, or one line."""
 
 import collections
 import contextlib
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import bmrm
 from bmrm import losses
 from bmrm.base import arguments
-from bmrm.base.groups import group_numbers
+from bmrm.base.groups import number_groups
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
@@ -169,7 +169,7 @@ IDS = [slot[0] for slot in SLOTS]
 
 
 class FakeSeries:
-    """What is no array but becomes one, as a column of any data frame library."""
+    """An object that is not an array but can become one, like a column of any data frame library."""
 
     def __init__(self, values):
         self.values = values
@@ -185,7 +185,7 @@ class FakeSeries:
 
 
 class FakeFrame(FakeSeries):
-    """A frame whose columns have different types, so that it becomes an array of objects."""
+    """A frame whose columns have different types, so that NumPy makes an array of objects from it."""
 
     @property
     def columns(self):
@@ -232,7 +232,7 @@ SAME = {
 
 
 def changed(a, value, dtype=object):
-    """The array with another value in its second place."""
+    """Return the array with its second value replaced."""
     b = a.astype(dtype)
     b[(1,) + (0,) * (a.ndim - 1)] = value
     return b
@@ -286,7 +286,7 @@ def outcome(function, given):
 
 
 def refusal(function, given, names):
-    """What is wrong with how a function refuses an argument; nothing where it does in one line."""
+    """Return what is wrong with how a function refuses an argument; None if it raises one line."""
     try:
         found = function(given)
     except BmrmError as error:
@@ -308,7 +308,7 @@ def check_same(function, right, forms):
 
 
 @every_slot
-def test_other_containers_give_what_the_array_gives(name, function, right, names):
+def test_other_containers_give_the_same_result_as_an_array(name, function, right, names):
     check_same(function, right, SAME)
 
 
@@ -318,7 +318,7 @@ SETS_OF += ("LabelRankingMetrics y",)
 
 
 def is_right_there(name, form):
-    """Whether what other arguments refuse is a value of this one."""
+    """Return whether this argument accepts a value that other arguments refuse."""
     if name == "path lams":
         return form in ("scalar", "no dimension", "too short", "too long", "three dimensions")
     return (
@@ -332,7 +332,7 @@ def is_right_there(name, form):
 
 
 @every_slot
-def test_what_is_no_array_of_values_is_refused(name, function, right, names):
+def test_containers_other_than_arrays_are_refused(name, function, right, names):
     wrong = {}
     for form, convert in REFUSED.items():
         if name == "select groups" and form == "structure":
@@ -345,7 +345,7 @@ def test_what_is_no_array_of_values_is_refused(name, function, right, names):
 
 
 @every_slot
-def test_what_are_no_numbers_is_refused(name, function, right, names):
+def test_values_other_than_numbers_are_refused(name, function, right, names):
     wrong = {}
     for form, convert in REFUSED_NUMBERS.items():
         given = convert(right)
@@ -364,7 +364,7 @@ def shuffled(a):
 
 
 def of_pandas(pd):
-    """Frames and series of all kinds, their rows named in another order than they stand."""
+    """Frames and series of all kinds, with an index in another order than the rows."""
 
     def framed(a, dtype=None):
         kind = pd.Series if a.ndim == 1 else pd.DataFrame
@@ -412,7 +412,7 @@ LIBRARIES = [
 
 @pytest.mark.parametrize(("library", "forms"), LIBRARIES)
 @every_slot
-def test_frames_give_what_the_array_gives(name, function, right, names, library, forms):
+def test_frames_give_the_same_result_as_an_array(name, function, right, names, library, forms):
     check_same(function, right, forms(pytest.importorskip(library)))
 
 
@@ -438,7 +438,7 @@ def test_missing_values_of_frames_are_refused(name, function, right, names, libr
 
 
 def mixed(data=X):
-    """Columns of floats, integers and truth values, and the matrix of float64 that they are."""
+    """Columns of floats, integers and booleans, and the same as a float64 matrix."""
     columns = {"age": data[:, 0], "number": np.arange(len(data)), "job_a": Y > 0, "job_b": Y < 0}
     return columns, np.column_stack(list(columns.values())).astype(float)
 
@@ -478,7 +478,7 @@ def frames_of_mixed_types():
         yield "pyarrow", pa.table(columns), matrix
 
 
-def test_frames_of_numbers_and_truth_values_are_trained_on():
+def test_frames_of_numbers_and_booleans_can_be_trained_on():
     for kind, frame, matrix in frames_of_mixed_types():
         right = bmrm.solve(matrix, Y, lam=0.1)
         found = bmrm.solve(frame, Y, lam=0.1)
@@ -504,13 +504,13 @@ def test_float32_stays():
     assert arguments.matrix("X", np.eye(2, dtype=np.float16)).dtype == np.float64
 
 
-def test_right_arrays_are_not_copied():
+def test_float64_arrays_are_not_copied():
     a = np.eye(2)
     assert arguments.matrix("X", a) is a
     assert arguments.numbers("weights", a) is a
 
 
-def test_sparse_matrices_are_matrices_alone():
+def test_sparse_matrices_are_accepted_only_as_matrices():
     for kind in (sp.csr_matrix, sp.csc_array, sp.coo_array):
         np.testing.assert_allclose(solved(kind(X)), solved(), rtol=1e-9)
         np.testing.assert_array_equal(
@@ -520,7 +520,7 @@ def test_sparse_matrices_are_matrices_alone():
         if right.ndim == 1:
             assert refusal(function, sp.csr_matrix(right[None]), names) is None, name
             assert refusal(function, sp.coo_array(right), names) is None, name
-    with pytest.raises(DataError, match="labels: found a matrix, expected zeros and ones"):
+    with pytest.raises(DataError, match="labels: found a matrix of other values, expected zeros"):
         solved(y=sp.csr_matrix(2 * SETS), loss="multilabel")
 
 
@@ -537,13 +537,13 @@ SMALL_SETS = np.array([[0, 1], [1, 0], [1, 0], [0, 1]] * 3)
         [tuple(row) for row in SMALL_SETS.astype(bool).tolist()],
     ],
 )
-def test_zeros_and_ones_that_may_be_labels_are_refused(given):
-    """As the labels 0 and 1 they would be another problem, and have been."""
-    with pytest.raises(DataError, match="may be labels or say which labels a row has"):
+def test_ambiguous_rows_of_zeros_and_ones_are_refused(given):
+    """Read as the labels 0 and 1 they would silently be another problem."""
+    with pytest.raises(DataError, match="could be labels or flags for labels"):
         solved(y=given, loss="multilabel")
 
 
-def test_truth_values_say_which_labels_a_row_has():
+def test_booleans_are_flags_for_labels():
     for given in (SMALL_SETS.astype(bool), SMALL_SETS.astype(bool).tolist()):
         found = solved(y=given, loss="multilabel")
         np.testing.assert_array_equal(found, solved(y=SMALL_SETS, loss="multilabel"))
@@ -571,12 +571,12 @@ def test_labels_that_float64_would_merge_are_refused(kind, loss):
         assert bmrm.solve(X, kind(far), loss, lam=0.1).classes.tolist() == [-2.0 * BIG, BIG, 2.0**62]
 
 
-def test_a_list_of_floats_beside_huge_integers():
+def test_a_list_of_floats_and_huge_integers():
     with pytest.raises(DataError, match="row 2 has 9007199254740993"):
         solved(y=[0.5, BIG + 1, BIG] * 4, loss="multiclass")
 
 
-def test_huge_reals_are_the_nearest():
+def test_huge_reals_are_rounded_to_nearest():
     found = solved(y=(np.arange(M) + BIG).tolist(), loss="absolute")
     np.testing.assert_array_equal(found, solved(y=(np.arange(M) + BIG).astype(float), loss="absolute"))
 
@@ -597,9 +597,9 @@ def test_huge_reals_are_the_nearest():
         (np.fromiter([(1, 2), (1, 1), (1, 2)], object), [1, 0, 1]),
     ],
 )
-def test_groups_are_told_apart(groups, numbers):
-    assert group_numbers(groups, 3).tolist() == numbers
-    assert group_numbers(
+def test_different_groups_stay_different(groups, numbers):
+    assert number_groups(groups, 3).tolist() == numbers
+    assert number_groups(
         container(np.array(groups, object)) if isinstance(groups, list) else groups, 3
     ).tolist() == (numbers)
 
@@ -608,9 +608,9 @@ def test_groups_are_told_apart(groups, numbers):
     "groups",
     [[1, "1", 2], ["a", None, "b"], ["a", float("nan"), "b"], np.array(["2020", "NaT", "2021"], "M8[Y]")],
 )
-def test_groups_that_are_none_or_of_two_kinds(groups):
+def test_missing_groups_and_groups_of_two_types(groups):
     with pytest.raises(DataError, match="groups: "):
-        group_numbers(groups, 3)
+        number_groups(groups, 3)
 
 
 NUMBERS = [
@@ -638,7 +638,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("name", "function"), NUMBERS, ids=[name for name, _ in NUMBERS])
-def test_options_that_are_no_numbers_are_refused(name, function):
+def test_options_other_than_numbers_are_refused(name, function):
     odd = ["word", "1", [1.0, 2.0], np.ones(2), {1}, np.ma.masked, 1j, np.nan, object(), X, len]
     wrong = {repr(given)[:20]: refusal(function, given, name) for given in odd}
     assert {given: text for given, text in wrong.items() if text} == {}

@@ -96,13 +96,13 @@ def test_check_writable_leaves_nothing(tmp_path):
 
 
 def leave(folder, number=0):
-    """A temporary file as a process that was killed leaves it."""
+    """A temporary file as left by a killed process."""
     path = folder / f".123-{number}.bmrm-tmp"
     path.write_bytes(b"half")
     return path
 
 
-def test_left_overs_go_with_the_next_write(tmp_path):
+def test_abandoned_files_are_removed_by_the_next_write(tmp_path):
     leave(tmp_path)
     other = tmp_path / ".123.bmrm-tmp"  # no name of ours
     other.write_bytes(b"")
@@ -111,7 +111,7 @@ def test_left_overs_go_with_the_next_write(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".123.bmrm-tmp", "out"]
 
 
-def test_what_another_writer_holds_stays(tmp_path):
+def test_files_locked_by_another_writer_stay(tmp_path):
     held = leave(tmp_path)
     with held.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -119,14 +119,14 @@ def test_what_another_writer_holds_stays(tmp_path):
         assert held.exists()
 
 
-def test_a_link_in_the_place_of_a_left_over_is_not_followed(tmp_path):
+def test_a_link_with_the_name_of_an_abandoned_file_is_not_followed(tmp_path):
     (tmp_path / "precious").write_bytes(b"x")
     (tmp_path / ".1-1.bmrm-tmp").symlink_to("precious")
     check_writable(tmp_path / "out")
     assert (tmp_path / "precious").read_bytes() == b"x"
 
 
-def test_a_writer_takes_another_name_where_its_file_was_swept(tmp_path, monkeypatch):
+def test_a_writer_uses_another_name_if_its_file_was_removed(tmp_path, monkeypatch):
     swept = []
 
     def sweep_once(descriptor):
@@ -135,7 +135,7 @@ def test_a_writer_takes_another_name_where_its_file_was_swept(tmp_path, monkeypa
             os.unlink(tmp_path / swept[0])
         return True
 
-    monkeypatch.setattr(atomic, "_locks", sweep_once)
+    monkeypatch.setattr(atomic, "_try_lock", sweep_once)
     with atomic_write(tmp_path / "out") as file:
         file.write(b"whole")
     assert swept

@@ -35,7 +35,7 @@ def test_errors_are_printable(name, kind):
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_what_is_printable_stays():
+def test_printable_text_stays():
     assert str(errors.DataError("naïve 数 \\x1b")) == "naïve 数 \\x1b"
 
 
@@ -63,7 +63,7 @@ def test_names_of_files_are_printable(tmp_path, monkeypatch, capsys, name):
 
 
 def test_names_in_models_are_printable(tmp_path, capsys):
-    """A model is untrusted, and so is what it calls its loss."""
+    """A model is untrusted, and so is the name of its loss."""
     path, data = tmp_path / "model", tmp_path / "data"
     Model(np.ones(2), 0.0, "\x1b[31mloss", "binary", (-1.0, 1.0), lam=1.0).save(path)
     data.write_text("1 1:1\n")

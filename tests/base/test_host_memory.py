@@ -1,4 +1,4 @@
-"""What does not fit into main memory is said in one line, before it is taken."""
+"""Objects that do not fit into main memory give one line, before anything is allocated."""
 
 import errno
 import resource
@@ -19,15 +19,15 @@ GB = 10**9
 
 @pytest.fixture
 def little(monkeypatch):
-    """A machine with a gigabyte."""
-    monkeypatch.setattr(host_memory, "available", lambda: GB)
+    """A machine with one gigabyte."""
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: GB)
 
 
-def test_memory_is_known():
-    assert 0 < host_memory.available() < 1 << 60
+def test_available_memory_is_known():
+    assert 0 < host_memory.available_bytes() < 1 << 60
 
 
-def test_more_columns_than_there_is_memory_for(little):
+def test_columns_that_do_not_fit_into_memory(little):
     X = sp.csr_matrix((np.ones(2), [2**31 - 3, 1], [0, 1, 2]), shape=(2, 2**31 - 2))
     wanted = r"^out of memory: needs 68\.\d+ GB for .* 2147483646 columns.*, 1 GB are free"
     with pytest.raises(HostMemoryError, match=wanted):
@@ -56,9 +56,9 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_files_of_more_than_there_is_memory_for(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(host_memory, "SMALL", 0)
-    monkeypatch.setattr(host_memory, "available", lambda: 1000)
+def test_files_that_do_not_fit_into_memory(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(host_memory, "MIN_CHECKED_BYTES", 0)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 1000)
     path = tmp_path / f"x.{kind}"
     WRITERS[kind](path)
     wanted = "out of memory: needs .* for .*, 1e-06 GB are free"
@@ -67,9 +67,9 @@ def test_files_of_more_than_there_is_memory_for(tmp_path, monkeypatch, kind):
     assert str(path) in str(found.value)
 
 
-def test_a_limit_of_address_space_counts(monkeypatch):
+def test_the_limit_on_address_space_counts(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (GB, GB))
-    assert host_memory.available() < GB
+    assert host_memory.available_bytes() < GB
 
 
 def test_control_groups_count(tmp_path):
@@ -80,7 +80,7 @@ def test_control_groups_count(tmp_path):
     (tmp_path / "outer" / "memory.max").write_text("9000\n")
     (tmp_path / "outer" / "memory.current").write_text("6000\n")
     (tmp_path / "outer" / "memory.stat").write_text("anon 5\ninactive_file 1500\n")
-    found = host_memory._of_groups(str(tmp_path), "/outer/inner", "memory.max", "memory.current")
+    found = host_memory._free_in_control_groups(str(tmp_path), "/outer/inner", "memory.max", "memory.current")
     assert list(found) == [9000 - 6000 + 1500]
 
 
@@ -97,12 +97,12 @@ def test_control_groups_count(tmp_path):
         ),
     ],
 )
-def test_memory_that_ran_out_by_whatever_error(error, message, capsys):
+def test_running_out_of_memory_by_any_error(error, message, capsys):
     assert exits.explain("bmrm-train", error, []) == exits.Exit.FAILURE
     assert capsys.readouterr().err.startswith(f"bmrm-train: {message}")
 
 
-def test_memory_that_runs_out_is_no_fault_of_the_data():
+def test_running_out_of_memory_is_not_a_fault_of_the_data():
     with pytest.raises(OSError, match="Cannot allocate"), exits.reading("data"):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
     with pytest.raises(DataError), exits.reading("data"):
@@ -118,6 +118,6 @@ def test_a_number_of_threads_out_of_range_is_ignored(monkeypatch, text):
 
 
 @pytest.mark.parametrize(("text", "threads"), [("3", 3), ("2,1", 2), (" 5 ", 5), ("4096", 4096)])
-def test_a_number_of_threads_in_range_is_taken(monkeypatch, text, threads):
+def test_a_number_of_threads_in_range_is_used(monkeypatch, text, threads):
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     assert default_threads(10**9) == threads

@@ -1,4 +1,4 @@
-"""Ctrl-C in Python: one exception, with the best certified state, wherever and however often it strikes."""
+"""Ctrl-C in Python: one exception with the best certified state, wherever and however often it is pressed."""
 
 import os
 import pickle
@@ -36,7 +36,7 @@ def all_as_before():
     running = threading.active_count()
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert interrupts.watching() is None
+    assert interrupts.active_interrupts() is None
     assert threading.active_count() == running
 
 
@@ -48,7 +48,7 @@ def check_certificate(result, data=X, labels=Y):
     assert result.lower_bound <= bmrm.solve(data, labels, lam=result.lam, tol=1e-6).objective
 
 
-def test_the_first_ends_the_iteration():
+def test_the_first_signal_ends_after_the_iteration():
     def once(state):
         if state.iteration == 3:
             press()
@@ -62,7 +62,7 @@ def test_the_first_ends_the_iteration():
     assert isinstance(stop.value, KeyboardInterrupt)
 
 
-def test_the_second_ends_it_where_it_stands():
+def test_the_second_signal_ends_at_once():
     def twice(state):
         if state.iteration == 3:
             press()
@@ -75,8 +75,8 @@ def test_the_second_ends_it_where_it_stands():
     check_certificate(stop.value.result)
 
 
-def test_a_callback_or_a_loss_may_raise_it_too():
-    """As a program does whose own handler of the signal does so."""
+def test_a_callback_or_a_loss_may_raise_keyboard_interrupt_too():
+    """Like a program whose own signal handler raises it."""
 
     def ask(state):
         if state.iteration == 3:
@@ -88,7 +88,7 @@ def test_a_callback_or_a_loss_may_raise_it_too():
     check_certificate(stop.value.result)
 
 
-def test_a_true_answer_of_the_callback_is_none():
+def test_stopping_by_the_callback_is_not_an_interrupt():
     assert bmrm.solve(X, Y, callback=lambda state: True, **HARD).status == "interrupted"
     assert [r.status for r in bmrm.path(X, Y, LAMS, callback=lambda state: True)] == ["interrupted"]
 
@@ -103,7 +103,7 @@ def test_another_handler_is_left_alone():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_loop_ends():
+def test_an_interrupted_loop_ends():
     statuses = []
 
     def train_all():
@@ -116,7 +116,7 @@ def test_a_loop_ends():
     assert statuses == ["converged"] * 2
 
 
-def test_a_path_so_far():
+def test_an_interrupted_path_returns_its_models():
     def at_the_second(state):
         if state.iteration == 2 and len(done) == 1:
             press()
@@ -135,7 +135,7 @@ def test_a_path_so_far():
 
 
 @pytest.mark.parametrize("engine", ["shared", "in step", "one by one"])
-def test_a_selection_so_far(engine, monkeypatch):
+def test_an_interrupted_selection_returns_its_scores(engine, monkeypatch):
     monkeypatch.setattr(
         "bmrm.linear.selection.cross_validation.FoldProblem._may_share", lambda self: engine == "shared"
     )
@@ -159,7 +159,7 @@ def test_a_selection_so_far(engine, monkeypatch):
 
 
 @pytest.mark.parametrize("shares", [False, True])
-def test_a_selection_whose_last_solve_is_at_work(shares, monkeypatch):
+def test_a_selection_interrupted_in_its_last_solve(shares, monkeypatch):
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.FoldProblem._may_share", lambda self: shares)
     done = []
     with pytest.raises(Interrupted) as stop:
@@ -172,7 +172,7 @@ def test_a_selection_whose_last_solve_is_at_work(shares, monkeypatch):
     check_certificate(found.result)
 
 
-def test_what_has_nothing_to_show(tmp_path, monkeypatch):
+def test_functions_interrupted_without_a_result(tmp_path, monkeypatch):
     with pytest.raises(Interrupted) as stop:
         cross_validate(bmrm.Dataset(X, Y), 3, lam=0.1, callback=lambda _: press())
     assert stop.value.result is None
@@ -186,7 +186,7 @@ def test_what_has_nothing_to_show(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("bmrm.linear.models.calibration._platt", pressed)
         patch.setattr("bmrm.io.svmlight.open_source", pressed)
-        patch.setattr("bmrm.matrix.dataset.resident", pressed)
+        patch.setattr("bmrm.matrix.dataset.place_matrix", pressed)
         for call in (
             lambda: bmrm.calibrate([-1.0, 1.0], [0, 1]),
             lambda: bmrm.load_svmlight(tmp_path / "data"),
@@ -199,13 +199,13 @@ def test_what_has_nothing_to_show(tmp_path, monkeypatch):
             assert stop.value.result is None
 
 
-def test_it_travels():
+def test_an_interrupt_can_be_pickled():
     found = pickle.loads(pickle.dumps(Interrupted(bmrm.path(X, Y, [0.1]))))
     assert found.result.lams == (0.1,)
     assert pickle.loads(pickle.dumps(Interrupted())).result is None
 
 
-def test_in_another_thread_nothing_strikes():
+def test_another_thread_is_not_interrupted():
     found = []
     thread = threading.Thread(target=lambda: found.append(bmrm.solve(X, Y, lam=0.1).status))
     thread.start()
@@ -226,7 +226,7 @@ CALLS = {
 
 
 class Pressing:
-    """Presses at some lines of the package that the main thread comes to; counts them."""
+    """Presses Ctrl-C at some lines of the package that the main thread reaches; counts the lines."""
 
     def __init__(self, at):
         self.at, self.lines = set(at), 0
@@ -249,7 +249,7 @@ class Pressing:
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_at_any_line(call):
+def test_an_interrupt_at_any_line(call):
     call()
     with Pressing([]) as all_of_them:
         call()
@@ -269,8 +269,8 @@ def test_at_any_line(call):
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_any_number_at_any_time(call):
-    """From another thread, in a volley."""
+def test_any_number_of_interrupts_at_any_time(call):
+    """Many in quick succession, from another thread."""
     begun = time.perf_counter()
     call()
     took = time.perf_counter() - begun

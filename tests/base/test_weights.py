@@ -1,4 +1,4 @@
-"""A weight k is k equal rows, a row of weight 0 is not there, and a common factor means nothing.
+"""A weight k counts like k equal rows, a row of weight 0 is ignored, and a common factor changes nothing.
 
 Everything that sees weights is held to that: training, folds, scores and calibration, of all losses and
 metrics.
@@ -19,7 +19,7 @@ from bmrm.linear.selection.select import METRICS
 from bmrm.matrix.row_weights import row_weights
 
 COUNT_ROWS = ("f_beta", "precision_at_k", "recall_at_k", "prbep")
-"""Losses of measures that count rows: weights are equal, or 0."""
+"""Losses of measures that count rows: weights must be equal, or 0."""
 
 OPTIONS = {"precision_at_k": {"k": 3}, "recall_at_k": {"k": 0.9}, "ndcg": {"k": 3}}
 FACTORS = (1e-200, 1 / 3, 3e150)
@@ -31,7 +31,7 @@ def is_ranking(name):
 
 
 def problem(name, seed=0, rows=48):
-    """X, labels and groups (queries of four rows for a ranking, else every row by itself)."""
+    """X, labels and groups (queries of four rows for a ranking, else one row per group)."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, 3))
     X += 2.0 * (name == "novelty")  # a centred sample has nothing to tell from its middle
@@ -56,7 +56,7 @@ def taken(y, rows):
 
 
 def spoiled(y, rows):
-    """Labels that would be wrong, or classes of their own, in some rows."""
+    """Labels that would be invalid, or new classes, in some rows."""
     if y is None:
         return None
     if isinstance(y, list):
@@ -67,7 +67,7 @@ def spoiled(y, rows):
 
 
 def copies(name, groups, weights):
-    """Rows, each as often as it weighs, and their groups; for a ranking whole queries, each with a number."""
+    """Each row repeated by its weight, and the groups; for a ranking, repeated queries are new groups."""
     if not is_ranking(name):
         rows = np.repeat(np.arange(len(groups)), weights)
         return rows, groups[rows]
@@ -80,13 +80,13 @@ def copies(name, groups, weights):
 
 
 def counts(name, groups, seed=1):
-    """Weights from 0 to 3, one for all rows of a query."""
+    """Weights from 0 to 3, the same for all rows of a query."""
     drawn = np.random.default_rng(seed).integers(0, 4, len(groups))
     return drawn[groups * 4] if is_ranking(name) else drawn
 
 
 def solved(name, X, y, groups, **options):
-    """Results of all kinds of problem that the loss has: with and without an intercept, l2 and l1."""
+    """Results of all kinds of problem of the loss: with and without an intercept, l2 and l1."""
     kinds = [{}, {"reg": "l1"}] if losses.LOSSES[name].name != "novelty" else [{}]
     if not losses.get(name).no_intercept:
         kinds.append({"fit_intercept": True, "penalize_intercept": losses.get(name).several})
@@ -97,7 +97,7 @@ def solved(name, X, y, groups, **options):
 
 
 def assert_alike(some, others):
-    """The optima of both are in both intervals."""
+    """Check that the certified intervals of both results overlap."""
     for one, other in zip(some, others, strict=True):
         slack = 1e-12 * max(1.0, abs(one.objective))
         assert one.lower_bound <= other.objective + slack
@@ -110,7 +110,7 @@ def assert_same_classes(one, other):
 
 
 @pytest.mark.parametrize("name", losses.NAMES)
-def test_a_weight_is_a_number_of_equal_rows(name):
+def test_an_integer_weight_counts_like_repeated_rows(name):
     X, y, groups = problem(name)
     weights = counts(name, groups)
     if name in COUNT_ROWS:
@@ -134,8 +134,8 @@ def test_rows_of_a_query_may_be_repeated_where_pairs_are_counted():
 
 
 @pytest.mark.parametrize("name", losses.NAMES)
-def test_a_row_of_weight_zero_is_not_there(name):
-    """Whatever its label and features, also where they belong to no class that counts."""
+def test_a_row_of_weight_zero_is_ignored(name):
+    """Whatever its label and features, even if the label is of no class with weight."""
     X, y, groups = problem(name)
     counted = np.random.default_rng(2).random(len(X)) < 0.7
     some, others = np.flatnonzero(counted), np.flatnonzero(~counted)
@@ -147,7 +147,7 @@ def test_a_row_of_weight_zero_is_not_there(name):
 
 
 @pytest.mark.parametrize("name", losses.NAMES)
-def test_a_common_factor_means_nothing(name):
+def test_a_common_factor_changes_nothing(name):
     X, y, groups = problem(name)
     weights = counts(name, groups)
     if name in COUNT_ROWS:
@@ -191,7 +191,7 @@ def test_examples_of_a_structured_loss():
         assert_alike([found], [again])
 
 
-def test_with_a_cost_a_common_factor_multiplies_it():
+def test_with_c_a_common_factor_multiplies_the_cost():
     X, y, _ = problem("hinge")
     weights = np.random.default_rng(0).random(len(X))
     plain = bmrm.solve(X, y, C=6.0, sample_weight=weights)
@@ -203,21 +203,21 @@ WAYS = [
     for name in losses.NAMES
     for kept in ((0, 10**9) if losses.get(name).by_rows and not losses.get(name).several else (10**9,))
 ]
-"""Losses, with cuts of all folds in one bundle where they may share them, and with each fold's alone."""
+"""Losses whose folds may share cuts in one bundle, and losses with one bundle per fold."""
 
 
 def some_of(found, *left_out):
-    """Metrics but for some of them; -1 for one that is undefined."""
+    """Return metrics except some of them; -1 for an undefined one."""
     return {k: -1 if v is None else v for k, v in found.items() if k not in left_out}
 
 
 def shares(found):
-    """Metrics that are no counts of rows."""
+    """Return the metrics that are not counts of rows."""
     return some_of(found, "rows", "correct", "novel", "groups")
 
 
 def scores(name, X, y, groups, fold_of, weights):
-    """Certificates, and scores of all folds by all metrics, at fixed folds and lam."""
+    """Return certificates, and scores of all folds by all metrics, for fixed folds and lam."""
     data = bmrm.Dataset(X, y, groups=groups if is_ranking(name) else None, sample_weight=weights)
     options = {"tol": 1e-9, **OPTIONS.get(name, {})}
     problem = FoldProblem(data, by_fold(fold_of, 3), name, 0, options)
@@ -248,7 +248,7 @@ def test_scores_of_folds_take_weights_as_training_does(name, kept, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "kept"), WAYS)
-def test_rows_of_weight_zero_change_no_fold_no_score_and_no_choice(name, kept, monkeypatch):
+def test_rows_of_weight_zero_change_no_fold_score_or_choice(name, kept, monkeypatch):
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", kept)
     X, y, groups = problem(name, 5)
     counted = np.random.default_rng(2).random(len(X)) < 0.8
@@ -268,7 +268,7 @@ def test_rows_of_weight_zero_change_no_fold_no_score_and_no_choice(name, kept, m
     assert_alike([masked.result], [removed.result])
 
 
-def test_folds_of_groups_leave_groups_of_weight_zero_out():
+def test_folds_of_groups_ignore_groups_of_weight_zero():
     X, y, _ = problem("hinge")
     groups = np.arange(len(X)) // 4
     weights = np.where(groups % 3 == 1, 0.0, 1.0)
@@ -284,8 +284,8 @@ def test_folds_of_groups_leave_groups_of_weight_zero_out():
         bmrm.select(X, y, groups=groups, sample_weight=weights, lams=[0.1], folds=9)
 
 
-def test_what_a_selection_knows_of_rows_is_in_their_order(monkeypatch):
-    """Also where rows were put in the order of the folds."""
+def test_a_selection_returns_rows_in_their_original_order(monkeypatch):
+    """Even if rows were sorted by fold internally."""
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
     X, y, _ = problem("squared", rows=90)
     weights = np.random.default_rng(0).uniform(0.1, 2.0, 90)
@@ -299,7 +299,7 @@ def test_what_a_selection_knows_of_rows_is_in_their_order(monkeypatch):
 
 
 def drawn(name, rng, m=30):
-    """An accumulator's maker, values with ties, and labels, some of them unknown."""
+    """A factory of accumulators, values with ties, and labels, some of them unknown."""
     values = np.round(rng.standard_normal((m, 3)), 1)
     labels = rng.integers(1, 4, m).astype(float)
     sets = [tuple(rng.choice([1.0, 2.0, 3.0, 9.0], rng.integers(0, 4), replace=False)) for _ in range(m)]
@@ -410,7 +410,7 @@ def test_metrics_at_k_count_rows():
         ([1, np.nan, 1], "finite"),
     ],
 )
-def test_metrics_refuse_weights_that_are_none(weights, text):
+def test_metrics_refuse_invalid_weights(weights, text):
     with pytest.raises(DataError, match=text):
         metrics.RegressionMetrics().update(np.ones(3), np.ones(3), weights)
 
@@ -449,7 +449,7 @@ def test_balanced_classes_have_equal_weight():
         row_weights(y, 7, weights, {9.0: 2.0})
 
 
-def test_metrics_do_not_look_at_labels_of_rows_of_weight_0():
+def test_metrics_ignore_labels_of_rows_of_weight_zero():
     values = np.array([0.5, -1.0, 2.0])
     found = metrics.BinaryMetrics((-1.0, 1.0))
     found.update(values, [1, None, -1], [1, 0, 1])
@@ -459,14 +459,14 @@ def test_metrics_do_not_look_at_labels_of_rows_of_weight_0():
     assert ranked.report()["pairwise_error"] == 0.0
 
 
-def test_metrics_take_weights_in_as_all_arguments_are():
+def test_metrics_validate_weights_like_all_arguments():
     found = metrics.BinaryMetrics((-1.0, 1.0))
     for wrong in (["1", "1"], np.ma.array([1.0, 1.0], mask=[0, 1]), [1.0, None], [-1.0, 1.0], [1.0]):
         with pytest.raises(DataError, match="weights: "):
             found.update([1.0, 2.0], [1.0, -1.0], wrong)
 
 
-def test_a_dataset_keeps_indicators_of_labels_as_they_are_given():
+def test_a_dataset_keeps_label_indicators_as_given():
     X = np.array([[1.0], [-1.0], [0.5], [-2.0]])
     given = [[1, 0, 0], [0, 1, 1], [1, 1, 0], [0, 1, 0]]
     data = bmrm.Dataset(X, given, sample_weight=[1, 1, 0, 1])

@@ -45,7 +45,7 @@ class Cuda:
 @pytest.fixture
 def cuda(monkeypatch) -> Cuda:
     found = Cuda()
-    monkeypatch.setattr(device, "backend", lambda: found)
+    monkeypatch.setattr(device, "import_cuda", lambda: found)
     return found
 
 
@@ -95,7 +95,7 @@ def test_a_build_without_cuda_says_so(data, monkeypatch, bmrm_bench):
     def none():
         raise BmrmError("device='cuda': this build has no CUDA support; use device='cpu'")
 
-    monkeypatch.setattr(device, "backend", none)
+    monkeypatch.setattr(device, "import_cuda", none)
     code, _, err = bmrm_bench("spmv", data)
     assert code == 1
     assert err == "bmrm-bench: device='cuda': this build has no CUDA support; use device='cpu'\n"

@@ -91,7 +91,9 @@ def test_data_numbered_otherwise_are_refused(files):
     A, y = bmrm.load_svmlight(train)
     B, _ = bmrm.load_svmlight(test, n_features=4)
     result = bmrm.solve(A, y, lam=1e-3)
-    with pytest.raises(DataError, match="model: features are numbered from 0 there and from 1 in the data; "):
+    with pytest.raises(
+        DataError, match="model: found features numbered from 1 in the data, expected from 0; "
+    ):
         result.predict(B)
     with pytest.raises(DataError, match="read the data with zero_based=True"):
         Model.from_result(result).predict_probability(B)
@@ -107,13 +109,13 @@ def test_a_prior_of_features_numbered_otherwise_is_refused(files, folder, bmrm_t
     A, y = bmrm.load_svmlight(train)
     B, _ = bmrm.load_svmlight(test, n_features=4)
     prior = bmrm.solve(A, y, lam=1e-3)
-    with pytest.raises(DataError, match="prior: features are numbered from 0 there"):
+    with pytest.raises(DataError, match="prior: found features numbered from 1 in the data, expected from 0"):
         bmrm.solve(B, y, prior=prior)
     prior.save("prior")
     for options in ([], ["-v", "3"], ["-C"]):
         outcome = bmrm_train("--prior", "prior", "--n-features", "4", *options, test, "model")
         assert outcome.code == 3
-        assert "--prior: features are numbered from 0 there and from 1 in the data" in outcome.err
+        assert "--prior: found features numbered from 1 in the data, expected from 0" in outcome.err
     assert bmrm_train("-q", "--prior", "prior", "--zero-based", "yes", test, "model").code == 0
 
 

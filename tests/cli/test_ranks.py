@@ -16,7 +16,7 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
 
 from bmrm.cli.launch import launched
-from bmrm.distributed.weight_layout import TOUCHED, VECTORS
+from bmrm.distributed.weight_layout import REPLICATED_VECTORS, TOUCHED_COLUMN_BYTES
 from bmrm.linear.memory import MARGIN_BYTES
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
@@ -156,7 +156,7 @@ def test_weights_owned_in_parts(data, folder, bmrm_train):
     alone = json.loads(bmrm_train(*words, "alone").out)
     done = train(3, "--weights", "owned", "--verbose", "--checkpoint", "best", *words, "owned")
     owned = result(done)
-    assert "3 ranks own 2, 2, 1 columns of the weights; their rows touch 5 at most\n" in done.stderr
+    assert "3 ranks own 2, 2, 1 columns of the weights; their rows touch at most 5\n" in done.stderr
     assert owned["objective"] == pytest.approx(alone["objective"], rel=2e-6)
     assert owned["lower_bound"] <= alone["objective"]
     assert owned["nonzero_weights"] == alone["nonzero_weights"]
@@ -196,7 +196,7 @@ def test_features_without_a_penalty_leave_weights_on_every_rank(data, folder):
     assert train(2, "-q", *words).returncode == 0
     done = train(2, "--weights", "owned", *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "feature_lambda has no strength for some feature; leave them replicated" in done.stderr
+    assert "feature_lambda has no strength for some feature; use replicated weights" in done.stderr
 
 
 def test_weights_are_spread_with_mpi_only(data, bmrm_train):
@@ -210,8 +210,8 @@ def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
     assert (found["ranks"], found["n_features"]) == (2, 5)
     replicated, owned = (found["bytes_a_rank"][form] for form in ("replicated", "owned"))
     assert replicated["bundle"] == owned["bundle"] == 50 * (8 * 3 + 8 * 50)
-    assert replicated["vectors"] == 8 * 5 * VECTORS + 30 * MARGIN_BYTES
-    assert owned["vectors"] == 8 * 3 * VECTORS + 5 * TOUCHED + 30 * MARGIN_BYTES
+    assert replicated["vectors"] == 8 * 5 * REPLICATED_VECTORS + 30 * MARGIN_BYTES
+    assert owned["vectors"] == 8 * 3 * REPLICATED_VECTORS + 5 * TOUCHED_COLUMN_BYTES + 30 * MARGIN_BYTES
     for parts in (replicated, owned):
         assert parts["total"] == sum(count for part, count in parts.items() if part != "total")
     done = train(2, *words, data)
@@ -252,8 +252,8 @@ def test_a_set_of_files(folder):
     ("words", "code", "message"),
     [
         (["missing", "model"], 3, "missing: No such file or directory"),
-        (["none-*", "model"], 3, "none-*: found no file of that pattern"),
-        (["-", "model"], 2, "DATA is stdin: several ranks need a file that each can read"),
+        (["none-*", "model"], 3, "none-*: no file matches this pattern"),
+        (["-", "model"], 2, "DATA: found stdin, expected a file that each rank can read"),
         (["--lambda", "-1", "train.txt"], 2, "argument --lambda"),
         (["--dry-run", "missing"], 3, "missing: No such file or directory"),
         (
@@ -297,7 +297,7 @@ def test_fewer_rows_than_ranks(folder):
     (folder / "data").write_text("1 1:1\n")
     done = train(2, "data")
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    assert "found 1 rows, expected some for each of 2 ranks" in done.stderr
+    assert "found 1 rows, expected at least one per rank (2)" in done.stderr
 
 
 def test_ranks_that_were_given_other_options_say_so_once(data, folder):

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, save_npz
 
 import bmrm
 from bmrm.cli import storing
-from bmrm.io.cache import SUFFIX, type_of
+from bmrm.io.cache import SUFFIX, read_cached_dtype
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 
@@ -169,7 +169,7 @@ def test_the_reading_of_a_matrix_file_tells_of_rounding(folder, bmrm_train):
 def test_a_cache_of_float64_serves_the_next_training(ids, bmrm_train):
     words = (*WORDS, "--intercept", "--cache", ids, "model")
     first = trained(bmrm_train(*words))
-    assert type_of(ids) == np.float64
+    assert read_cached_dtype(ids) == np.float64
     before = os.stat(ids + SUFFIX).st_mtime_ns
     second = trained(bmrm_train(*words))
     assert (first["dtype"], second["dtype"]) == ("float64", "float64")

@@ -392,7 +392,7 @@ def test_progress_line_only_on_a_terminal(data, folder):
     words = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3", data, "model"]
     code = (
         "import sys; from bmrm.base import progress; from bmrm.cli import train; "
-        "progress.SHOW_AFTER = progress.SHOW_EVERY = 0.0; "
+        "progress.SHOW_AFTER_SECONDS = progress.SHOW_EVERY_SECONDS = 0.0; "
         "train.main(sys.argv[1:])"
     )
     controller, terminal = pty.openpty()

@@ -1,4 +1,4 @@
-"""The board of the ranks of a host, with threads in the place of processes."""
+"""The board of the ranks of a host, with threads instead of processes."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +24,8 @@ def boards(size, *, crowded=False):
     seed=st.integers(0, 99),
     crowded=st.booleans(),
 )
-def test_every_rank_reads_what_all_put_up_in_that_turn(size, lengths, seed, crowded):
-    """Also where some are late, and others already a turn ahead."""
+def test_every_rank_reads_what_all_ranks_posted_in_that_turn(size, lengths, seed, crowded):
+    """Even if some ranks are late and others are already a turn ahead."""
 
     def numbers(rank, turn):
         return 1000.0 * turn + 10.0 * rank + np.arange(lengths[turn]) / 4096.0
@@ -47,7 +47,7 @@ def test_every_rank_reads_what_all_put_up_in_that_turn(size, lengths, seed, crow
             done.result()
 
 
-def test_whoever_waits_gives_up_in_time_and_may_come_back():
+def test_a_waiting_rank_times_out_and_may_try_again():
     early, late = boards(2)
     early.post(np.array([1.0]))
     found = np.full((2, 1), np.nan)
@@ -60,7 +60,7 @@ def test_whoever_waits_gives_up_in_time_and_may_come_back():
     assert found.tolist() == [[1.0], [2.0]]
 
 
-def test_what_does_not_fit_is_refused():
+def test_vectors_that_are_too_long_are_refused():
     (board,) = boards(1)
     with pytest.raises(ParameterError, match=f"found {Board.ROOM + 1} numbers"):
         board.post(np.zeros(Board.ROOM + 1))

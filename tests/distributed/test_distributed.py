@@ -1,4 +1,4 @@
-"""Training on several ranks: the answer of one, bit for bit the same each time, and no rank left waiting."""
+"""Training on several ranks: the result of one, bit-identical each time, and no rank left waiting."""
 
 import os
 import time
@@ -56,7 +56,7 @@ for keywords in cases[:: 4 if size == 3 else 1]:  # three ranks share two cores
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_the_answer_is_that_of_one_process_and_the_same_each_time(tmp_path, ranks):
+def test_the_result_equals_that_of_one_process_and_is_reproducible(tmp_path, ranks):
     program = mpi.script(tmp_path, AGREES)
     runs = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
     for done in runs:
@@ -88,7 +88,7 @@ for keywords in cases:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_newton_steps_by_products_are_those_of_all_rows(tmp_path, ranks):
+def test_newton_steps_by_products_use_all_rows(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + PRODUCTS))
 
 
@@ -126,7 +126,7 @@ for keywords in cases:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_interior_points_are_of_all_rows(tmp_path, ranks):
+def test_interior_points_use_all_rows(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + INSIDE))
 
 
@@ -165,7 +165,7 @@ else:
 """
 
 
-def test_several_classes_on_ranks_that_lack_some(tmp_path):
+def test_several_classes_on_ranks_without_some_of_them(tmp_path):
     mpi.succeed(2, mpi.script(tmp_path, PROBLEM + CLASSES))
 
 
@@ -206,7 +206,7 @@ for targets, keywords, weights in cases[:: 2 if size == 3 else 1]:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_margins_of_joint_losses_meet_at_their_homes(tmp_path, ranks):
+def test_margins_of_joint_losses_are_gathered_on_the_home_rank(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + JOINT))
 
 
@@ -244,7 +244,7 @@ for targets, keywords in cases:
 """
 
 
-def test_rows_of_weight_zero_are_not_there_on_any_rank(tmp_path):
+def test_rows_of_weight_zero_are_ignored_on_every_rank(tmp_path):
     mpi.succeed(3, mpi.script(tmp_path, PROBLEM + IDLE))
 
 
@@ -272,7 +272,7 @@ for numbers in (None, rng.integers(0, 6, rows) if rank else np.zeros(rows, np.in
 """
 
 
-def test_homes_take_whole_groups_and_give_back(tmp_path):
+def test_home_ranks_get_whole_groups_and_return_results(tmp_path):
     mpi.succeed(3, mpi.script(tmp_path, PROBLEM + HOMES))
 
 
@@ -308,7 +308,7 @@ def test_every_penalty(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + PENALTIES))
 
 
-def test_structured_losses_are_for_one_process():
+def test_structured_losses_need_one_process():
     class Oracle:
         n_features = 2
 
@@ -317,7 +317,7 @@ def test_structured_losses_are_for_one_process():
 
 
 def test_a_bundle_serves_the_next_solve_on_the_ranks(tmp_path):
-    """And a path, which is solves in a row on one shard; with more cuts than max_cuts allows."""
+    """Also for a path, which is a sequence of solves on one shard; with more cuts than max_cuts allows."""
     code = """
 shard = Shard(X[mine], y[mine], comm=world)
 first = bmrm.solve(shard, lam=1e-2, tol=1e-4, cuts_per_pass=4)
@@ -346,7 +346,7 @@ assert counts[0][0::2] == ("max_time", "interrupted") and counts[0][3] == 7, cou
     mpi.succeed(2, mpi.script(tmp_path, PROBLEM + code))
 
 
-def test_ctrl_c_on_one_rank_ends_all_with_the_best_iterate(tmp_path):
+def test_ctrl_c_on_one_rank_ends_all_ranks_with_the_best_iterate(tmp_path):
     code = """
 import os, signal
 from bmrm.errors import Interrupted
@@ -381,7 +381,7 @@ OTHERWISE = (
     (dict(feature_lambda=np.ones(61)), dict(), "feature_lambda: found 61 numbers with the checksum "),
     (dict(warm_start=np.zeros(61)), dict(warm_start=np.ones(61)), "warm_start: found 61 numbers with the "),
 )
-"""Options of rank 0, those of the last one, and what is said on all."""
+"""Options of rank 0, options of the last rank, and the message on all ranks."""
 
 ALIKE = """
 import warnings
@@ -422,7 +422,7 @@ else:
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_that_were_given_other_options_are_told_which(tmp_path, ranks):
+def test_ranks_with_different_options_are_reported(tmp_path, ranks):
     given = f"from numpy import array\nfrom bmrm.distributed import read_rows\nOTHERWISE = {OTHERWISE!r}\n"
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + given + ALIKE))
 
@@ -433,7 +433,7 @@ def test_ranks_that_were_given_other_options_are_told_which(tmp_path, ranks):
         ("labels[0] = np.nan", "labels: row 1 has nan, expected a finite number"),
         ("labels[0] = 7.0", "loss hinge: found labels 1, 2 and 7, expected two classes"),
         ("rows = rows[:, :-1]", "X: found 60 columns on one rank and 61 on another"),
-        ("rows.data[0] = np.inf", "found inf in position (0,), expected a finite number"),
+        ("rows.data[0] = np.inf", "found inf at position (0,), expected a finite number"),
         ("labels = labels[1:]", "labels: found shape"),
         ("rows = rows[:0]", "X: found 0 rows and 61 columns"),
         ("weights = weights[1:]", "sample weights: found shape"),
@@ -470,7 +470,7 @@ bmrm.solve(X[mine], y[mine], lam=1e-6, tol=1e-12, comm=world, callback=fail)
     assert time.monotonic() - began < 15.0
 
 
-def test_what_all_ranks_raise_is_no_reason_to_abort(tmp_path):
+def test_an_error_on_all_ranks_does_not_abort_the_job(tmp_path):
     code = """
 def fail(state):
     raise FloatingPointError("all ranks")
@@ -559,7 +559,7 @@ for dtype in (np.float32, np.float64):
 
 @pytest.mark.parametrize(("ranks", "words"), [(1, []), (3, []), (3, ["apart"])])
 def test_sums_are_made_in_the_order_of_the_ranks(tmp_path, ranks, words):
-    """Also those that grow past the memory that there was before."""
+    """Even if they outgrow the memory allocated before."""
     mpi.succeed(ranks, mpi.script(tmp_path, SUMS), *words)
 
 
@@ -624,7 +624,7 @@ with pytest.raises(DeviceMemoryError, match="too many"):  # on the rank that has
 
 
 def test_ranks_agree_on_how_their_gpus_are_linked(tmp_path):
-    """With a driver that is none: what there is to decide needs no GPU."""
+    """With a fake driver: the decision needs no GPU."""
     mpi.succeed(2, mpi.script(tmp_path, LINKS))
 
 
@@ -682,7 +682,7 @@ def test_ranks_read_a_set_of_files(tmp_path):
 
 
 def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
-    """For every place to cut: lines of one byte, a last one without an end, blank ones."""
+    """For every split: lines of one byte, a last line without an end, blank lines."""
     from bmrm.distributed.files import _line_start
     from bmrm.io.sources import open_source
     from bmrm.io.text import file_text
@@ -698,7 +698,7 @@ def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["whole.svm.gz", "whole.npz"])
-def test_what_cannot_be_cut_is_read_whole(tmp_path, name):
+def test_files_that_cannot_be_split_are_read_whole(tmp_path, name):
     import gzip
 
     import scipy.sparse as sp
@@ -744,21 +744,21 @@ except DataError as error:
 
 
 def test_a_pattern_without_files():
-    with pytest.raises(DataError, match="no file of that pattern"):
+    with pytest.raises(DataError, match="no file matches this pattern"):
         read_rows("nowhere-*.svm", MPI.COMM_SELF)
 
 
-def test_stdin_is_for_one_process():
+def test_stdin_needs_one_process():
     with pytest.raises(ParameterError, match="stdin"):
         read_rows("-", MPI.COMM_SELF)
 
 
-def test_a_communicator_is_one_of_mpi():
+def test_a_communicator_must_be_one_of_mpi():
     with pytest.raises(ParameterError, match="found 3, expected a communicator"):
         Group(3)
 
 
-def test_a_loss_that_is_no_sum_is_refused():
+def test_a_loss_that_is_not_a_sum_is_refused():
     class Ranking(type(bmrm.losses.get("hinge"))):
         by_rows = False
 
@@ -766,7 +766,7 @@ def test_a_loss_that_is_no_sum_is_refused():
         bmrm.solve(np.eye(2), [1, 2], loss=Ranking(), comm=MPI.COMM_SELF)
 
 
-def test_a_shard_has_its_options():
+def test_a_shard_keeps_its_options():
     shard = Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF)
     with pytest.raises(ParameterError, match="comm: give it to the Dataset"):
         bmrm.solve(shard, comm=MPI.COMM_SELF)

@@ -1,4 +1,4 @@
-"""The grammar of SVMlight text once more, as plainly as Python allows: what the reader is tested against."""
+"""The grammar of SVMlight text in plain Python: a reference for the compiled reader."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import pytest
 
 from bmrm.errors import DataError
 from bmrm.io._svmlight import MAX_INDEX, PADDING
-from bmrm.io.svmlight import join
+from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 
 NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -24,7 +24,7 @@ class FaultError(Exception):
 
 @dataclass
 class Expected:
-    """What the text means, with plain Python types."""
+    """The meaning of a text in plain Python types."""
 
     labels: list
     query: list
@@ -93,17 +93,17 @@ def _value(text, dtype):
 def parse(text, *, threads=1, block_bytes=1 << 20, parts=1, land=None, **options):
     """Run the compiled parser over a text in memory; return its X, y, qid and base."""
     settings = {"n_features": None, "zero_based": "auto", "dtype": "float64", "query_id": False}
-    grammar = Grammar.checked(**{**settings, "duplicates": "error", **options})
+    grammar = Grammar.from_arguments(**{**settings, "duplicates": "error", **options})
     parser = Parser("text", grammar, threads, block_bytes)
     lines = re.findall(rb"[^\n]*\n|[^\n]+", text) if parts > 1 else [text]
     pieces = [b"".join(lines[i * len(lines) // parts : (i + 1) * len(lines) // parts]) for i in range(parts)]
     parsed = [parser.parse(piece + bytes(PADDING), 0, len(piece), land) for piece in pieces]
     parser.check()
-    return *join(parsed, parser), parser.zero_based
+    return *join_parts(parsed, parser), parser.zero_based
 
 
 def _expected(text, options):
-    """Return what the reference reads, or the line of its fault."""
+    """Return what the reference reads, or the line of the fault."""
     try:
         return reference(text, **options)
     except FaultError as fault:
@@ -111,7 +111,7 @@ def _expected(text, options):
 
 
 def assert_agrees(text, options, **how):
-    """Fail unless the reader and the reference agree on a text, faults included."""
+    """Assert that the reader and the reference agree on a text, including faults."""
     expected = _expected(text, options)
     if isinstance(expected, int):
         with pytest.raises(DataError) as found:

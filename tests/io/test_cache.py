@@ -1,4 +1,4 @@
-"""The binary cache: used when it fits and is sound, else rebuilt, and never a reason to fail."""
+"""The binary cache: used if it matches and is valid, else rebuilt, and never a reason to fail."""
 
 import json
 import logging
@@ -75,14 +75,14 @@ def test_no_cache_unless_asked_for(path):
         {"duplicates": "sum"},
     ],
 )
-def test_other_options_are_read_anew(path, options):
+def test_other_options_read_the_text_again(path, options):
     read_data(path, cache=True)
     data = read_data(path, cache=True, **options)
     assert not data.from_cache
     assert_same(data, read_data(path, **options))
 
 
-def test_touched_or_changed_source_is_read_anew(path):
+def test_touched_or_changed_source_is_read_again(path):
     read_data(path, cache=True)
     status = path.stat()
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
@@ -113,7 +113,7 @@ def test_every_damaged_byte_is_noticed(path):
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 23, 24, 100, 4095, 4096, -1, 1])
-def test_cut_or_longer_cache_is_rebuilt(path, length):
+def test_truncated_or_longer_cache_is_rebuilt(path, length):
     read_data(path, cache=True)
     whole = cache_of(path).read_bytes()
     cache_of(path).write_bytes(whole + b"x" if length == 1 else whole[:length])
@@ -122,7 +122,7 @@ def test_cut_or_longer_cache_is_rebuilt(path, length):
 
 
 def rewrite_header(path, change):
-    """Change the header of a cache and make its checksum right again."""
+    """Change the header of a cache and update its checksum."""
     whole = cache_of(path).read_bytes()
     length = int.from_bytes(whole[8:16], "little")
     header = json.loads(whole[24 : 24 + length])
@@ -177,7 +177,7 @@ def test_row_pointers_are_checked_even_with_a_right_checksum(path):
     assert not read_data(path, cache=True).from_cache
 
 
-def test_unwritable_folder_is_warned_of_once(path, monkeypatch, caplog):
+def test_unwritable_folder_gives_one_warning(path, monkeypatch, caplog):
     def refuse(path, **how):
         raise PermissionError(13, "Permission denied", path)
 
@@ -192,13 +192,13 @@ def test_unwritable_folder_is_warned_of_once(path, monkeypatch, caplog):
     assert not cache_of(path).exists()
 
 
-def test_folder_in_the_place_of_the_cache(path, caplog):
+def test_folder_with_the_name_of_the_cache(path, caplog):
     cache_of(path).mkdir()
     assert not read_data(path, cache=True).from_cache
 
 
-def test_pipe_in_the_place_of_the_cache(path, caplog):
-    """Which nobody reads or writes: opening it would take for ever."""
+def test_pipe_with_the_name_of_the_cache(path, caplog):
+    """Nobody reads or writes it, so opening it would wait forever."""
     os.mkfifo(cache_of(path))
     with caplog.at_level(logging.WARNING):
         assert not read_data(path, cache=True).from_cache
@@ -214,7 +214,7 @@ def test_faulty_text_leaves_no_cache(path):
     assert not cache_of(path).exists()
 
 
-def test_checksum_does_not_depend_on_threads_but_on_every_byte():
+def test_checksum_depends_on_every_byte_but_not_on_threads():
     data = np.random.default_rng(0).integers(0, 256, 1_000_003, np.uint8)
     expected = _svmlight.checksum(data)
     assert expected == _svmlight.checksum(data, threads=3)
@@ -227,7 +227,7 @@ def test_checksum_does_not_depend_on_threads_but_on_every_byte():
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_bytes_are_checked_as_they_are_read(tmp_path, threads):
+def test_bytes_are_checked_while_they_are_read(tmp_path, threads):
     indices = np.arange(100_000, dtype=np.int32)
     path = tmp_path / "indices"
 

@@ -1,4 +1,4 @@
-"""Bad text: one line that names the place, the same whatever the threads."""
+"""Invalid text: one line that names the position, the same for any number of threads."""
 
 import pytest
 from reference import parse
@@ -45,7 +45,7 @@ FAULTS = [
     (b"1,,2 1:1\n", f'1:1: found "1,,2", {LABEL}'),
     (b"1,nan 1:1\n", f'1:1: found "1,nan", {LABEL}'),
     (b"1 1:1\n 2:1 3:1\n", '2:2: found "2:1", expected a label before the first index:value'),
-    (b"1 3:1 2:1 3:2\n", '1:11: found "3:2", expected each index once in a row (duplicates="sum" would add'),
+    (b"1 3:1 2:1 3:2\n", '1:11: found "3:2", expected each index once per row (duplicates="sum" would sum'),
     (b"1 3:1 3:1 2:2\n", '1:7: found "3:1", expected each index once'),
     (b"\x7fELF\x02\x01\x00\x00\n", rf'1:1: found "\x7fELF\x02\x01\x00\x00", {LABEL}'),
     (b'"\xc3\xa9\\ 1:1\n', rf'1:1: found "\x22\xc3\xa9\x5c", {LABEL}'),
@@ -62,7 +62,7 @@ def test_message(text, message):
         assert "\n" not in str(found.value)
 
 
-def test_first_fault_wins_whatever_the_threads():
+def test_the_first_fault_is_reported_for_any_number_of_threads():
     text = b"1 1:1\n" * 500 + b"1 2:x\n" + b"1 1:1\n" * 500 + b"y\n1 0:nan\n"
     for threads in (1, 2, 3, 7):
         for block_bytes in (1, 50, 3000, 1 << 20):
@@ -78,7 +78,7 @@ def test_float32_overflow():
         parse(b"1 1:2e38 1:3e38\n", dtype="float32", duplicates="sum")
 
 
-def test_index_zero_of_a_one_based_file():
+def test_index_zero_in_a_one_based_file():
     with pytest.raises(DataError, match='2:7: found "0:1", expected an index from 1 to 2147483646'):
         parse(b"1 1:1\n1 1:1 0:1\n", zero_based=False)
 
@@ -124,7 +124,7 @@ def test_no_file(tmp_path):
         read_data(tmp_path)
 
 
-def test_name_that_is_not_printable(tmp_path):
+def test_unprintable_name(tmp_path):
     path = tmp_path / "two\nlines"
     path.write_bytes(b"x")
     with pytest.raises(DataError) as found:
@@ -134,7 +134,7 @@ def test_name_that_is_not_printable(tmp_path):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
-    """A valid one is read, a faulty one named, neither in more than linear time."""
+    """A valid one is read and a faulty one reported, both in linear time."""
     count = 6_500_000
     text = b"1 " + b"".join([b"%d:0.50000 " % index for index in range(1, count + 1)])
     assert len(text) > 100_000_000
@@ -154,7 +154,7 @@ def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
         read_data(path)
 
 
-MISSING = "; leave out what is missing"
+MISSING = "; leave out missing values"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -165,7 +165,7 @@ MISSING = "; leave out what is missing"
         (b"", MISSING),
         (b"NA", MISSING),
         (b"?", MISSING),
-        (b"0,5", ", its decimals behind a point"),
+        (b"0,5", " with a decimal point"),
         (b"0x1p3", " in decimals"),
         (b"inf", ""),
         (b"one", ""),
@@ -174,7 +174,7 @@ MISSING = "; leave out what is missing"
         (b"-" + b"9" * 400, " that {} can hold"),
     ],
 )
-def test_a_value_that_is_none_is_said_to_be_what_it_is(value, hint, dtype):
+def test_invalid_values_are_explained(value, hint, dtype):
     for end in (b"\n", b" 2:1\n", b"#\n", b""):
         with pytest.raises(DataError, match=r"^text:1:3: found ") as found:
             parse(b"1 1:" + value + end, dtype=dtype)
@@ -192,7 +192,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("text", "message"), TABLES)
-def test_a_table_is_said_to_be_one(tmp_path, text, message):
+def test_a_table_is_recognised(tmp_path, text, message):
     path = tmp_path / "table.csv"
     path.write_bytes(text)
     for read in (load_svmlight, read_data, lambda path: list(iter_svmlight(path))):
@@ -202,7 +202,7 @@ def test_a_table_is_said_to_be_one(tmp_path, text, message):
         assert message in str(found.value)
 
 
-def test_rows_without_pairs_are_rows(tmp_path):
+def test_rows_without_pairs_are_kept(tmp_path):
     path = tmp_path / "rows"
     path.write_text("1\n-1\n")
     assert load_svmlight(path)[0].shape == (2, 0)

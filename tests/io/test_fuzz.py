@@ -1,4 +1,4 @@
-"""A few seconds of ``scripts/fuzz.py``, here and without sanitizers; `make fuzz` runs it longer."""
+"""A few seconds of ``scripts/fuzz.py`` without sanitizers; `make fuzz` runs it longer."""
 
 import time
 import warnings

@@ -1,4 +1,4 @@
-"""A text that goes to a sink as it is parsed is the text that goes to arrays."""
+"""Text parsed into a sink gives the same as text parsed into arrays."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ SLOTS = st.sampled_from([1, 2, 3, 16])
 
 
 def to_sink(slots, dtype="float64", made=None, **options):
-    """What `parse` takes as ``land``; the sinks that it makes are appended to ``made``."""
+    """Return the argument ``land`` of `parse`; appends the sinks that it creates to ``made``."""
 
     def land(rows, nonzeros, pairs):
         sink = HostLanding(nonzeros, dtype, slots, pairs, **options)
@@ -32,7 +32,7 @@ def to_sink(slots, dtype="float64", made=None, **options):
 
 
 def outcome(text, **how):
-    """What a text is read as, or its fault, in a form that `==` compares to the last bit."""
+    """Return the content or the fault of a text in a form that `==` compares bit by bit."""
     try:
         X, y, query, zero_based = parse(text, **how)
     except DataError as error:
@@ -56,7 +56,7 @@ def test_texts_of_pieces(text, options, how, slots):
 
 
 @pytest.mark.parametrize("text", [text for text, _ in FAULTS])
-def test_faults_are_told_as_without(text):
+def test_faults_are_the_same_as_without_a_sink(text):
     many = b"1 1:1\n" * 200 + text + b"\n" + b"1 1:1\n" * 200 + b"oops\n"
     for threads, slots in ((1, 1), (3, 2), (7, 3)):
         found = outcome(many, land=to_sink(slots), threads=threads, block_bytes=10)
@@ -65,7 +65,7 @@ def test_faults_are_told_as_without(text):
 
 @pytest.fixture(scope="module")
 def large():
-    """Rows of all lengths, comments and blank lines between them; the first third has ones alone."""
+    """Rows of all lengths with comments and blank lines; the first third has only values of 1."""
     rng = np.random.default_rng(0)
     lines = []
     for i in range(30_000):
@@ -97,7 +97,7 @@ def test_values_of_ones_are_not_sent(large):
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("fails_at", [1, 2, 3, 50, 501])
-def test_a_sink_that_fails_ends_the_parse(large, threads, fails_at):
+def test_a_failing_sink_ends_the_parse(large, threads, fails_at):
     made = []
     land = to_sink(3, made=made, fails_at=fails_at)
     with pytest.raises(RuntimeError, match="the bus is down"):
@@ -105,7 +105,7 @@ def test_a_sink_that_fails_ends_the_parse(large, threads, fails_at):
     assert made[0].calls < fails_at + 2 * threads + 2
 
 
-def test_what_the_choice_raises_gets_through():
+def test_an_exception_of_the_choice_propagates():
     def land(rows, nonzeros, pairs):
         raise ValueError((rows, nonzeros, pairs))
 
@@ -118,7 +118,7 @@ def interrupt_after(seconds):
 
 
 def test_an_interrupt_ends_the_parse(large):
-    """Whatever the threads wait for at that moment."""
+    """Whatever the threads are waiting for at that moment."""
 
     def handle(number, frame):
         while frame is not None:

@@ -1,4 +1,4 @@
-"""The reader against the reference, on random texts, valid and not."""
+"""The reader against the reference, on valid and invalid random texts."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_parts_make_the_whole(text, options, parts):
 
 
 def sklearn_lines():
-    """Lines that scikit-learn reads as well: indices in order, single labels, no exotic blanks."""
+    """Lines that scikit-learn also reads: sorted indices, single labels, no unusual blanks."""
     row = st.dictionaries(st.integers(0, 30), NUMBERS, max_size=6)
     tail = st.sampled_from([b"", b" ", b" # 5:5", b"\r"])
     return st.builds(

@@ -29,7 +29,7 @@ TEXT = b"1 1:0.5 2:1\n-1 3:2\n" * 1000
 @pytest.mark.parametrize("kind", COMPRESS)
 @pytest.mark.parametrize("suffix", [True, False])
 def test_compressed(tmp_path, kind, suffix):
-    """What counts is the content, whatever the name."""
+    """The content matters, not the name."""
     path = tmp_path / (f"data.svm.{kind}" if suffix else "data")
     path.write_bytes(COMPRESS[kind](TEXT))
     X, y = load_svmlight(path)
@@ -60,7 +60,7 @@ def test_damaged(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", COMPRESS)
 @pytest.mark.parametrize("bit", [1, 128])
-def test_damage_where_a_second_stream_begins(tmp_path, kind, bit):
+def test_damage_at_the_start_of_a_second_stream(tmp_path, kind, bit):
     path = tmp_path / "data"
     whole = COMPRESS[kind](TEXT)
     path.write_bytes(whole + bytes([whole[0] ^ bit]) + whole[1:])
@@ -73,7 +73,7 @@ def test_damage_where_a_second_stream_begins(tmp_path, kind, bit):
     [("gz", 3, True), ("xz", 4, True), ("xz", 1 << 17, True), ("xz", 3, False), ("bz2", 4, False)],
 )
 @pytest.mark.parametrize("streams", [1, 2])
-def test_zeros_behind_a_stream(tmp_path, kind, zeros, valid, streams):
+def test_zeros_after_a_stream(tmp_path, kind, zeros, valid, streams):
     path = tmp_path / "data"
     path.write_bytes((COMPRESS[kind](TEXT) + bytes(zeros)) * streams)
     if valid:
@@ -92,7 +92,7 @@ def test_skippable_frames_of_zstd(tmp_path, number, size):
     path.write_bytes(skipped + frame + skipped * 2 + frame + skipped)
     assert load_svmlight(path)[0].shape == (4000, 3)
     path.write_bytes(frame + (skipped + b"\0")[: 7 + size])
-    with pytest.raises(DataError, match="the last frame is cut short"):
+    with pytest.raises(DataError, match="the last frame is truncated"):
         load_svmlight(path)
 
 
@@ -101,7 +101,7 @@ def test_skippable_frames_of_zstd(tmp_path, number, size):
     [{"write_checksum": True}, {"write_content_size": False}, {"level": 19, "write_checksum": True}],
 )
 def test_frames_of_zstd_of_any_kind(tmp_path, options):
-    """Blocks that are stored, packed, and one byte over and over."""
+    """Blocks that are stored, compressed, or repeat one byte."""
     noise = np.random.default_rng(0).integers(1, 100_000, 200_000)
     text = b"".join(b"1 %d:1\n" % index for index in noise) + b"#" * 500_000 + b"\n"
     text += b"#" + np.random.default_rng(1).bytes(300_000).replace(b"\n", b" ")
@@ -112,7 +112,7 @@ def test_frames_of_zstd_of_any_kind(tmp_path, options):
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_memory_is_bounded_whatever_the_ratio(tmp_path, kind):
+def test_memory_is_bounded_for_any_compression_ratio(tmp_path, kind):
     path = tmp_path / "data"
     path.write_bytes(COMPRESS[kind](bytes(1 << 26)))
     with open_source(path) as source:
@@ -134,15 +134,15 @@ def test_zstd_without_its_package(tmp_path, monkeypatch):
 
 
 def test_fault_in_a_late_chunk_has_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.chunks, "__defaults__", (100,))
+    monkeypatch.setattr(text.read_chunks, "__defaults__", (100,))
     path = tmp_path / "data.gz"
     path.write_bytes(gzip.compress(TEXT + b"1 x"))
     with pytest.raises(DataError, match=f'^{path}:2001:3: found "x"'):
         read_data(path)
 
 
-def test_base_is_told_over_all_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.chunks, "__defaults__", (100,))
+def test_the_base_is_decided_over_all_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(text.read_chunks, "__defaults__", (100,))
     path = tmp_path / "data.gz"
     path.write_bytes(gzip.compress(TEXT + b"2,3 0:1\n 1:1\n"))
     data = read_data(path)
@@ -159,14 +159,14 @@ def test_iterating_over_a_stream(tmp_path):
     assert len(chunks) == 20
     assert sum(len(y) for _, y in chunks) == 2000
     path.write_bytes(gzip.compress(TEXT + b"1 0:1\n"))
-    with pytest.raises(DataError, match="found an index 0 behind rows that were read as one-based"):
+    with pytest.raises(DataError, match="found an index 0 after rows that were read as one-based"):
         list(iter_svmlight(path, rows_bytes=1000))
     assert len(list(iter_svmlight(path, rows_bytes=1000, zero_based=True))) == 20
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_rows_without_a_label_in_chunks(tmp_path, compress):
-    """Where a row has several, be it in a later chunk, the chunks hold what the whole file does."""
+    """If a row has several labels, even in a later chunk, the chunks hold the same as the whole file."""
     path = tmp_path / "data"
     path.write_bytes(compress(b" 1:1\n2 1:1\n" * 100 + b"1,2 1:1\n"))
     chunks = [y for _, y in iter_svmlight(path, rows_bytes=100)]
@@ -210,7 +210,7 @@ def test_endless_zeros():
 
 
 def test_line_longer_than_a_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.chunks, "__defaults__", (16,))
+    monkeypatch.setattr(text.read_chunks, "__defaults__", (16,))
     path = tmp_path / "data.gz"
     line = b"1 " + b" ".join(b"%d:2" % i for i in range(1, 1000))
     path.write_bytes(gzip.compress(b"\n".join([line] * 5)))
@@ -218,6 +218,6 @@ def test_line_longer_than_a_chunk(tmp_path, monkeypatch):
     assert data.X.shape == (5, 999)
     assert (data.X.data == 2).all()
     assert (np.diff(data.X.indptr) == 999).all()
-    monkeypatch.setattr(text, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(text, "MAX_LINE_BYTES", 1000)
     with pytest.raises(DataError, match="found a line longer than 1000 bytes"):
         read_data(path)

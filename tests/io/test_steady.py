@@ -1,4 +1,4 @@
-"""Files that somebody cuts or writes to while they are read, and whom the package's own are open to."""
+"""Files that are truncated or changed while they are read, and permissions of the package's own files."""
 
 import gzip
 import os
@@ -13,19 +13,19 @@ from bmrm.base.atomic import atomic_write, check_writable
 from bmrm.errors import DataError
 from bmrm.io import iter_svmlight, read_data
 from bmrm.io.cache import SUFFIX
-from bmrm.io.formats import read_other, row_parts
+from bmrm.io.formats import iter_dense_rows, read_matrix_file
 from bmrm.io.sources import open_source
 from bmrm.io.svmlight import read_text
-from bmrm.io.tensors import opened
+from bmrm.io.tensors import open_tensors
 from bmrm.io.text import Grammar
 
-STEADY = "expected a file that nobody writes to while it is read$"
-GRAMMAR = Grammar.checked(None, "auto", "float32", False, "error")
+STEADY = "expected a file that does not change while it is read$"
+GRAMMAR = Grammar.from_arguments(None, "auto", "float32", False, "error")
 LINE = b"1 1:0.5 2:0.25 7:1\n"
 
 
 def cut_open(path, size, read):
-    """Read a source that is cut once it is open."""
+    """Read a source that is truncated after it was opened."""
     with open_source(path) as source:
         os.truncate(path, size)
         read(source)
@@ -40,13 +40,15 @@ def text(tmp_path):
 
 @pytest.mark.parametrize("size", [0, 4096, 1 << 21])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_text_that_is_cut(text, size, threads):
-    with pytest.raises(DataError, match=f"^{text}: found {size} bytes of {200_000 * len(LINE)}, {STEADY}"):
+def test_a_truncated_text(text, size, threads):
+    with pytest.raises(
+        DataError, match=f"^{text}: found {size} bytes instead of {200_000 * len(LINE)}, {STEADY}"
+    ):
         cut_open(text, size, lambda source: read_text(source, GRAMMAR, threads))
 
 
 @pytest.mark.parametrize("size", [0, 4096, 3 << 20])
-def test_a_text_that_is_cut_between_two_looks(text, size):
+def test_a_text_truncated_between_two_reads(text, size):
     def cut(*counted):
         os.truncate(text, size)
 
@@ -78,7 +80,7 @@ def test_a_text_that_grows(text):
         read_data(text, land=grow)
 
 
-def test_rows_that_were_given_before_a_text_is_cut(text):
+def test_rows_yielded_before_a_text_is_truncated(text):
     parts = iter_svmlight(text, rows_bytes=1 << 20)
     assert next(parts)[0].shape[1] == 7
     os.truncate(text, 1 << 20)
@@ -86,8 +88,8 @@ def test_rows_that_were_given_before_a_text_is_cut(text):
         list(parts)
 
 
-def test_a_text_whose_name_goes_to_another_file(text):
-    """The file that was opened stays as it was."""
+def test_a_text_replaced_by_another_file(text):
+    """The opened file itself does not change."""
 
     def replace(*counted):
         (text.parent / "new").write_bytes(b"1 1:1\n")
@@ -113,15 +115,15 @@ WRITERS = {
 
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_other_files_that_are_cut(tmp_path, kind, share):
+def test_other_truncated_files(tmp_path, kind, share):
     path = tmp_path / f"x.{kind}"
     WRITERS[kind](path)
     size = int(share * path.stat().st_size)
     with pytest.raises(DataError, match=f"^{path}: found .*, {STEADY}"):
-        cut_open(path, size, lambda source: read_other(source, kind, GRAMMAR))
+        cut_open(path, size, lambda source: read_matrix_file(source, kind, GRAMMAR))
 
 
-def test_a_compressed_text_that_is_cut(tmp_path):
+def test_a_truncated_compressed_text(tmp_path):
     path = tmp_path / "x.svm.gz"
     noise = np.random.default_rng(0).random(200_000)
     path.write_bytes(gzip.compress("".join(f"1 1:{x:.17g}\n" for x in noise).encode(), 1))
@@ -145,14 +147,14 @@ def test_arrays_do_not_change_with_their_files(tmp_path):
     assert data.X.data.sum() == pytest.approx(2000 * 1.75)
 
 
-def test_dense_rows_in_parts(tmp_path):
+def test_dense_rows_in_chunks(tmp_path):
     path = tmp_path / "x.npy"
     X = np.arange(35.0).reshape(7, 5)
     np.save(path, X)
 
     def read():
         with open_source(path) as source:
-            parts = row_parts(source, 3)
+            parts = iter_dense_rows(source, 3)
             return parts and list(parts)
 
     parts = read()
@@ -160,22 +162,22 @@ def test_dense_rows_in_parts(tmp_path):
     assert (np.vstack(parts) == X).all()
     X[4, 2] = np.nan
     np.save(path, X)
-    with pytest.raises(DataError, match=rf"^{path}: found nan in position \(4, 2\)"):
+    with pytest.raises(DataError, match=rf"^{path}: found nan at position \(4, 2\)"):
         read()
     np.save(path, np.asfortranarray(X))
     assert read() is None
 
 
-def test_a_model_that_is_cut(tmp_path):
+def test_a_truncated_model(tmp_path):
     path = str(tmp_path / "model")
     bmrm.solve(np.eye(4), [1, 1, -1, -1], lam=0.1).save(path)
 
     def read():
-        with opened(path) as file:
+        with open_tensors(path) as file:
             os.truncate(path, 3)
             file.read("w", "F64", 1)
 
-    with pytest.raises(DataError, match=f"^model file: found 3 bytes of .*, {STEADY}"):
+    with pytest.raises(DataError, match=f"^model file: found 3 bytes instead of .*, {STEADY}"):
         read()
 
 
@@ -194,7 +196,7 @@ def mode_of(path):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o444, 0o660])
-def test_a_cache_is_open_to_those_who_may_read_its_text(tmp_path, umask, mode):
+def test_a_cache_is_readable_by_whoever_may_read_its_text(tmp_path, umask, mode):
     path = tmp_path / "x.svm"
     path.write_bytes(LINE)
     path.chmod(mode)
@@ -210,7 +212,7 @@ def test_a_cache_is_open_to_those_who_may_read_its_text(tmp_path, umask, mode):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_in_the_place_of_a_cache(tmp_path, caplog, there):
+def test_a_link_with_the_name_of_a_cache(tmp_path, caplog, there):
     path, victim = tmp_path / "x.svm", tmp_path / "victim"
     path.write_bytes(LINE)
     link = str(path) + SUFFIX
@@ -230,7 +232,7 @@ def test_a_link_in_the_place_of_a_cache(tmp_path, caplog, there):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o604, 0o666])
-def test_a_temporary_file_is_never_wider_than_its_target(tmp_path, umask, mode):
+def test_a_temporary_file_never_has_more_permissions_than_its_target(tmp_path, umask, mode):
     target = tmp_path / "target"
     target.write_bytes(b"old")
     target.chmod(mode)
@@ -243,7 +245,7 @@ def test_a_temporary_file_is_never_wider_than_its_target(tmp_path, umask, mode):
     assert target.read_bytes() == b"new"
 
 
-def test_looking_whether_a_private_file_can_be_written_makes_nothing_wider(tmp_path, monkeypatch, umask):
+def test_checking_a_private_file_grants_no_permissions(tmp_path, monkeypatch, umask):
     target = tmp_path / "target"
     target.touch(0o600)
     modes = []
@@ -264,7 +266,7 @@ def test_a_new_file_keeps_the_group_of_the_old_one(tmp_path):
     assert (target.stat().st_gid, mode_of(target)) == (12345, 0o640)
 
 
-def test_a_group_that_cannot_be_kept_gets_what_others_have(tmp_path, monkeypatch):
+def test_a_group_that_cannot_be_kept_gets_the_permissions_of_others(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
 

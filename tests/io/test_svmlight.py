@@ -50,7 +50,7 @@ def test_grammar_by_example(write):
     assert len(load_svmlight(path)) == 2
 
 
-def test_is_the_function_of_the_package():
+def test_load_svmlight_is_public():
     assert bmrm.load_svmlight is load_svmlight
 
 
@@ -105,7 +105,7 @@ def test_several_labels(write):
     assert X.shape == (3, 2)
 
 
-def test_repeated_indices_are_added_up_where_asked_for(write):
+def test_repeated_indices_are_summed_if_requested(write):
     X, _ = load_svmlight(write(b"1 3:1 1:1 3:2\n1 2:1\n"), duplicates="sum")
     assert X.toarray().tolist() == [[1, 0, 3], [0, 1, 0]]
 
@@ -144,7 +144,7 @@ def test_file_that_ends_on_a_page_boundary(write, size):
     assert load_svmlight(write(text))[0].toarray().tolist() == [[2, 0], [0, 7]]
 
 
-def test_what_scikit_learn_writes(tmp_path):
+def test_files_that_scikit_learn_writes(tmp_path):
     rng = np.random.default_rng(2)
     X = (
         rng.standard_normal((40, 30))
@@ -174,7 +174,7 @@ def test_chunks_of_rows_make_the_file(write, rows_bytes, base):
     assert all(X.shape == (len(y), 4) for X, y in chunks)
 
 
-def test_chunks_know_a_late_index_zero_but_no_comment(write):
+def test_chunks_find_a_late_index_zero_but_not_in_a_comment(write):
     text = b"1 1:1 # 0:1\n" * 50
     assert {X.indices[0] for X, _ in iter_svmlight(write(text), rows_bytes=12)} == {0}
     assert {X.indices[0] for X, _ in iter_svmlight(write(text + b"1 00:1\n"), rows_bytes=12)} == {0, 1}
@@ -217,14 +217,14 @@ def test_is_text(write, tmp_path):
     assert not is_text(tmp_path / "x.npy")
 
 
-def test_reading_leaves_scipy_alone(write):
+def test_reading_does_not_import_scipy(write):
     path = write(b"1 1:1\n")
     code = f"import sys, bmrm.io; bmrm.io.read_data({str(path)!r}); assert 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_interrupt_ends_the_reading():
-    """A signal handler's exception comes out while the parser works, not when it is through."""
+def test_an_interrupt_ends_reading():
+    """An exception of a signal handler propagates during parsing, not after it."""
     shuffled = np.random.default_rng(4).permutation(1000)
     text = (b"1 " + b" ".join(b"%d:0.5" % index for index in shuffled) + b"\n") * 6000
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Safetensors files whose headers name what is not there, or what nobody would write."""
+"""Safetensors files with headers that are damaged or malicious."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from safetensors.numpy import save
 import bmrm
 from bmrm.errors import DataError, HostMemoryError
 from bmrm.io import regular, tensors
-from bmrm.io.tensors import opened
+from bmrm.io.tensors import open_tensors
 from bmrm.linear.models import content
 from bmrm.linear.models.checkpoint import Checkpoint, Problem
 from bmrm.linear.models.checkpoint import save as save_checkpoint
@@ -26,15 +26,15 @@ def write(path, header, body):
 
 
 def read(path, *what):
-    with opened(path) as file:
+    with open_tensors(path) as file:
         return file.read(*(what or ("a", "F64", 2)))
 
 
-def test_what_the_library_writes_is_read(tmp_path):
+def test_files_of_the_library_can_be_read(tmp_path):
     path = tmp_path / "x"
     wanted = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(3, dtype=np.int32), "c": np.zeros(0)}
     path.write_bytes(save({**wanted, "other": np.ones(3, np.float16)}, metadata={"key": "text"}))
-    with opened(str(path)) as file:
+    with open_tensors(str(path)) as file:
         assert file.metadata == {"key": "text"}
         assert "a" in file
         assert "d" not in file
@@ -85,10 +85,10 @@ def entry(**changes):
         b"{" * 1000,
         b'{"a": ' + b"[" * 100_000,
         b"{\xff}",
-        b"{}" + b" " * tensors.HEADER_LIMIT,
+        b"{}" + b" " * tensors.MAX_TENSOR_HEADER_BYTES,
     ],
 )
-def test_headers_that_nobody_writes(tmp_path, header):
+def test_invalid_headers(tmp_path, header):
     path = write(tmp_path / "x", header, bytes(48))
     with pytest.raises(DataError, match=r"model file|^tensor 'a': found C64"):
         read(path)
@@ -100,7 +100,7 @@ def test_too_few_bytes_or_too_many(tmp_path, body):
         read(write(tmp_path / "x", GOOD, body))
 
 
-def test_the_same_good_header_is_read(tmp_path):
+def test_the_same_header_without_a_fault_is_read(tmp_path):
     assert (read(write(tmp_path / "x", GOOD, bytes(48))) == np.zeros((2, 3))).all()
 
 
@@ -110,13 +110,13 @@ def test_a_tensor_that_does_not_fit_into_memory(tmp_path, monkeypatch):
 
     path = tmp_path / "model"
     bmrm.solve(np.eye(4), [1, 1, -1, -1], lam=0.1).save(path)
-    monkeypatch.setattr(tensors, "require", refuse)
+    monkeypatch.setattr(tensors, "require_memory", refuse)
     with pytest.raises(HostMemoryError, match=f"^{path}: out of memory: tensor 'w' needs 32$"):
         Model.load(path)
 
 
-def test_arrays_are_made_for_bytes_that_are_there(tmp_path, monkeypatch):
-    """No file makes the reader ask for memory on the word of its header."""
+def test_arrays_are_allocated_only_for_existing_bytes(tmp_path, monkeypatch):
+    """The reader never allocates memory only because a header says so."""
     asked = []
     empty = np.empty
     monkeypatch.setattr(
@@ -128,7 +128,7 @@ def test_arrays_are_made_for_bytes_that_are_there(tmp_path, monkeypatch):
 
 
 def changed(path, name, kind, width):
-    """Give a tensor of a file another type."""
+    """Change the type of a tensor of a file."""
     whole = path.read_bytes()
     length = int.from_bytes(whole[:8], "little")
     header, at = json.loads(whole[8 : 8 + length]), 0

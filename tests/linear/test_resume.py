@@ -20,8 +20,8 @@ from bmrm.linear.objective.running_error import Blur
 from bmrm.linear.warm_start import problem_of
 from bmrm.losses import LOSSES, CallableLoss, Structured
 from bmrm.matrix import _cpu
-from bmrm.matrix.checksums import MODULUS, of_array, of_matrix
-from bmrm.matrix.resident import Resident
+from bmrm.matrix.checksums import MODULUS, array_checksum, matrix_checksum
+from bmrm.matrix.resident import PlacedMatrix
 
 M, D = 120, 9
 
@@ -54,8 +54,8 @@ def test_a_matrix_has_one_checksum_however_it_is_kept(dtype, threads):
     by_popularity = _cpu.Matrix(*parts, threads=threads, by_popularity=True)
     assert _cpu.Matrix(*parts, threads=threads).entries() == by_popularity.entries() == wanted
     assert _cpu.Matrix.from_dense(A.toarray(), threads=threads).entries() == wanted
-    assert of_matrix(bmrm.io.Csr.from_scipy(A), np.dtype(dtype), threads) == wanted
-    assert of_matrix(A.toarray(), np.dtype(np.float64), threads) == wanted
+    assert matrix_checksum(bmrm.io.Csr.from_scipy(A), np.dtype(dtype), threads) == wanted
+    assert matrix_checksum(A.toarray(), np.dtype(np.float64), threads) == wanted
     # Rows and columns apart, in any number of parts.
     cut, columns = 37, rng.permutation(D)
     parts = [_cpu.Matrix.from_dense(A.toarray()[:cut, columns]), _cpu.Matrix.from_dense(A.toarray()[cut:])]
@@ -74,7 +74,7 @@ def test_x_on_a_gpu_has_the_checksum_of_what_went_there(monkeypatch):
     X = X + 0.1
     for dtype in (np.float32, np.float64):
         matrix = _cpu.Matrix.from_dense(X.astype(dtype))
-        there = Resident(matrix, "cuda (none)", 0.0, D)
+        there = PlacedMatrix(matrix, "cuda (none)", 0.0, D)
         monkeypatch.setattr(bmrm.matrix.dataset, "resident", lambda X, there=there, **options: there)
         for given in (X, sp.csr_array(X)):
             assert bmrm.Dataset(given, y)._entries == matrix.entries()
@@ -100,9 +100,9 @@ def test_x_that_went_to_a_gpu_as_it_was_parsed(monkeypatch):
     landed = A._replace(indices=Landed(A.indices), data=Landed(A.data))
     matrix = _cpu.Matrix.from_dense(X)
     monkeypatch.setattr(
-        bmrm.matrix.dataset, "resident", lambda X, **options: Resident(matrix, "cuda (none)", 0.0, D)
+        bmrm.matrix.dataset, "resident", lambda X, **options: PlacedMatrix(matrix, "cuda (none)", 0.0, D)
     )
-    monkeypatch.setattr(bmrm.matrix.checksums, "PIECE", 50)
+    monkeypatch.setattr(bmrm.matrix.checksums, "MAX_PIECE_VALUES", 50)
     data = bmrm.Dataset(landed, y)
     assert data._entries is None
     data.take_checksum(landed)
@@ -125,7 +125,7 @@ def test_what_differs_has_another_checksum():
         seen.add(_cpu.Matrix.from_dense(other).entries())
     ones = np.zeros((2, 2, 2))
     ones[0, [0, 1], [0, 1]] = ones[1, [0, 1], [1, 0]] = 1.0
-    assert of_array(ones[0]) != of_array(ones[1])
+    assert array_checksum(ones[0]) != array_checksum(ones[1])
     assert len(seen) > 100
 
 

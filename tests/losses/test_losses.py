@@ -253,5 +253,5 @@ def test_poisson_labels():
 
 def test_user_loss_must_return_one_value_a_row():
     loss = losses.CallableLoss(lambda u, y: (u.sum(), u))
-    with pytest.raises(DataError, match=r"values have shape \(\), expected \(3,\)"):
+    with pytest.raises(DataError, match=r"values: found shape \(\), expected \(3,\)"):
         loss.value(np.ones(3), np.ones(3))

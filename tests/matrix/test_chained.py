@@ -1,4 +1,4 @@
-"""Products that begin before the kernel before them has ended: they must see what that writes at its end."""
+"""Products that start before the previous kernel has ended: they must see its last writes."""
 
 import numpy as np
 import pytest
@@ -32,11 +32,11 @@ extern "C" __global__ void late(REAL* x, const REAL* values, REAL* seen, int n) 
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] = values[i];
 }
 """
-"""Lets what follows it start at once, and writes its output after some 50 microseconds."""
+"""Lets the next kernel start at once, and writes its output about 50 microseconds later."""
 
 
 VALUES = ["float64", "float32", "ones", "dictionary"]
-"""How values are stored, the last two in float32: each makes a kernel of its own, with loads in its order."""
+"""How values are stored, the last two in float32; each has its own kernel with its own order of loads."""
 
 
 def sparse(rng, m, d, values="float64"):
@@ -88,7 +88,7 @@ def test_a_product_sees_what_the_kernel_before_it_writes_last(kind, values, op):
 
 @gpu
 @pytest.mark.parametrize("kind", PLANS, ids=lambda kind: str(kind[0]))
-def test_products_one_after_the_other_wait_for_each_other(kind):
+def test_consecutive_products_wait_for_each_other(kind):
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(6)
     indptr, indices, data, shape = sparse(rng, 5000, 5000)

@@ -42,14 +42,14 @@ SLICED_PLANS = [
 
 
 def csr(rows, cols, lengths, rng, power=1.0):
-    """Rows of the given lengths; columns in no order, the first ones popular for a large power."""
+    """Rows of the given lengths; unsorted columns, of which the first are popular for a large power."""
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     indices = (cols * rng.random(indptr[-1]) ** power).astype(np.int32)
     return indptr, indices, rng.standard_normal(len(indices)), (rows, cols)
 
 
 def distinct(rows, cols, lengths, rng, power=1.0):
-    """As `csr`, each column once a row."""
+    """Like `csr`, but each column at most once per row."""
     indptr, indices, _, shape = csr(rows, cols, lengths, rng, power)
     row = np.repeat(np.arange(rows), np.diff(indptr))
     row, indices = np.divmod(np.unique(row * np.int64(cols) + indices), cols)
@@ -72,7 +72,7 @@ def statistics(X, **keywords):
 
 @given(matrices())
 @settings(deadline=None, max_examples=60)
-def test_statistics_count_what_they_say(X):
+def test_statistics_are_correct(X):
     indptr, indices, _, (rows, cols) = X
     found, lengths = statistics(X), np.diff(indptr)
     row = np.repeat(np.arange(rows), lengths)
@@ -117,7 +117,7 @@ def parts(found):
 
 
 @pytest.mark.parametrize("plan", SLICED_PLANS, ids=lambda plan: "-".join(str(part) for part in plan if part))
-def test_the_sliced_format_is_laid_out_as_it_says(plan):
+def test_the_sliced_format_has_the_documented_layout(plan):
     rng = np.random.default_rng(1)
     X = distinct(300, 5000, rng.choice([0, 1, 4, 9, 40, 700], 300), rng, power=3)
     found = cuda.reference_format(*X, plan)
@@ -144,7 +144,7 @@ def test_the_sliced_format_is_laid_out_as_it_says(plan):
     )
 
 
-def test_rows_too_long_for_one_chunk_are_added_up_from_slots():
+def test_rows_too_long_for_one_chunk_are_summed_from_slots():
     X = csr(2, 50, [300, 2], np.random.default_rng(0))
     found = cuda.reference_format(*X, Plan("sliced", cap=4))
     assert not found["direct"]
@@ -157,7 +157,7 @@ def test_rows_too_long_for_one_chunk_are_added_up_from_slots():
     fill=st.floats(0, 2000),
     blocks=st.integers(1, 40),
 )
-def test_shares_of_blocks_are_stretches_that_cost_about_the_same(runs, gathered, fill, blocks):
+def test_shares_of_blocks_are_runs_of_similar_cost(runs, gathered, fill, blocks):
     runs = sorted(runs, key=lambda run: run[1])
     tiles = max((tile for _, tile, _ in runs), default=0) + (0 if gathered else 1)
     tile_of = [tile for items, tile, _ in runs for _ in range(items)]
@@ -180,7 +180,7 @@ def test_shares_of_blocks_are_stretches_that_cost_about_the_same(runs, gathered,
         assert most <= (sum(cost_of) + fill * (blocks + tiles)) / blocks + fill + 2 * largest + 1e-6
 
 
-def test_shares_end_with_tiles_where_to_begin_another_costs_more():
+def test_shares_end_with_tiles_if_starting_another_costs_more():
     seven = [(100, tile, 1.0) for tile in range(7)]
     for blocks in (14, 16):
         shares = [share for share in cuda.share_out(seven, 7, 50.0, blocks) if share[0] < share[1]]
@@ -235,7 +235,7 @@ def test_plans_that_the_format_cannot_hold_are_refused(plan):
 
 
 def counted(found):
-    """What `prediction` foretells, from the format itself."""
+    """Compute from the format itself what `prediction` predicts."""
     slots = np.diff(found["row_slot"])
     return {
         "elements": len(found["values"]),
@@ -247,7 +247,7 @@ def counted(found):
 
 @pytest.mark.parametrize("cap", [8, 16, 32, 64])
 @pytest.mark.parametrize("lengths", [[0, 1, 3], [7, 8, 9, 64], [20], [0, 33, 63]])
-def test_without_tiles_the_format_is_foretold_exactly(cap, lengths):
+def test_the_format_without_tiles_is_predicted_exactly(cap, lengths):
     rng = np.random.default_rng(2)
     X = csr(3000, 4000, rng.choice(lengths, 3000), rng)
     plan = Plan("sliced", cap=cap)
@@ -264,7 +264,7 @@ def test_without_tiles_the_format_is_foretold_exactly(cap, lengths):
     [Plan("sliced", cap=32), Plan("tiled", cap=8, tile=2000), Plan("tiled", cap=32, tile=600),
      Plan("hot", cap=16, tiles=2, tile=800)],
 )  # fmt: skip
-def test_with_tiles_the_format_is_foretold_closely(plan, power):
+def test_the_format_with_tiles_is_predicted_closely(plan, power):
     rng = np.random.default_rng(3)
     lengths = np.clip(12 * (1 + rng.pareto(1.8, 20_000)), 1, 1500).astype(int)
     X = distinct(20_000, 6000, lengths, rng, power)
@@ -291,7 +291,7 @@ def test_candidates_fit_the_device(device, vector_bytes, value_bytes, table, col
         assert 0 < cuda.predict(device, CONSTANTS, stats, plan) < 1
 
 
-def test_tiles_leave_the_loads_under_way_their_room():
+def test_tiles_leave_room_for_loads_in_flight():
     X = csr(20_000, 300_000, np.full(20_000, 40), np.random.default_rng(4))
     plans = cuda.candidates(H200, statistics(X))
     tiles = {plan.tile for plan in plans if plan.kernel == "tiled"}
@@ -315,7 +315,7 @@ def test_small_matrices_have_small_tiles_among_their_candidates():
         assert (5632 in {plan.tile for plan in plans if plan.kernel == "tiled"}) == small  # an eighth
 
 
-def test_a_prediction_knows_what_may_start_early():
+def test_a_prediction_considers_what_may_start_early():
     few, many = (csr(rows, 50, np.full(rows, 4), np.random.default_rng(7)) for rows in (2000, 400_000))
     old = H200 | {"major": 8}
     for X, spared in ((few, True), (many, False)):
@@ -328,7 +328,7 @@ def test_a_prediction_knows_what_may_start_early():
         assert now < before
 
 
-def test_narrow_is_for_narrow_matrices_without_repeated_entries():
+def test_narrow_needs_narrow_matrices_without_repeated_entries():
     rng = np.random.default_rng(5)
     narrow = distinct(5000, 54, np.full(5000, 12), rng)
     assert Plan("narrow", cap=54, tile=54) in cuda.candidates(H200, statistics(narrow))
@@ -372,7 +372,7 @@ def tried(stats, predicted):
     return cuda.worth_timing(CONSTANTS, stats, cuda.candidates(H200, stats)[: len(predicted)], predicted)
 
 
-def test_what_is_tried_are_the_best_predictions_in_order():
+def test_the_best_predictions_are_tried_in_order():
     stats = statistics(csr(1000, 500, np.full(1000, 4), np.random.default_rng(8)))
     assert tried(stats, [5e-6, 1e-6, 1.2e-6, 9e-6, 1.1e-6]) == [1, 4, 2]
     assert tried(stats, [3e-6]) == [0]
@@ -398,7 +398,7 @@ def test_trials_stay_within_the_budget_of_products(X, spread):
     assert all(kernels.count(kernel) <= 3 for kernel in kernels)
 
 
-def test_long_builds_are_few():
+def test_few_long_builds_are_tried():
     X = csr(200, 5000, np.full(200, 20), np.random.default_rng(9))
     stats = statistics(X)
     large = stats | {"nnz": 1_000_000_000}
@@ -433,7 +433,7 @@ def test_few_rows_among_empty_ones_keep_a_share_of_split_busy():
     assert apart > 3 * close
 
 
-def test_inputs_that_first_level_cache_holds_cost_no_gathers():
+def test_inputs_that_fit_the_l1_cache_cost_no_gathers():
     rng = np.random.default_rng(13)
     lengths = np.full(100_000, 16)
     near, far = (csr(100_000, cols, lengths, rng) for cols in (20_000, 2_000_000))
@@ -455,7 +455,7 @@ def choice_gpu(monkeypatch):
 
 
 def recorded(choice_gpu, slower):
-    """A row of results in which plan number `slower` took twice as long as predicted, the others as long."""
+    """A row of results in which plan number `slower` took twice as long as predicted."""
     stats = statistics(csr(5000, 3000, np.full(5000, 20), np.random.default_rng(10)))
     plans = cuda.candidates(H200, stats)
     predicted = [cuda.predict(H200, CONSTANTS, stats, plan) for plan in plans]
@@ -467,7 +467,7 @@ def recorded(choice_gpu, slower):
     }  # fmt: skip
 
 
-def test_the_benchmark_tells_the_loss_of_a_wrong_prediction(choice_gpu, capsys):
+def test_the_benchmark_reports_the_loss_of_a_wrong_prediction(choice_gpu, capsys):
     row = recorded(choice_gpu, None)
     best, second = row["tried"][:2]
     wrong = recorded(choice_gpu, best)
@@ -483,7 +483,7 @@ def test_the_benchmark_tells_the_loss_of_a_wrong_prediction(choice_gpu, capsys):
     assert "FAIL" in capsys.readouterr().out
 
 
-def test_results_are_read_back_and_predicted_anew(choice_gpu, tmp_path, monkeypatch, capsys):
+def test_results_are_read_back_and_predicted_again(choice_gpu, tmp_path, monkeypatch, capsys):
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     rows[0]["measured"][2] = None
     packed = json.loads(json.dumps([choice_gpu.packed(row) for row in rows]))
@@ -503,7 +503,7 @@ def test_results_are_read_back_and_predicted_anew(choice_gpu, tmp_path, monkeypa
 
 
 class OnNoDevice:
-    """A matrix whose products take as long as predicted; it refuses to be narrow."""
+    """A matrix whose products take as long as predicted; it refuses the narrow format."""
 
     def __init__(self, indptr, indices, data, shape, *, tune="best", plan=None, transpose=True):
         row = np.repeat(np.arange(shape[0]), np.diff(indptr))

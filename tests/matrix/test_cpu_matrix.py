@@ -1,4 +1,4 @@
-"""The resident matrix in main memory against scipy and NumPy in float64."""
+"""The matrix in main memory against scipy and NumPy in float64."""
 
 import itertools
 import os
@@ -22,7 +22,7 @@ TRANSPOSE = (True, False, None)
 
 
 def random_csr(rng, m, d, nnz, dtype):
-    """Sparse float64 reference and the triple to build a Matrix from; duplicates are summed away."""
+    """Sparse float64 reference, with duplicates summed, and the triple to build a Matrix from."""
     flat = np.unique(rng.integers(0, m * d, nnz)) if m * d else np.empty(0, np.int64)
     data = np.ones(flat.size) if dtype is None else rng.standard_normal(flat.size).astype(dtype)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(flat // max(d, 1), minlength=m)))).astype(np.int64)
@@ -39,11 +39,11 @@ def products(X, w, r, starts, R):
 
 
 FEW_ENTRIES = 24
-"""Entries of a column under which vectors that lie apart are multiplied one after the other."""
+"""Entries per column below which separate vectors are multiplied one after the other."""
 
 
 def assert_same_apart(X, W, R, found):
-    """Vectors that lie apart have the bits that columns of an array have, or that each has alone."""
+    """Separate vectors give the same bits as columns of an array, or as each vector alone."""
     (m, d), K = X.shape, R.shape[1]
     if X.nnz < FEW_ENTRIES * d and X.index_bytes:
         alone = [X.matvec(w) for w in W.T], [X.rmatvec(r) for r in R.T]
@@ -147,7 +147,7 @@ def test_huge_row_among_short_ones():
 
 
 @pytest.mark.parametrize("kept", TRANSPOSE)
-def test_mostly_zero_r_takes_the_rows_in_use(kept):
+def test_mostly_zero_r_reads_only_rows_in_use(kept):
     rng = np.random.default_rng(6)
     for m, d, nnz in [(30_000, 100, 300_000), (900, 70_000, 300_000)]:
         A, triple = random_csr(rng, m, d, nnz, np.float32)
@@ -181,7 +181,7 @@ def test_transpose_is_built_when_a_product_needs_it():
 
 @pytest.mark.parametrize("value_bytes", [0, 4, 8])
 @pytest.mark.parametrize("shape", [(20_000, 50), (500, 60_000), (900, 70_000), (150_000, 400_000)])
-def test_predicted_bytes_are_those_taken(shape, value_bytes):
+def test_predicted_bytes_are_those_used(shape, value_bytes):
     rng = np.random.default_rng(8)
     A, triple = random_csr(rng, *shape, 200_000, {0: None, 4: np.float32, 8: np.float64}[value_bytes])
     for kept in TRANSPOSE:
@@ -192,7 +192,7 @@ def test_predicted_bytes_are_those_taken(shape, value_bytes):
 
 
 def skewed(rng, m, d, nnz, dtype, places):
-    """Columns drawn by a Zipf law, the k-th most popular at places[k]; repeated, in the order drawn."""
+    """Columns drawn by a Zipf law, the k-th most popular at places[k]; repeated and unsorted."""
     law = np.cumsum(1.0 / (np.arange(d) + 10.0))
     columns = places[np.searchsorted(law / law[-1], rng.random(nnz)).clip(0, d - 1)].astype(np.int32)
     indptr = np.sort(np.concatenate(([0, nnz], rng.integers(0, nnz + 1, m - 1)))).astype(np.int64)
@@ -202,7 +202,7 @@ def skewed(rng, m, d, nnz, dtype, places):
 
 
 @pytest.mark.parametrize("dtype", VALUES)
-def test_popular_columns_come_first_where_that_brings_entries_near(dtype):
+def test_popular_columns_come_first_if_that_improves_locality(dtype):
     rng = np.random.default_rng(22)
     m, d, nnz = 5_000, 200_000, 1_100_000
     anywhere, in_order = rng.permutation(d), np.arange(d)
@@ -267,7 +267,7 @@ def test_values_are_shared_and_results_written_in_place():
 @pytest.mark.parametrize("popular", [False, True])
 @pytest.mark.parametrize("kept", TRANSPOSE)
 @pytest.mark.parametrize("shape", [(4, 3), (5000, 40)])
-def test_nan_and_infinity_pass_as_in_scipy(kept, shape, popular):
+def test_nan_and_infinity_propagate_as_in_scipy(kept, shape, popular):
     rng = np.random.default_rng(9)
     A, triple = random_csr(rng, *shape, 6 * shape[0], np.float64)
     for bad in (np.nan, np.inf, -np.inf):
@@ -283,7 +283,7 @@ def test_nan_and_infinity_pass_as_in_scipy(kept, shape, popular):
 
 
 @pytest.mark.parametrize("kept", TRANSPOSE)
-def test_nan_and_infinity_pass_through_rows_of_zeros(kept):
+def test_nan_and_infinity_propagate_through_rows_of_zeros(kept):
     rng = np.random.default_rng(19)
     A, triple = random_csr(rng, 90, 7, 300, np.float64)
     R = rng.standard_normal((90, 5))
@@ -298,7 +298,7 @@ def test_nan_and_infinity_pass_through_rows_of_zeros(kept):
 
 
 def test_products_of_several_vectors_at_the_same_time():
-    """What one product keeps to write to is never another's."""
+    """Concurrent products never share buffers."""
     rng = np.random.default_rng(20)
     A, triple = random_csr(rng, 3000, 200, 60_000, np.float64)
     X = Matrix(*triple, A.shape, transpose=False)
@@ -339,7 +339,7 @@ def test_rows_in_another_order(m, d, dtype, dense, seed):
 
 
 def rows_of(triple, order):
-    """Rows in another order, by scipy."""
+    """Reorder rows by scipy."""
     indptr, columns, data = triple
     width = max(1, int(columns.max(initial=0)) + 1)
     numbers = sp.csr_matrix((np.arange(len(columns)), columns, indptr), (len(indptr) - 1, width))
@@ -356,7 +356,7 @@ def test_rows_in_another_order_large():
     np.testing.assert_allclose(X.reordered(order).rmatvec(r[order]), X.rmatvec(r), rtol=1e-10, atol=1e-10)
 
 
-def test_a_value_beside_a_row_never_leaks_into_it():
+def test_a_value_of_a_neighbouring_row_never_leaks():
     indptr, columns = np.arange(0, 30, 3), np.tile([0, 1, 2], 9)
     data = np.arange(1.0, 28.0)
     data[3:6] = np.inf
@@ -414,7 +414,7 @@ def test_strided_and_unaligned_inputs():
         ([0, 1], [0], None, (1, 0), "entry 0 is 0"),
     ],
 )
-def test_arrays_that_are_no_matrix(indptr, indices, data, shape, message):
+def test_arrays_that_form_no_matrix(indptr, indices, data, shape, message):
     with pytest.raises(DataError, match=message):
         Matrix(indptr, indices, data, shape)
 
@@ -474,7 +474,7 @@ def test_vectors_of_the_wrong_shape():
             call()
 
 
-def test_blocks_may_leave_rows_out():
+def test_blocks_may_skip_rows():
     rng = np.random.default_rng(11)
     A, triple = random_csr(rng, 9000, 30, 90_000, np.float64)
     r = rng.standard_normal(9000)
@@ -503,7 +503,7 @@ def test_large_dense_on_any_number_of_threads(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dense_beyond_the_caches_takes_rows_in_the_same_order(dtype):
+def test_dense_larger_than_the_caches_uses_the_same_order_of_rows(dtype):
     m = (36 << 20) // (501 * np.dtype(dtype).itemsize)
     rng = np.random.default_rng(22)
     check_dense(m, 501, dtype, 2, rng, THREADS)
@@ -620,7 +620,7 @@ def test_weighted_gram_of_repeated_and_unsorted_columns():
     np.testing.assert_allclose(X.weighted_gram([0.5, 2.0]), A.T @ np.diag([0.5, 2.0]) @ A, rtol=1e-15)
 
 
-def test_weighted_gram_tells_its_work_and_checks_shapes():
+def test_weighted_gram_reports_its_work_and_checks_shapes():
     X = Matrix([0, 2, 3], [0, 1, 1], None, (2, 2))
     assert X.weighted_gram_work == 3 + 1
     for call in (lambda: X.weighted_gram(np.ones(3)), lambda: X.weighted_gram(np.ones(2), np.empty((2, 3)))):
@@ -652,7 +652,7 @@ def test_gram_and_combine_on_any_number_of_threads():
         np.testing.assert_array_equal(combine(A, coef, threads=n), a)
 
 
-def test_combine_leaves_out_rows_with_coefficient_zero():
+def test_combine_skips_rows_with_coefficient_zero():
     A = np.array([[np.nan, np.inf], [1.0, 2.0]])
     np.testing.assert_array_equal(combine(A, [0.0, 3.0]), [3.0, 6.0])
     np.testing.assert_array_equal(combine(A, [0.0, 0.0]), [0.0, 0.0])

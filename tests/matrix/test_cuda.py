@@ -47,7 +47,7 @@ def values(rng, size, kind, dtype):
 
 
 def random_csr(rng, m, d, nnz, kind="real", dtype=np.float32):
-    """Rows in no order, with columns that occur twice, as a matrix that nobody has tidied."""
+    """A matrix with unsorted rows and repeated columns."""
     rows = np.sort(rng.integers(0, m, nnz))
     columns = (d * rng.random(nnz) ** 3).astype(np.int32)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=m)))).astype(np.int64)
@@ -55,7 +55,7 @@ def random_csr(rng, m, d, nnz, kind="real", dtype=np.float32):
 
 
 def tidy(rng, indptr, indices, data, shape, kind="real"):
-    """The same places, each once and in order."""
+    """The same positions, sorted and without repetitions."""
     A = sp.csr_array((np.ones(len(data)), indices, indptr), shape)
     A.sum_duplicates()
     return A.indptr.astype(np.int64), A.indices, values(rng, A.nnz, kind, data.dtype), shape
@@ -84,7 +84,7 @@ def vectors(rng, shape, columns=3, blocks=3):
 
 
 def check(X, A, rng, columns=3, blocks=3):
-    """Products, twice: right, and the same bits."""
+    """Check products twice: correct, and bit-identical."""
     at = vectors(rng, A.shape, columns, blocks)
     # What is added up, before repeated entries cancel.
     magnitudes = sp.csr_array((np.abs(A.data), A.indices, A.indptr), A.shape, copy=True)
@@ -245,7 +245,7 @@ def test_indices_of_eight_bytes_and_other_types_of_values():
 
 
 @gpu
-def test_values_stay_as_they_are_where_coding_is_off():
+def test_values_are_unchanged_without_coding():
     rng = np.random.default_rng(7)
     for kind in KINDS:
         arrays = random_csr(rng, 300, 200, 4000, kind)
@@ -258,7 +258,7 @@ def test_values_stay_as_they_are_where_coding_is_off():
 @gpu
 @pytest.mark.parametrize("plan", [None, *PLANS[::3]], ids=str)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_stays_where_it_is(plan, bad):
+def test_non_finite_values_stay_in_their_rows(plan, bad):
     rng = np.random.default_rng(8)
     indptr, columns, data, shape = random_csr(rng, 500, 400, 3000)
     A = reference(indptr, columns, np.ones_like(data), shape)
@@ -322,7 +322,7 @@ def test_long_dense_rows_that_start_anywhere(m, d, dtype):
 
 
 @gpu
-def test_a_number_that_is_none_stays_in_its_row():
+def test_a_nan_stays_in_its_row():
     array = np.ones((8300, 1025), np.float32)
     array[[7, 4000], [0, -1]] = np.nan, np.inf
     z = Matrix.from_dense(array, finite=False).matvec(np.ones(1025))
@@ -417,7 +417,7 @@ def test_outputs_are_written_in_place():
         (([0, 1], [0], [1j], (1, 3)), "data: found dtype complex128"),
     ],
 )
-def test_what_is_no_matrix(arrays, text):
+def test_arrays_that_form_no_matrix(arrays, text):
     with pytest.raises(DataError, match=text):
         Matrix(*arrays)
 
@@ -442,13 +442,13 @@ def test_bad_options(options, text):
 
 
 @gpu
-def test_a_device_that_is_not_there():
+def test_a_missing_device():
     with pytest.raises(BmrmError, match="device='cpu'"):
         Matrix([0, 1], [0], [1.0], (1, 3), device=DEVICES)
 
 
 @gpu
-def test_out_of_memory_is_told_with_sizes_and_leaves_nothing_behind():
+def test_out_of_memory_is_reported_with_sizes_and_frees_everything():
     rng = np.random.default_rng(11)
     arrays = random_csr(rng, 20_000, 5000, 1_000_000)
     Matrix(*arrays)
@@ -461,7 +461,7 @@ def test_out_of_memory_is_told_with_sizes_and_leaves_nothing_behind():
 
 
 @gpu
-def test_the_limit_of_memory_holds_from_the_upload_on():
+def test_the_memory_limit_holds_from_the_upload_on():
     arrays = random_csr(np.random.default_rng(11), 20_000, 5000, 1_000_000)
     assert Matrix(*arrays, memory_limit=3_000_000).report()["peak_bytes"] <= 3_000_000
     dense = np.ones((1000, 1000), np.float32)
@@ -475,7 +475,7 @@ def test_the_limit_of_memory_holds_from_the_upload_on():
 
 
 @gpu
-def test_memory_is_what_was_predicted_at_most_and_goes_back():
+def test_memory_is_at_most_what_was_predicted_and_is_freed():
     rng = np.random.default_rng(12)
     arrays = random_csr(rng, 100_000, 50_000, 4_000_000)
     before = cuda.device_info()["free_bytes"]
@@ -501,7 +501,7 @@ def test_x_alone():
 
 
 @gpu
-def test_a_mapped_file_goes_up_in_parts(tmp_path):
+def test_a_mapped_file_is_uploaded_in_parts(tmp_path):
     rng = np.random.default_rng(14)
     indptr, columns, data, shape = random_csr(rng, 5000, 4000, 40_000_000)
     maps = []
@@ -587,7 +587,7 @@ def test_products_of_doubles_on_the_device(dtype):
 
 
 @gpu
-def test_a_stream_of_the_callers():
+def test_a_stream_of_the_caller():
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(18)
     arrays = random_csr(rng, 3000, 2000, 60_000)
@@ -614,7 +614,7 @@ def weights_of(rng, m, kind):
 
 
 def check_fused(X, A, rng, loss="logistic", kind=np.float64, weights=None):
-    """The fused pass, twice: right, and the same bits."""
+    """Check the fused pass twice: correct, and bit-identical."""
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
     assert X.can_fuse
     (m, d), dtype, chosen = A.shape, X.vector_dtype, losses.get(loss)
@@ -678,7 +678,7 @@ def test_the_fused_pass(loss, kind, layout, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("layout", [*LAYOUTS, "long dense"])
 @pytest.mark.parametrize("loss", ["exponential", "poisson"])
-def test_the_fused_pass_leaves_out_rows_without_weight(loss, layout, dtype):
+def test_the_fused_pass_skips_rows_without_weight(loss, layout, dtype):
     rng = np.random.default_rng(20)
     factors = np.where(np.arange(5000) % 3 > 0, 0.1, 1e4)  # their loss is infinite
     X, A = fused_matrix(rng, layout, dtype, factors)
@@ -718,7 +718,7 @@ def test_the_fused_pass_of_any_small_matrix(m, d, fill, kind, dtype, seed):
 
 
 @gpu
-def test_what_has_no_fused_pass():
+def test_matrices_without_a_fused_pass():
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(27)
     untidy = random_csr(rng, 2000, 60, 20_000)
@@ -804,7 +804,7 @@ def test_solve(loss, dense):
 
 
 @gpu
-def test_solve_the_same_bits_again():
+def test_solve_is_reproducible():
     rng = np.random.default_rng(23)
     A = reference(*random_csr(rng, 2000, 300, 40_000))
     data = bmrm.Dataset(A, rng.choice([-1.0, 1.0], 2000), device="cuda", dtype=np.float32)
@@ -860,7 +860,7 @@ def test_mean_squares_need_the_transpose():
 
 
 @gpu
-def test_newton_steps_on_a_gpu_go_without_a_hessian():
+def test_newton_steps_on_a_gpu_need_no_hessian():
     rng = np.random.default_rng(27)
     A, y = rng.standard_normal((400, 10)), rng.choice([-1.0, 1.0], 400)
     data = bmrm.Dataset(A, y, device="cuda")
@@ -897,7 +897,7 @@ def run(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 @gpu
-def test_a_forked_process_is_told_what_is_wrong():
+def test_a_forked_process_gets_a_clear_error():
     code = """
 import os
 from bmrm.matrix._cuda import Matrix
@@ -925,7 +925,7 @@ def test_import_touches_no_driver():
     assert run(code).stdout == "False\n"
 
 
-def test_without_a_device_the_error_names_the_way_out():
+def test_without_a_device_the_error_suggests_a_solution():
     code = """
 import numpy as np, bmrm
 from bmrm.matrix import _cuda
@@ -982,7 +982,7 @@ def test_the_choice_needs_no_device():
         (([0, 1], [0], 3), ParameterError, "shape"),
     ],
 )
-def test_statistics_of_what_is_no_matrix(arrays, error, text):
+def test_statistics_of_arrays_that_form_no_matrix(arrays, error, text):
     with pytest.raises(error, match=text):
         cuda.statistics(*arrays)
 

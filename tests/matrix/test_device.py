@@ -1,4 +1,4 @@
-"""Which device X goes to and what is remembered of a GPU, with a GPU that is played by the CPU."""
+"""The choice of the device, and the cache per GPU, with a GPU simulated by the CPU."""
 
 import itertools
 import json
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
 
 class Rounded:
-    """A matrix on the CPU that rounds what goes in and out to its type, as a GPU does.
+    """A matrix on the CPU that rounds inputs and outputs to its type, as a GPU does.
 
     Timing picks kernels as the noise has it: here, others each time.
     """
@@ -101,7 +101,7 @@ class Rounded:
 
 @pytest.fixture
 def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
-    """A GPU that any X is worth."""
+    """A GPU that pays for any X."""
     backend = SimpleNamespace(
         Matrix=Rounded,
         Plan=Plan,
@@ -117,7 +117,7 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
 
     backend.measure = measure
     for module in (device, resident, gpu_memory, landing):
-        monkeypatch.setattr(module, "backend", lambda: backend)
+        monkeypatch.setattr(module, "import_cuda", lambda: backend)
     monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
     monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -142,28 +142,28 @@ def test_a_gpu_by_its_number(gpu, device, number, form):
     assert bmrm.Dataset(form(np.eye(3)), device=device).matrix.device == number
 
 
-def test_auto_takes_a_gpu_that_pays(gpu, monkeypatch):
+def test_auto_uses_a_gpu_that_pays(gpu, monkeypatch):
     X, y = problem()
     assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
     assert bmrm.Dataset(X.toarray(), y).device == "cuda (Abacus 9)"
     assert bmrm.Dataset(X, y, device="cpu").device == "cpu"
     monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
-    monkeypatch.setattr(resident, "NARROW", 29)
+    monkeypatch.setattr(resident, "MAX_NARROW_COLUMNS", 29)
     assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
     monkeypatch.setattr(resident, "WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
     assert bmrm.Dataset(X, y, device="cuda").device == "cuda (Abacus 9)"
 
 
-def test_auto_asks_no_driver_for_a_small_problem(gpu, monkeypatch):
+def test_auto_does_not_load_the_driver_for_a_small_problem(gpu, monkeypatch):
     monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 10**6)
     monkeypatch.setattr(resident, "gpu", lambda: pytest.fail("the driver was asked"))
     assert bmrm.Dataset(*problem()).device == "cpu"
 
 
 @pytest.mark.parametrize("capability", [(7, 4), (6, 9)])
-def test_auto_leaves_an_old_gpu_alone(gpu, monkeypatch, capability):
+def test_auto_ignores_an_old_gpu(gpu, monkeypatch, capability):
     old = INFO | dict(zip(("major", "minor"), capability, strict=True))
     monkeypatch.setattr(gpu, "device_info", lambda device=0: old)
     assert device.gpu() is None
@@ -186,7 +186,7 @@ def test_without_cuda_in_the_package(monkeypatch):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-def test_what_does_not_fit_goes_to_the_cpu_with_a_warning(gpu, monkeypatch, dense):
+def test_x_that_does_not_fit_goes_to_the_cpu_with_a_warning(gpu, monkeypatch, dense):
     monkeypatch.setattr(Rounded, "room", 10)
     X, y = problem()
     X = X.toarray() if dense else X
@@ -199,38 +199,40 @@ def test_what_does_not_fit_goes_to_the_cpu_with_a_warning(gpu, monkeypatch, dens
         bmrm.Dataset(X, y, device="cuda")
 
 
-def test_what_x_takes_is_told_before_it_is_taken(gpu, caplog):
+def test_memory_of_x_is_logged_before_it_is_allocated(gpu, caplog):
     X, y = problem()
     with caplog.at_level("INFO", logger="bmrm"):
         bmrm.Dataset(X, y)
-    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.CUTS * X.shape[1] * 8)
+    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.PLANNED_CUTS * X.shape[1] * 8)
     assert caplog.messages == [
         f"Abacus 9: X takes about {X.nnz * 1200 / 1e6:.4g} MB, all on the device; "
-        f"950 MB may be taken, {spare / 1e6:.4g} MB of them by vectors and cuts"
+        f"950 MB may be used, {spare / 1e6:.4g} MB of them for vectors and cuts"
     ]
 
 
-def test_auto_takes_a_gpu_on_which_half_of_x_fits(gpu, caplog):
+def test_auto_uses_a_gpu_on_which_half_of_x_fits(gpu, caplog):
     X, y = problem()
-    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.CUTS * X.shape[1] * 8)
+    spare = gpu_memory.vector_bytes(X.shape, 8) + int(1.5 * gpu_memory.PLANNED_CUTS * X.shape[1] * 8)
     most, least = (spare + int(share / 0.9 * X.nnz * 1200) for share in (0.55, 0.45))
     with caplog.at_level("INFO", logger="bmrm"):
         assert bmrm.Dataset(X, y, gpu_mem=most).device == "cuda (Abacus 9)"
     assert "stream from pinned host memory" in caplog.text
-    with pytest.warns(UserWarning, match="'auto': X takes about .* which does not pay; training on the CPU"):
+    with pytest.warns(
+        UserWarning, match="'auto': X takes about .* which would be slower than the CPU; training on the CPU"
+    ):
         assert bmrm.Dataset(X, y, gpu_mem=least).device == "cpu"
     assert bmrm.Dataset(X, y, gpu_mem=least, device="cuda").device == "cuda (Abacus 9)"
 
 
-def test_a_limit_below_the_vectors_is_told(gpu):
+def test_a_limit_too_small_for_the_vectors_is_an_error(gpu):
     X, y = problem()
     with pytest.raises(DeviceMemoryError, match=r"0\.02 MB of device memory are too little"):
         bmrm.Dataset(X, y, device="cuda", gpu_mem="20k")
 
 
-def test_main_memory_that_cannot_hold_what_streams_is_told(gpu, monkeypatch):
+def test_main_memory_too_small_for_what_streams_is_an_error(gpu, monkeypatch):
     X, y = problem()
-    monkeypatch.setattr(host_memory, "available", lambda: 10**5)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 10**5)
     with pytest.raises(DeviceMemoryError, match=r"0\.0001 GB of main memory are available"):
         bmrm.Dataset(X, y, device="cuda", gpu_mem="1M")
 
@@ -262,7 +264,7 @@ def test_ones_are_float32_unless_the_tolerance_is_small(gpu):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_solve_claims_what_the_products_can_show(gpu, loss):
+def test_solve_claims_only_gaps_that_products_can_resolve(gpu, loss):
     X, y = problem(np.float32)
     best = bmrm.solve(X, y, loss, lam=1e-2, tol=1e-9, device="cpu")
     fine = bmrm.solve(X, y, loss, lam=1e-2, tol=1e-9)
@@ -279,7 +281,7 @@ def test_solve_claims_what_the_products_can_show(gpu, loss):
 
 
 @pytest.mark.parametrize("intercept", [{}, {"fit_intercept": True, "penalize_intercept": True}])
-def test_newton_steps_by_products_where_there_is_no_hessian(gpu, intercept):
+def test_newton_steps_by_products_without_a_hessian(gpu, intercept):
     X, y = problem()
     there, here = (
         bmrm.solve(X, y, "logistic", lam=1e-2, tol=1e-7, device=place, **intercept)
@@ -294,7 +296,7 @@ def test_newton_steps_by_products_where_there_is_no_hessian(gpu, intercept):
 
 def test_an_unknown_device():
     with pytest.raises(ParameterError, match="device: found 'abacus', expected one of auto, cpu, cuda"):
-        resident.resident(np.eye(2), device="abacus")
+        resident.place_matrix(np.eye(2), device="abacus")
 
 
 @pytest.fixture
@@ -325,7 +327,7 @@ def test_the_command_says_where_it_trained(gpu, file, capsys):
 
 @pytest.fixture
 def landings(gpu) -> list:
-    """Those that are made."""
+    """Collect the landings that are created."""
     made = []
 
     class Kept(HostLanding):
@@ -338,20 +340,20 @@ def landings(gpu) -> list:
 
 
 @pytest.mark.parametrize("loss", ["hinge", "pairwise"])
-def test_a_text_goes_onto_the_gpu_as_it_is_parsed(gpu, landings, file, monkeypatch, loss, capsys):
-    """The same model, of the same kernels, as from arrays of the host."""
+def test_a_text_is_uploaded_while_it_is_parsed(gpu, landings, file, monkeypatch, loss, capsys):
+    """The same model, from the same kernels, as with arrays on the host."""
     lines = file.read_text().splitlines()
     file.write_text("\n".join(line.replace(" ", f" qid:{i // 10} ", 1) for i, line in enumerate(lines)))
     assert train.main(["--loss", loss, "--device", "cuda", str(file), "landed"]) == 0
-    monkeypatch.setattr(landing, "SHARE", 0.0)
+    monkeypatch.setattr(landing, "MAX_MEMORY_SHARE", 0.0)
     assert train.main(["--loss", loss, "--device", "cuda", str(file), "plain"]) == 0
     assert len(landings) == 1
     assert landings[0].released
     assert Path("landed").read_bytes() == Path("plain").read_bytes()
-    assert len(device_cache.read(INFO["name"]).plans) == 1
+    assert len(device_cache.read_record(INFO["name"]).plans) == 1
 
 
-def test_a_text_whose_gpu_turns_out_to_be_too_small_comes_back(gpu, landings, file, monkeypatch):
+def test_a_text_whose_gpu_proves_too_small_is_copied_back(gpu, landings, file, monkeypatch):
     monkeypatch.setattr(Rounded, "room", 10)
     with Landing() as there:
         data = bmrm.io.read_data(file, land=there)
@@ -361,14 +363,14 @@ def test_a_text_whose_gpu_turns_out_to_be_too_small_comes_back(gpu, landings, fi
     assert landings[0].released
 
 
-def test_a_fault_leaves_no_landing_behind(gpu, landings, file, capsys):
+def test_a_fault_frees_the_landing(gpu, landings, file, capsys):
     file.write_text(file.read_text() + "1 2:x\n")
     assert train.main(["--device", "cuda", str(file), "model"]) == 3
     assert landings[0].released
     assert 'data:401:3: found "2:x", expected index:value' in capsys.readouterr().err
 
 
-def test_the_progress_line_says_when_a_text_goes_onto_the_gpu(gpu, file, monkeypatch):
+def test_the_progress_line_says_when_a_text_is_uploaded(gpu, file, monkeypatch):
     shown = []
 
     class Line:
@@ -376,7 +378,7 @@ def test_the_progress_line_says_when_a_text_goes_onto_the_gpu(gpu, file, monkeyp
             pass
 
         @contextmanager
-        def during(self, what):
+        def show_during(self, what):
             yield
             shown.append(what())
 
@@ -405,12 +407,12 @@ FITTING = {"rows": 100, "nonzeros": 9000, "pairs": 1000}
         ({}, {"pairs": 4000}, True),
         ({}, {"nonzeros": 0}, False),
         ({}, {"nonzeros": 2**31}, False),
-        ({}, {"pairs": landing.MOST_PAIRS + 1}, False),
+        ({}, {"pairs": landing.MAX_SLOT_PAIRS + 1}, False),
         ({}, {"nonzeros": INFO["free_bytes"] // 16}, True),
         ({}, {"nonzeros": INFO["free_bytes"] // 16 + 1}, False),
     ],
 )
-def test_which_texts_go_onto_the_gpu_as_they_are_parsed(gpu, monkeypatch, options, sizes, taken):
+def test_which_texts_are_uploaded_while_they_are_parsed(gpu, monkeypatch, options, sizes, taken):
     made = []
     monkeypatch.setattr(HostLanding, "__init__", lambda self, *given, device: made.append(given))
     with Landing(**{"threads": 3, **options}) as there:
@@ -422,7 +424,7 @@ def test_which_texts_go_onto_the_gpu_as_they_are_parsed(gpu, monkeypatch, option
     assert made == [expected][:taken]
 
 
-def test_a_gpu_that_others_have_filled_meanwhile_takes_no_text(gpu, monkeypatch):
+def test_no_upload_to_a_gpu_that_others_have_filled(gpu, monkeypatch):
     def full(*given, **named):
         raise DeviceMemoryError("full")
 
@@ -433,7 +435,7 @@ def test_a_gpu_that_others_have_filled_meanwhile_takes_no_text(gpu, monkeypatch)
 
 
 @pytest.mark.parametrize("options", [["--cache"], ["--gpu-mem", "900M"], ["--device", "cpu"]])
-def test_what_asks_for_arrays_of_the_host_gets_them(gpu, landings, file, options):
+def test_options_that_need_arrays_on_the_host(gpu, landings, file, options):
     assert train.main([*options, str(file), "model"]) == 0
     assert landings == []
 
@@ -449,7 +451,7 @@ def test_the_command_warns_in_one_line(gpu, file, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("tol", "value_bytes"), [("1e-3", 4), ("1e-7", 8)])
-def test_dry_run_tells_the_memory_of_the_gpu(gpu, file, capsys, monkeypatch, tol, value_bytes):
+def test_dry_run_reports_gpu_memory(gpu, file, capsys, monkeypatch, tol, value_bytes):
     monkeypatch.setattr(storing, "SMALL", 0)  # or all would be float64
     nnz = problem()[0].nnz
     assert train.main(["--dry-run", "--json", "--tol", tol, str(file)]) == 0
@@ -471,14 +473,14 @@ def test_dry_run_tells_the_memory_of_the_gpu(gpu, file, capsys, monkeypatch, tol
 @pytest.fixture
 def cache_file(gpu, tmp_path) -> Path:
     path = tmp_path / "cache" / "bmrm" / f"abacus-9-{bmrm.__version__}.json"
-    assert path == Path(device_cache.path(INFO["name"]))
+    assert path == Path(device_cache.record_path(INFO["name"]))
     path.parent.mkdir(parents=True)
     return path
 
 
 @pytest.fixture
 def no_folder(gpu, monkeypatch, tmp_path):
-    """Nowhere to write the file: its folder is a file."""
+    """The cache file cannot be written, since its folder is a file."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
@@ -499,12 +501,12 @@ NO_FILES = [
     '{"constants": 1, "plans": 1}',
     "[" * 100_000,
     "\xff",
-    " " * device_cache.MOST_BYTES + "{}",
+    " " * device_cache.MAX_RECORD_BYTES + "{}",
 ]
 
 
 @pytest.mark.parametrize("text", NO_FILES, ids=range(len(NO_FILES)))
-def test_a_file_that_is_none_is_replaced(gpu, cache_file, text):
+def test_an_invalid_file_is_replaced(gpu, cache_file, text):
     cache_file.write_text(text, encoding="latin-1")
     assert device.constants() == MEASURED
     assert gpu.measured == 1
@@ -515,23 +517,23 @@ def test_a_file_that_is_none_is_replaced(gpu, cache_file, text):
     "constants",
     [{"copy": 1.0}, MEASURED | {"copy": -1.0}, MEASURED | {"copy": "1"}, MEASURED | {"more": 1.0}],
 )
-def test_constants_that_are_none_are_measured(gpu, cache_file, constants):
+def test_invalid_constants_are_measured_again(gpu, cache_file, constants):
     cache_file.write_text(json.dumps({"constants": constants, "plans": {}}))
     assert device.constants() == MEASURED
     assert gpu.measured == 1
     assert json.loads(cache_file.read_text())["constants"] == MEASURED
 
 
-def test_constants_without_a_folder_to_keep_them_in(gpu, no_folder):
+def test_constants_without_a_writable_folder(gpu, no_folder):
     assert device.constants() == device.constants() == MEASURED
     assert gpu.measured == 1
 
 
 def on_gpu(X, **options) -> Rounded:
-    return resident.resident(X, device="cuda", **options).matrix
+    return resident.place_matrix(X, device="cuda", **options).matrix
 
 
-def test_the_kernels_picked_once_are_picked_in_all_processes(gpu, cache_file, monkeypatch):
+def test_kernels_chosen_once_are_used_in_all_processes(gpu, cache_file, monkeypatch):
     X, _ = problem()
     first = on_gpu(X)
     assert first.timed
@@ -543,7 +545,7 @@ def test_the_kernels_picked_once_are_picked_in_all_processes(gpu, cache_file, mo
     assert list(kept.values()) == [[plan._asdict() for plan in first.plans]]
 
 
-def test_the_kernels_of_one_matrix_are_not_those_of_another(gpu):
+def test_kernels_of_one_matrix_are_not_used_for_another(gpu):
     X, _ = problem()
     wider = sp.csr_array((X.data, X.indices, X.indptr), shape=(400, 31))
     moved, scaled = X.copy(), X.copy()
@@ -590,7 +592,7 @@ GOOD = Plan("sliced", cap=8)._asdict()
         [GOOD, GOOD | {"kernel": "abacus"}],
     ],
 )
-def test_kernels_that_are_none_are_picked_again(gpu, cache_file, monkeypatch, kept):
+def test_invalid_kernels_are_chosen_again(gpu, cache_file, monkeypatch, kept):
     X, _ = problem()
     on_gpu(X)
     known = json.loads(cache_file.read_text())
@@ -602,7 +604,7 @@ def test_kernels_that_are_none_are_picked_again(gpu, cache_file, monkeypatch, ke
     assert json.loads(cache_file.read_text())["plans"] == {matrix: [plan._asdict() for plan in again.plans]}
 
 
-def test_kernels_that_find_no_room_any_more_are_picked_again(gpu, monkeypatch):
+def test_kernels_that_no_longer_fit_are_chosen_again(gpu, monkeypatch):
     X, _ = problem()
     on_gpu(X)
     monkeypatch.setattr(Rounded, "room", 10)
@@ -620,7 +622,7 @@ def test_kernels_that_find_no_room_any_more_are_picked_again(gpu, monkeypatch):
     assert on_gpu(X).timed
 
 
-def test_kernels_without_a_folder_are_kept_by_the_process(gpu, no_folder, monkeypatch):
+def test_kernels_without_a_folder_are_remembered_by_the_process(gpu, no_folder, monkeypatch):
     X, _ = problem()
     first = on_gpu(X)
     assert on_gpu(X).plans == first.plans
@@ -629,8 +631,8 @@ def test_kernels_without_a_folder_are_kept_by_the_process(gpu, no_folder, monkey
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_the_latest_kernels_are_kept(gpu, cache_file, monkeypatch, fresh):
-    monkeypatch.setattr(device_cache, "MOST_PLANS", 3)
+def test_the_latest_kernels_are_saved(gpu, cache_file, monkeypatch, fresh):
+    monkeypatch.setattr(device_cache, "MAX_PLANS", 3)
     X, _ = problem()
     matrices = [X[: 100 + i] for i in range(4)]
     for matrix in matrices:
@@ -641,7 +643,7 @@ def test_the_latest_kernels_are_kept(gpu, cache_file, monkeypatch, fresh):
     assert [on_gpu(matrix).timed for matrix in reversed(matrices)] == [False, False, False, True]
 
 
-def test_explain_names_the_pick():
+def test_explain_marks_the_chosen_kernel():
     statistics = {"rows": 4, "nnz": 6, "longest": 3, "empty_rows": 1}
     plans = [{"kernel": "split"}, {"kernel": "hot", "cap": 16, "tiles": 1, "tile": 4000}]
     candidates = [

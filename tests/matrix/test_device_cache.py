@@ -1,4 +1,4 @@
-"""The memory of picked kernels when several processes add to it; its file is checked in test_device.py."""
+"""The cache of chosen kernels when several processes write to it; test_device.py checks its file."""
 
 import multiprocessing
 import os
@@ -24,10 +24,10 @@ def folder(tmp_path, monkeypatch):
 def keep_many(rank, start):
     start.wait()
     for k in range(20):
-        device_cache.keep_plans(DEVICE, f"{rank} {k}", plans(rank))
+        device_cache.save_plans(DEVICE, f"{rank} {k}", plans(rank))
 
 
-def test_what_processes_keep_at_the_same_time_is_all_there():
+def test_nothing_that_processes_save_concurrently_is_lost():
     context, ranks = multiprocessing.get_context("spawn"), 4
     start = context.Barrier(ranks)
     processes = [context.Process(target=keep_many, args=(rank, start)) for rank in range(ranks)]
@@ -36,36 +36,36 @@ def test_what_processes_keep_at_the_same_time_is_all_there():
     for process in processes:
         process.join(60)
         assert process.exitcode == 0
-    kept = device_cache.read(DEVICE).plans
+    kept = device_cache.read_record(DEVICE).plans
     assert kept == {f"{rank} {k}": plans(rank) for rank in range(ranks) for k in range(20)}
 
 
-def test_the_pick_that_was_kept_first_is_everybodys(monkeypatch):
-    assert device_cache.keep_plans(DEVICE, "X", plans(1)) == plans(1)
+def test_all_processes_use_the_choice_that_was_saved_first(monkeypatch):
+    assert device_cache.save_plans(DEVICE, "X", plans(1)) == plans(1)
     monkeypatch.setattr(
         device_cache, "_picked", {}
     )  # another process, which picked before it could read that
-    assert device_cache.keep_plans(DEVICE, "X", plans(2)) == plans(1)
-    assert device_cache.plans_of(DEVICE, "X") == plans(1)
+    assert device_cache.save_plans(DEVICE, "X", plans(2)) == plans(1)
+    assert device_cache.find_plans(DEVICE, "X") == plans(1)
 
 
-def test_a_pick_that_does_not_suit_gives_way():
-    device_cache.keep_plans(DEVICE, "X", plans(1))
-    assert device_cache.keep_plans(DEVICE, "X", plans(2), before=plans(1)) == plans(2)
-    assert device_cache.read(DEVICE).plans["X"] == plans(2)
+def test_a_choice_that_does_not_fit_is_replaced():
+    device_cache.save_plans(DEVICE, "X", plans(1))
+    assert device_cache.save_plans(DEVICE, "X", plans(2), before=plans(1)) == plans(2)
+    assert device_cache.read_record(DEVICE).plans["X"] == plans(2)
 
 
-def test_rates_and_plans_do_not_lose_each_other():
+def test_rates_and_plans_do_not_overwrite_each_other():
     rates = dict.fromkeys(("launch", "copy", "read", "gather_shared", "gather_l2"), 1.0)
     rates |= {"gather_memory": 2.0, "fill_shared": 3.0}
-    device_cache.keep_plans(DEVICE, "X", plans(1))
-    device_cache.keep_constants(DEVICE, rates)
-    assert device_cache.read(DEVICE) == (rates, {"X": plans(1)})
+    device_cache.save_plans(DEVICE, "X", plans(1))
+    device_cache.save_constants(DEVICE, rates)
+    assert device_cache.read_record(DEVICE) == (rates, {"X": plans(1)})
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
+def test_a_folder_that_is_not_writable_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
-    assert device_cache.keep_plans(DEVICE, "X", plans(1)) == plans(1)
-    assert device_cache.plans_of(DEVICE, "X") == plans(1), "what a process picked it knows"
-    assert device_cache.read(DEVICE).plans == {}
+    assert device_cache.save_plans(DEVICE, "X", plans(1)) == plans(1)
+    assert device_cache.find_plans(DEVICE, "X") == plans(1), "what a process picked it knows"
+    assert device_cache.read_record(DEVICE).plans == {}

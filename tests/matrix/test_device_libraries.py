@@ -1,4 +1,4 @@
-"""Where NVIDIA's libraries are looked for."""
+"""Where NVIDIA's libraries are searched."""
 
 import sys
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from bmrm.matrix.gpu import libraries as device_libraries
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Names that a backend without any library was asked to load; `there`: those that it would find."""
+    """Names that a fake extension was asked to load; it finds only those in `there`."""
     names, there = [], set()
 
     def load(name):
@@ -20,7 +20,7 @@ def asked(monkeypatch):
             raise BmrmError(f"{name}: not found")
 
     backend = SimpleNamespace(load_blas=load, load_nccl=load)
-    monkeypatch.setattr(device_libraries, "backend", lambda: backend)
+    monkeypatch.setattr(device_libraries, "import_cuda", lambda: backend)
     for found in (device_libraries.has_blas, device_libraries.has_nccl):
         found.cache_clear()
     yield names, there
@@ -28,7 +28,7 @@ def asked(monkeypatch):
         found.cache_clear()
 
 
-def test_the_system_comes_first_then_wheels_then_the_toolkit(asked, monkeypatch, tmp_path):
+def test_the_system_is_searched_first_then_wheels_then_the_toolkit(asked, monkeypatch, tmp_path):
     names, _ = asked
     wheel = tmp_path / "nvidia" / "cu13" / "lib" / "libcublas.so.13"
     toolkit = tmp_path / "toolkit" / "lib64" / "libcublas.so.12"
@@ -39,7 +39,7 @@ def test_the_system_comes_first_then_wheels_then_the_toolkit(asked, monkeypatch,
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
     assert not device_libraries.has_blas()
-    assert names[:3] == list(device_libraries.CUBLAS)
+    assert names[:3] == list(device_libraries.CUBLAS_NAMES)
     assert str(wheel) in names[3:]
     assert names[-1] == str(toolkit)
     assert not any("nccl" in name for name in names)
@@ -49,9 +49,9 @@ def test_the_system_comes_first_then_wheels_then_the_toolkit(asked, monkeypatch,
     assert str(tmp_path / "nvidia" / "nccl" / "lib" / "libnccl.so.2") in names
 
 
-def test_the_first_that_is_found_is_asked_for_once(asked):
+def test_the_first_library_found_is_loaded_once(asked):
     names, there = asked
-    there.add(device_libraries.CUBLAS[1])
+    there.add(device_libraries.CUBLAS_NAMES[1])
     assert device_libraries.has_blas()
     assert device_libraries.has_blas()
-    assert names == list(device_libraries.CUBLAS[:2])
+    assert names == list(device_libraries.CUBLAS_NAMES[:2])

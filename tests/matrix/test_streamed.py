@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import bmrm
 from bmrm.errors import DeviceMemoryError, ParameterError
-from bmrm.matrix.row_blocks import MANY, MOST_BLOCKS, dense_blocks, sparse_blocks
+from bmrm.matrix.row_blocks import MAX_BLOCKS, MAX_HALF_ROOM_BLOCKS, dense_blocks, sparse_blocks
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix = cuda.Matrix
@@ -44,13 +44,13 @@ def test_blocks_are_as_few_as_fit(lengths, room):
         assert len(starts) == 2
         return
     most = max(bytes_of(a, b) for a, b in itertools.pairwise(starts))
-    assert most <= (room if len(starts) > MANY + 1 or most > room // 2 else room // 2)
+    assert most <= (room if len(starts) > MAX_HALF_ROOM_BLOCKS + 1 or most > room // 2 else room // 2)
     share = room // 2 if most <= room // 2 else room
     # One row more would be too many.
     assert all(bytes_of(a, b + 1) > share for a, b in itertools.pairwise(starts[:-1]))
 
 
-def test_nonzeros_beyond_what_indices_hold_make_blocks():
+def test_more_nonzeros_than_indices_hold_make_several_blocks():
     rows, each = 1000, 10**7
     starts = sparse_blocks(np.arange(rows + 1, dtype=np.int64) * each, 10**12, lambda rows, nnz: nnz)
     assert len(starts) == 6
@@ -59,7 +59,7 @@ def test_nonzeros_beyond_what_indices_hold_make_blocks():
 
 def test_too_many_blocks_are_refused():
     with pytest.raises(DeviceMemoryError, match="too many to stream"):
-        dense_blocks(2 * MOST_BLOCKS + 1, 100, 1600)
+        dense_blocks(2 * MAX_BLOCKS + 1, 100, 1600)
     with pytest.raises(DeviceMemoryError, match=r"1 rows of 0\.8 kB"):
         dense_blocks(1, 800, 700)
 
@@ -144,7 +144,7 @@ def test_products_under_a_limit(dtype, kind, share):
 
 
 LIMITS = (60_000_000, 6_000_000, 2_500_000)
-"""For `random_csr(rng, 20_000, 2000, 1_000_000)`, whose formats come to about 13 MB."""
+"""For `random_csr(rng, 20_000, 2000, 1_000_000)`, whose formats take about 13 MB."""
 
 
 @gpu
@@ -261,7 +261,7 @@ def test_more_nonzeros_than_an_index_holds():
 
 
 @gpu
-def test_what_does_not_fit_at_all_is_told_with_sizes():
+def test_x_that_does_not_fit_at_all_is_reported_with_sizes():
     arrays = random_csr(np.random.default_rng(12), 20_000, 5000, 1_000_000)
     for limit in (1_000, 300_000):
         with pytest.raises(DeviceMemoryError, match=r"\d+(\.\d+)? [kM]?B"):
@@ -278,7 +278,7 @@ def test_what_does_not_fit_at_all_is_told_with_sizes():
 @gpu
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("limit", ["40M", "9M", "5M"])
-def test_a_solve_under_a_limit_finds_the_same(loss, limit):
+def test_a_solve_under_a_limit_finds_the_same_solution(loss, limit):
     rng = np.random.default_rng(13)
     X = sp.csr_array(random_csr(rng, 40_000, 3000, 1_000_000)[2::-1], (40_000, 3000))
     y = np.where(X @ rng.standard_normal(3000) > 0, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Structured losses through an oracle, against multi-class training and against all outputs written out."""
+"""Structured losses with an oracle, against multi-class training and against enumeration of all outputs."""
 
 import itertools
 import sys
@@ -98,7 +98,7 @@ def test_chain_against_all_its_taggings(chain):
         assert tuple(found.predict([x])[0].tolist()) == max(values, key=values.get)
 
 
-def test_answers_of_points_that_come_again_are_kept():
+def test_answers_at_repeated_points_are_cached():
     X, y = one_label()
     oracle = OneLabel(4, 3)
     result = bmrm.solve(list(X), list(y), Structured(oracle), lam=1e-2, tol=1e-3, cuts_per_pass=1)
@@ -108,7 +108,7 @@ def test_answers_of_points_that_come_again_are_kept():
     assert steps < 6 * result.n_iter
 
 
-def test_examples_made_once_keep_their_cuts():
+def test_examples_built_once_keep_their_cuts():
     X, y = one_label()
     loss = Structured(OneLabel(4, 3))
     examples = Examples(list(X), list(y), 12)
@@ -119,7 +119,7 @@ def test_examples_made_once_keep_their_cuts():
 
 
 class Wrong(OneLabel):
-    """An oracle that answers with what it was made with."""
+    """An oracle with a fixed answer."""
 
     def __init__(self, answer):
         super().__init__(4, 3)

@@ -1,4 +1,4 @@
-"""What goes up to a GPU arrives as it was, however it got there, and is looked at there."""
+"""Data uploaded to a GPU arrive unchanged, by any path, and are checked there."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ import bmrm
 from bmrm.cli import train
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io._svmlight import PADDING
-from bmrm.io.svmlight import join
+from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 from bmrm.matrix import upload as landing
 from bmrm.matrix.resident import fingerprint
@@ -25,7 +25,7 @@ gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA devic
 
 @pytest.fixture(scope="module")
 def large():
-    """Rows whose indices and values are worth several threads each, in pieces that do not come out even."""
+    """Rows whose indices and values are worth several threads each, in pieces of unequal size."""
     m, d, each = 60_001, 5000, 101
     rng = np.random.default_rng(0)
     columns = np.sort(rng.integers(0, d // each, (m, each)) + np.arange(each) * (d // each), axis=1)
@@ -35,7 +35,7 @@ def large():
 
 @gpu
 @pytest.mark.parametrize("threads", [2, 3, 16])
-def test_threads_carry_up_what_one_does(large, threads):
+def test_several_threads_upload_the_same_as_one(large, threads):
     m, d = large[3]
     w, r = np.random.default_rng(1).standard_normal(d), np.random.default_rng(2).standard_normal(m)
     one, several = (Matrix(*large, threads=n, plan="split") for n in (1, threads))
@@ -44,7 +44,7 @@ def test_threads_carry_up_what_one_does(large, threads):
 
 
 @gpu
-def test_a_mapped_file_goes_up(large, tmp_path):
+def test_a_mapped_file_is_uploaded(large, tmp_path):
     indptr, columns, values, shape = large
     values.tofile(tmp_path / "values")
     mapped = np.memmap(tmp_path / "values", np.float32, "r")
@@ -54,7 +54,7 @@ def test_a_mapped_file_goes_up(large, tmp_path):
 
 
 @gpu
-def test_large_dense_rows_go_up():
+def test_large_dense_rows_are_uploaded():
     dense = np.random.default_rng(3).standard_normal((5003, 2001))
     w = np.random.default_rng(4).standard_normal(2001)
     assert np.allclose(Matrix.from_dense(dense, threads=8).matvec(w), dense @ w, rtol=1e-12, atol=1e-10)
@@ -64,7 +64,7 @@ def test_large_dense_rows_go_up():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("limit", [None, 2_000_000])
-def test_values_that_are_not_finite_are_told(value, dtype, limit):
+def test_non_finite_values_are_reported(value, dtype, limit):
     dense = np.random.default_rng(5).standard_normal((4000, 100)).astype(dtype)
     dense[3777, 42] = value
     text = f"X: stored value {value} is not finite"
@@ -78,7 +78,7 @@ def test_values_that_are_not_finite_are_told(value, dtype, limit):
 
 
 @gpu
-def test_a_value_that_float32_cannot_hold_is_told():
+def test_a_value_that_float32_cannot_hold_is_reported():
     with np.errstate(over="ignore"), pytest.raises(DataError, match="stored value inf is not finite"):
         Matrix([0, 1], [0], [1e300], (1, 1), dtype=np.float32, finite=True)
 
@@ -101,16 +101,18 @@ def text_of(kind, rows=3000):
 
 
 def parsed(text, dtype="float32", land=None, threads=4):
-    """Many blocks of a text, through few slots."""
-    parser = Parser("text", Grammar.checked(None, "auto", dtype, False, "sum"), threads, block_bytes=10_000)
-    return join([parser.parse(text + bytes(PADDING), 0, len(text), land)], parser)[:2]
+    """Parse many blocks of a text through few slots."""
+    parser = Parser(
+        "text", Grammar.from_arguments(None, "auto", dtype, False, "sum"), threads, block_bytes=10_000
+    )
+    return join_parts([parser.parse(text + bytes(PADDING), 0, len(text), land)], parser)[:2]
 
 
 @gpu
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("threads", [1, 4])
-def test_a_text_arrives_while_it_is_parsed(kind, dtype, threads):
+def test_indices_and_values_are_on_the_gpu_after_parsing(kind, dtype, threads):
     text = text_of(kind)
     X, y = parsed(text, dtype)
     with Landing(device="cuda", dtype=dtype, threads=threads) as there:
@@ -136,7 +138,7 @@ def test_a_text_arrives_while_it_is_parsed(kind, dtype, threads):
 
 
 @gpu
-def test_a_solve_is_the_same_on_a_text_that_arrived_while_it_was_parsed():
+def test_a_solve_is_the_same_on_text_uploaded_while_parsed():
     text = text_of("reals")
     X, y = parsed(text)
     with Landing(device="cuda") as there:
@@ -153,13 +155,13 @@ def test_the_command_trains_the_same_model_either_way(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     Path("text").write_bytes(text_of("reals"))
     assert train.main(["--device", "cuda", "text", "landed"]) == 0
-    monkeypatch.setattr(landing, "SHARE", 0.0)
+    monkeypatch.setattr(landing, "MAX_MEMORY_SHARE", 0.0)
     assert train.main(["--device", "cuda", "text", "plain"]) == 0
     assert Path("landed").read_bytes() == Path("plain").read_bytes()
 
 
 @gpu
-def test_nothing_is_left_of_a_text_with_a_fault_or_an_interrupt():
+def test_a_fault_or_an_interrupt_frees_everything():
     text = text_of("reals")
 
     def land(text):
@@ -182,7 +184,7 @@ def test_nothing_is_left_of_a_text_with_a_fault_or_an_interrupt():
 
 
 @gpu
-def test_a_landing_that_finds_no_room_or_is_over_says_so():
+def test_a_landing_without_room_or_already_closed_raises():
     with pytest.raises(DeviceMemoryError, match="are needed"):
         cuda.Landing(10**14, "float32", 2, 100)
     with pytest.raises(DeviceMemoryError, match="cudaMallocHost"):

@@ -20,7 +20,7 @@ import bmrm.petsc.mat
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix import _cpu
-from bmrm.matrix.resident import Resident
+from bmrm.matrix.resident import PlacedMatrix
 from bmrm.petsc import normal_mat, options, resident_mat, solve, weights
 
 M, D = 60, 23
@@ -163,7 +163,7 @@ def test_ridge_regression_by_ksp_lsqr(rng):
 
 def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
     """A PETSc matrix on a resident matrix that is none."""
-    monkeypatch.setattr(bmrm.petsc.mat, "resident", lambda X, **options: Resident(matrix, "cpu", 0.0, 1))
+    monkeypatch.setattr(bmrm.petsc.mat, "resident", lambda X, **options: PlacedMatrix(matrix, "cpu", 0.0, 1))
     return resident_mat(sparse())
 
 
@@ -401,7 +401,9 @@ def test_other_petsc_matrices_are_refused():
 
 def test_labels_that_are_not_spread_as_the_rows():
     X, y = labelled()
-    with pytest.raises(ParameterError, match="found 59 labels on a rank that holds 60 rows"):
+    with pytest.raises(
+        ParameterError, match="found 59 labels on a rank, expected one for each of its 60 rows"
+    ):
         bmrm.solve(as_aij(X), vec(y[1:]))
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import integer
-from bmrm.base.vectors import dot, dot_rows, read_only
+from bmrm.base.vectors import dot, dot_rows, read_only_view
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.cut_model import rounding_gap
@@ -163,22 +163,22 @@ class Bundle:
     def gradients(self) -> Vector:
         """The cuts' gradients a, shape (cuts, n_features); not to be written to."""
         self.store.size = self.size
-        return read_only(self.store.get())
+        return read_only_view(self.store.get())
 
     @property
     def offsets(self) -> Vector:
         """The cuts' offsets b, shape (cuts,); a view that cannot be written to."""
-        return read_only(self._offset[: self.size])
+        return read_only_view(self._offset[: self.size])
 
     @property
     def blocks(self) -> NDArray[np.int32]:
         """The block of rows that each cut belongs to, shape (cuts,); a view that cannot be written to."""
-        return read_only(self._group[: self.size])
+        return read_only_view(self._group[: self.size])
 
     @property
     def alpha(self) -> Vector:
         """The dual solution of the last `minimise`, shape (cuts,); a view that cannot be written to."""
-        return read_only(self._alpha[: self.size])
+        return read_only_view(self._alpha[: self.size])
 
     def set_alpha(self, alpha: Vector) -> None:
         """Set the dual solution."""
@@ -203,7 +203,7 @@ class Bundle:
     @property
     def serials(self) -> NDArray[np.int64]:
         """A number for each cut that no other has had, shape (cuts,); a view that cannot be written to."""
-        return read_only(self._serial[: self.size])
+        return read_only_view(self._serial[: self.size])
 
     @property
     def made(self) -> int:

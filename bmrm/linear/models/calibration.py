@@ -16,9 +16,9 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bmrm.base.arguments import check_finite, numbers, predicted
+from bmrm.base.arguments import check_finite, numbers, predictions
 from bmrm.base.interrupts import interruptible
-from bmrm.base.weighting import effective_number, relative
+from bmrm.base.weighting import effective_sample_size, scale_weights
 from bmrm.errors import DataError, ParameterError
 
 Vector = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Platt:
 
     def probability(self, values: ArrayLike) -> Vector:
         """Probability of the larger label at each decision value."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * predicted(values) + self.b)))
+        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * predictions(values) + self.b)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Isotonic:
 
     def probability(self, values: ArrayLike) -> Vector:
         """Probability of the larger label at each decision value."""
-        return np.asarray(np.interp(predicted(values), self.x, self.p))
+        return np.asarray(np.interp(predictions(values), self.x, self.p))
 
 
 Calibration: TypeAlias = "Platt | Isotonic"
@@ -139,7 +139,7 @@ def calibrate(
     check_finite("calibration: labels", labels)
     if not ((weights >= 0.0) & (weights < np.inf)).all():
         raise DataError("calibration: found weights that are negative or not finite")
-    weights = relative(weights)
+    weights = scale_weights(weights)
     counted = weights > 0.0
     u, labels, weights = u[counted], labels[counted], weights[counted]
     classes = np.unique(labels)
@@ -152,7 +152,7 @@ def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Plat
     """Algorithm 1 of Lin, Lin, Weng: Newton's method with backtracking, safe from overflow."""
     # Targets as if each class had been seen once more, and wrong: Platt's guard against certainty.  How often
     # it has been seen is no sum of weights, whose scale means nothing.
-    up, down = effective_number(weights[positive]), effective_number(weights[~positive])
+    up, down = effective_sample_size(weights[positive]), effective_sample_size(weights[~positive])
     target = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
     weights = weights / weights.sum()
     # On values of size 1, so that the tolerance means the same whatever they are.

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.tensors import Tensors, opened
+from bmrm.io.tensors import Tensors, open_tensors
 from bmrm.linear.models import content, model_file
 from bmrm.linear.models.model import Model, load_checked
 
@@ -60,7 +60,7 @@ class Problem:
     stored : {"float32", "float64"}
         How values of X were stored.
     resolution : float
-        See `bmrm.matrix.resident.Resident`.
+        See `bmrm.matrix.resident.PlacedMatrix`.
     radius : float or None
         How far from the prior mean the bound covers features without a penalty; None for all.
     merges : int
@@ -168,7 +168,7 @@ class Checkpoint:
         from bmrm.linear.objective.running_error import Blur
 
         try:
-            with opened(self.path) as file:
+            with open_tensors(self.path) as file:
                 if not self._is_in(file):
                     raise _ChangedError
                 n, width = file.shape("cuts.gradients", "F64", 2)

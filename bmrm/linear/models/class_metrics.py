@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from bmrm.base import arguments
-from bmrm.base.weighting import taken, that_count, without_idle
+from bmrm.base.weighting import drop_idle_rows, fill_idle_labels, validate_weights
 from bmrm.errors import DataError
 
 Vector = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ class MulticlassMetrics:
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values of shape (m, K), labels of shape (m,), and weights, if not all are 1."""
         counts, K = self._counts, len(self._counts.classes)
-        values, y, s = that_count(values, y, weights, K)
+        values, y, s = drop_idle_rows(values, y, weights, K)
         actual, predicted = counts.codes(y), values.argmax(axis=1)
         right = actual == predicted
         counts.actual += np.bincount(actual, s, K + 1)[:K]
@@ -227,9 +227,9 @@ def _that_count(
     counts: _Counts, values: Vector, y: Any, weights: ArrayLike | None
 ) -> tuple[Vector, npt.NDArray[np.bool_], npt.NDArray[np.bool_], Vector]:
     """Take in values, indicators of several labels a row, and weights; leave out those of 0."""
-    values = arguments.predicted(values, len(counts.classes))
-    s = taken(weights, len(values))
-    actual, complete = _indicators(counts, without_idle(y, len(values), s), len(values))
+    values = arguments.predictions(values, len(counts.classes))
+    s = validate_weights(weights, len(values))
+    actual, complete = _indicators(counts, fill_idle_labels(y, len(values), s), len(values))
     rows = s > 0.0
     return values[rows], actual[rows], complete[rows], s[rows]
 

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from bmrm.base.arguments import array, check_finite, integer, number, predicted, refuse, vector
-from bmrm.base.groups import group_names, numbered
-from bmrm.base.weighting import relative, taken, that_count
+from bmrm.base.arguments import array, check_finite, integer, number, predictions, refuse, vector
+from bmrm.base.groups import index_names, validate_groups
+from bmrm.base.weighting import drop_idle_rows, scale_weights, validate_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.models.class_metrics import (
     LabelRankingMetrics,
@@ -68,7 +68,7 @@ def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] |
     >>> roc_auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
     """
-    positive, negative = predicted(positive), predicted(negative)
+    positive, negative = predictions(positive), predictions(negative)
     pairs = len(positive) * len(negative)
     if not pairs:
         return None
@@ -89,7 +89,7 @@ def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] |
 
 def _weighted_auc(positive: Vector, negative: Vector, up: Vector, down: Vector) -> float:
     order = np.argsort(negative)
-    ordered, up, down = negative[order], relative(up), relative(down)[order]
+    ordered, up, down = negative[order], scale_weights(up), scale_weights(down)[order]
     sums = np.append(0.0, np.cumsum(down))
     below = sum(sums[np.searchsorted(ordered, positive, side)] for side in ("left", "right"))
     return float((up * below).sum() / (2.0 * up.sum() * sums[-1]))
@@ -117,7 +117,7 @@ def precision_recall_at(
     >>> precision_recall_at(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, True]), 2)
     (0.75, 0.5)
     """
-    values = predicted(values)
+    values = predictions(values)
     found = vector("relevant", relevant, len(values), each="row of values")
     check_finite("relevant", found)
     relevant = found != 0.0
@@ -188,7 +188,7 @@ class BinaryMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values, labels and weights, each of shape (m,)."""
-        values, y, s = that_count(values, y, weights)
+        values, y, s = drop_idle_rows(values, y, weights)
         negative, positive = (y == label for label in self._classes)
         right = np.where(values > 0, positive, negative)
         self._rows += len(y)
@@ -314,7 +314,7 @@ class RegressionMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: predictions, targets and weights, each of shape (m,)."""
-        values, y, s = that_count(values, y, weights)
+        values, y, s = drop_idle_rows(values, y, weights)
         if not len(y):
             return
         errors, here = values - y, float(s.sum())
@@ -365,7 +365,7 @@ class CountMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values (logarithms of expected counts), counts, weights, each of shape (m,)."""
-        values, y, s = that_count(values, y, weights)
+        values, y, s = drop_idle_rows(values, y, weights)
         with np.errstate(over="ignore"):
             expected = np.exp(values)
         logarithms = np.log(y, out=np.zeros_like(values), where=y > 0) - np.where(y > 0, values, 0.0)
@@ -401,8 +401,8 @@ class NoveltyMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values and weights, each of shape (m,); labels play no part."""
-        values = predicted(values)
-        s = taken(weights, len(values))
+        values = predictions(values)
+        s = validate_weights(weights, len(values))
         values, s = values[s > 0.0], s[s > 0.0]
         self._rows += len(values)
         self._novel += int(np.count_nonzero(values < 0))
@@ -441,7 +441,7 @@ class ProbabilityMetrics:
 
     def update(self, probability: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: probabilities, labels and weights, each of shape (m,)."""
-        probability, y, s = that_count(probability, y, weights)
+        probability, y, s = drop_idle_rows(probability, y, weights)
         if not ((probability >= 0.0) & (probability <= 1.0)).all():
             raise DataError("values: found one outside 0 to 1, expected probabilities")
         known = np.isin(y, self._classes)
@@ -476,7 +476,7 @@ class OrdinalMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: predicted labels, not decision values, labels and weights, each of shape (m,)."""
-        values, y, s = that_count(values, y, weights)
+        values, y, s = drop_idle_rows(values, y, weights)
         self._rows += len(y)
         self._correct += int(np.count_nonzero(values == y))
         self._weight += float(s.sum())
@@ -526,8 +526,8 @@ class RankingMetrics:
     """
 
     def __init__(self, groups: npt.NDArray[np.int64], k: int = 10) -> None:
-        names = group_names(groups, array("groups", groups).size)
-        self._groups, self._k = numbered(names)[1], integer("k", k)
+        names = validate_groups(groups, array("groups", groups).size)
+        self._groups, self._k = index_names(names)[1], integer("k", k)
         self._rows = 0
         self._values: list[Vector] = []
         self._labels: list[Vector] = []
@@ -536,8 +536,8 @@ class RankingMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: scores, relevances and weights, each of shape (m,)."""
-        given = taken(weights, len(predicted(values)))
-        values, y, s = that_count(values, y, given)
+        given = validate_weights(weights, len(predictions(values)))
+        values, y, s = drop_idle_rows(values, y, given)
         first, self._rows = self._rows, self._rows + len(given)
         if self._rows > len(self._groups):
             raise DataError(f"groups: found {len(self._groups)}, expected one for each of {self._rows} rows")
@@ -598,7 +598,7 @@ class _Mean:
 
 def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
     """Share of the pairs with different labels whose values are in the other order; a tie counts half."""
-    weights = relative(weights)
+    weights = scale_weights(weights)
     wrong = pairs = 0.0
     for level in np.unique(labels)[1:]:
         # Every pair of this class with all that are below it.

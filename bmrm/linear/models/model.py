@@ -14,9 +14,9 @@ import numpy.typing as npt
 from bmrm._version import __version__
 from bmrm.base import arguments
 from bmrm.base.units import finite_or_none
-from bmrm.base.vectors import lock
+from bmrm.base.vectors import make_arrays_read_only
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr, check_finite, check_numbering, numbering
+from bmrm.io.csr import Csr, check_finite, check_numbering, find_numbering
 from bmrm.linear.models.calibration import Calibration, Isotonic, Platt
 from bmrm.linear.models.model_file import FORMAT_VERSION, KNOTS, SEVERAL
 
@@ -158,14 +158,14 @@ class Model:
                 object.__setattr__(self, name, tuple(found.tolist()))
         arguments.number("model: lam", self.lam, DataError)
         arguments.numbers("model: intercept", self.intercept, each="class")
-        lock(self, "w", "intercept")
+        make_arrays_read_only(self, "w", "intercept")
         problem = self._problem()
         if problem:
             raise DataError(f"model: {problem}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        lock(self, "w", "intercept")
+        make_arrays_read_only(self, "w", "intercept")
 
     def _problem(self) -> str | None:
         if not (math.isfinite(self.lam) and self.lam > 0):
@@ -290,7 +290,7 @@ class Model:
             ``X`` is no matrix of finite real numbers, has another number of columns than ``n_features``, or
             comes from text (`bmrm.load_svmlight`) whose features are numbered otherwise than the model's.
         """
-        check_numbering("model", self.zero_based, numbering(X))
+        check_numbering("model", self.zero_based, find_numbering(X))
         if not isinstance(X, Csr):
             X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(arguments.matrix("X", X))
         if X.shape[1] != self.n_features:
@@ -350,7 +350,7 @@ class Model:
         DataError
             The values are no numbers, or of another shape.
         """
-        values = arguments.predicted(values, self.w.shape[1] if self.w.ndim > 1 else None)
+        values = arguments.predictions(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.task in SEVERAL:
             assert self.classes is not None
             labels = np.array(self.classes)
@@ -415,7 +415,7 @@ class Model:
         DataError
             The values are no numbers, or of another shape.
         """
-        values = arguments.predicted(values, self.w.shape[1] if self.w.ndim > 1 else None)
+        values = arguments.predictions(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.calibration is not None:
             return self.calibration.probability(values)
         if self.loss == "softmax":

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from bmrm.base.atomic import atomic_write
 from bmrm.errors import DataError, HostMemoryError
-from bmrm.io.tensors import Tensors, opened
+from bmrm.io.tensors import Tensors, open_tensors
 from bmrm.linear.models import content
 
 FORMAT_VERSION = 1
@@ -93,7 +93,7 @@ def read(
     """
     name = os.fspath(path)
     try:
-        with opened(name) as file:
+        with open_tensors(name) as file:
             model = build(*_read_parts(file))
             return model, content.check(file), file.metadata
     except DataError as error:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import length
+from bmrm.base.vectors import norm
 from bmrm.linear.regularizers import RADIUS, Reach, Regularizer
 from bmrm.losses.extent import Extent
 
@@ -307,7 +307,7 @@ class ErrorBound:
             What is known of the derivatives, if they were measured.
         """
         risk = np.abs(risk)
-        whole = self.steep(float(risk.sum()), None if measured is None else length(measured.lengths))
+        whole = self.steep(float(risk.sum()), None if measured is None else norm(measured.lengths))
         steep, of_column = self._of_blocks(whole, measured)
         inner = UNIT * (of_column + self._of_weights) * size
         error = steep * (self.of_margins(size, intercept) + inner) + UNIT * self._of_sum * risk

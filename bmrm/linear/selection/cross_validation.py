@@ -29,7 +29,7 @@ import numpy.typing as npt
 from bmrm import losses
 from bmrm.base.arguments import refuse
 from bmrm.base.interrupts import interruptible
-from bmrm.base.weighting import relative, without_idle
+from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.backends.facts import facts_of
@@ -61,8 +61,8 @@ from bmrm.losses.labels import encode, label_numbers
 from bmrm.matrix import _cpu
 from bmrm.matrix.adapted import MatrixAdapter, WithConstant
 from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.overflow import blamed
-from bmrm.matrix.row_weights import lam_of
+from bmrm.matrix.overflow import blame_overflow
+from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
     from bmrm.matrix.resident import Matrix
@@ -128,7 +128,7 @@ class CrossValidation:
         )
         several = isinstance(self.targets, list)
         targets = [self.targets[i] for i in rows.tolist()] if several else self.targets[rows]
-        weights = None if self.weights is None else relative(self.weights[rows])
+        weights = None if self.weights is None else scale_weights(self.weights[rows])
         scores.update(self.scored[rows], targets, weights)
         return scores.report()
 
@@ -256,7 +256,7 @@ class FoldProblem:
             if ordinal:
                 scored[rows] = metrics.scored(Model.from_result(result), values[rows])
             results.append(result)
-        y = without_idle(self.data.y, len(self.labels), self.data.weights)
+        y = fill_idle_labels(self.data.y, len(self.labels), self.data.weights)
         targets = _targets(y, self.labels, classes, self.loss)
         return CrossValidation(results, values, scored, targets, self.data.groups, self.data.weights)
 
@@ -266,7 +266,7 @@ class FoldProblem:
         rows = rows[self.weights[rows] > 0.0]
         if not len(rows):
             return None
-        values, weights = found.values[rows], relative(self.weights[rows])
+        values, weights = found.values[rows], scale_weights(self.weights[rows])
         if metric == "loss":
             with np.errstate(over="ignore"):
                 mean = float(np.average(self.loss.value(values, self.labels[rows]), weights=weights))
@@ -282,7 +282,7 @@ class FoldProblem:
     def _solve(self, lam: float, folds: Sequence[int]) -> Iterator[tuple[Result, Vector]]:
         """Solve with each of the folds held out."""
         given = self.options["C"]
-        wanted = {f: lam if given is None else lam_of(given, float(self._rest(f).sum())) for f in folds}
+        wanted = {f: lam if given is None else lam_from_c(given, float(self._rest(f).sum())) for f in folds}
         for fold, solved in self._engine.solve(wanted, lambda: self._deadline - time.perf_counter()):
             if solved[0].status == "interrupted":
                 raise Interrupted(solved[0])
@@ -499,7 +499,7 @@ class _Shared:
         try:
             run.minimise()
         except BmrmError as fault:
-            raise blamed(fault, problem.data, problem.labels) from None
+            raise blame_overflow(fault, problem.data, problem.labels) from None
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )

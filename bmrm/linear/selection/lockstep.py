@@ -213,12 +213,12 @@ class Lockstep(Generic[Found]):
             for pair in zip(seats, tasks, strict=True)
         ]
         # A signal that struck here, between threads that wait for each other, could leave one waiting.
-        with interrupts.held():
+        with interrupts.hold_signals():
             try:
                 for thread in threads:
                     thread.start()
                 while self._round(seats) and not faults:
-                    interrupts.check()
+                    interrupts.check_signals()
             finally:
                 # After a fault or an interrupt those that wait are stopped where they are.
                 for seat in seats:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from bmrm import losses
 from bmrm.base.arguments import flag, matrix, numbers
-from bmrm.base.groups import group_numbers
-from bmrm.base.interrupts import HELD, check, enter, interruptible
-from bmrm.base.tables import table
-from bmrm.base.weighting import without_idle
+from bmrm.base.groups import number_groups
+from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
+from bmrm.base.tables import format_table
+from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError, Interrupted, ParameterError
-from bmrm.io.csr import Csr, numbering
+from bmrm.io.csr import Csr, find_numbering
 from bmrm.linear.models.calibration import Calibration, calibrate
 from bmrm.linear.plan import shared_cuts_pay
 from bmrm.linear.result import Result
@@ -208,7 +208,7 @@ class Selection:
                 ]
             )
         head = ["lam", self.metric, "s.e.", "objective", "worst gap", "passes", "status", ""]
-        return table(head, rows)
+        return format_table(head, rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the mean score and its standard error over lam; see `bmrm.linear.plots.plot_selection`."""
@@ -309,16 +309,16 @@ def select(
             grid[known], validations, scores[known], metric, rule, dealt, labels, weights, result
         )
 
-    enter(HELD)
+    set_signal_mode(HELD)
     try:
         for k in np.argsort(-grid, kind="stable"):
-            check()
+            check_signals()
             validation = problem.validate(float(grid[k]))
             scores[k] = [_score(problem, validation, metric, fold) for fold in range(dealt.number)]
             if resident is not dealt:
                 validation = _as_given(validation, resident, dealt)
             found[int(k)] = validation
-        check()
+        check_signals()
         return selection(problem.solve(selection().lam, dealt.number)[0] if refit else None)
     except KeyboardInterrupt as stop:
         reached = stop.result if isinstance(stop, Interrupted) and len(found) == len(grid) else None
@@ -377,7 +377,7 @@ def _resident(
         dealt = deal_for(loss, labels, X.groups, X.weights, X.shape[0], folds, seed)
         return X, dealt, dealt
     given = {name: options.pop(name) for name in _DATA if name in options}
-    zero_based = numbering(X)
+    zero_based = find_numbering(X)
     tol = {"tol": options["tol"]} if "tol" in options else {}
     sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
     if not (sparse or isinstance(X, Csr)):
@@ -385,7 +385,7 @@ def _resident(
     rows = X.shape[0] if len(X.shape) else 0
     weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
     labels = encode(y, rows, loss, weights)[0]
-    groups = group_numbers(given.get("groups"), rows)
+    groups = number_groups(given.get("groups"), rows)
     dealt = deal_for(loss, labels, groups, weights, rows, folds, seed)
     if (
         len(X.shape) != 2
@@ -401,7 +401,9 @@ def _resident(
         X = X.take(dealt.order) if isinstance(X, Csr) else X[dealt.order]
     data = Dataset(
         X,
-        None if loss.task == "novelty" else label_numbers(without_idle(y, rows, weights), rows)[dealt.order],
+        None
+        if loss.task == "novelty"
+        else label_numbers(fill_idle_labels(y, rows, weights), rows)[dealt.order],
         sample_weight=None if weights is None else weights[dealt.order],
         **given,
         **tol,

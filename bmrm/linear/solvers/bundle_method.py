@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import interrupts
-from bmrm.base.vectors import copied
+from bmrm.base.vectors import copy_arrays
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.objective.objective import Objective
@@ -142,13 +142,13 @@ class BundleMethod:
         """
         self.state.given = None
         try:
-            interrupts.enter(interrupts.AWAITED)
+            interrupts.set_signal_mode(interrupts.AWAITED)
             self._loop_quietly()
         except KeyboardInterrupt:
             self.status, self.interrupted = "interrupted", True
             self.state.doubt()
         finally:
-            interrupts.enter(interrupts.HELD)
+            interrupts.set_signal_mode(interrupts.HELD)
 
     def _loop_quietly(self) -> None:
         try:
@@ -189,7 +189,7 @@ class BundleMethod:
         state.clock.start()
         radius = state.model.radius
         state.inform_errors()
-        with interrupts.held():
+        with interrupts.hold_signals():
             minimiser, bound = self.bundle.minimise(state.model, state.best, QP_TOL[self.settings.solver])
         state.lap("qp")
         if state.model.radius != radius:  # what was certified is void
@@ -244,7 +244,7 @@ class BundleMethod:
         if self.settings.callback is None:
             return False
         progress = Progress(
-            **row, tol=state.tol, model=lambda: copied(self.objective.model(best)), bundle=self.bundle
+            **row, tol=state.tol, model=lambda: copy_arrays(self.objective.model(best)), bundle=self.bundle
         )
         return bool(self.settings.callback(progress))
 

@@ -33,7 +33,7 @@ class Cutter:
 
     def make_room(self) -> None:
         """Make room in the bundle for the cuts of a pass."""
-        with interrupts.held():  # an interrupt leaves a bundle of whole cuts
+        with interrupts.hold_signals():  # an interrupt leaves a bundle of whole cuts
             self._bundle.make_room()
         self._state.lap("bundle")
 
@@ -43,7 +43,7 @@ class Cutter:
         # Negated, so that NaN is refused as well.
         if not cut.risk <= USELESS_RISK * state.first_objective:
             return False
-        with interrupts.held():
+        with interrupts.hold_signals():
             added = self._bundle.add(cut)
         if not added:
             return False
@@ -98,6 +98,6 @@ class Cutter:
 
     def add_floor(self) -> None:
         """Add the plane at the floor of the loss."""
-        with interrupts.held():
+        with interrupts.hold_signals():
             self._bundle.make_room()
             self._bundle.add_floor()

@@ -1,1 +1,1 @@
-"""Whether there is a GPU, whether it pays, what fits on it, and what was measured there."""
+"""GPUs: detection, when one pays off, how much memory a solve needs, and the cache of measurements."""

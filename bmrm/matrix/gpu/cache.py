@@ -1,9 +1,9 @@
-"""What is remembered of each kind of GPU: its measured rates, and the kernels that were picked for matrices.
+"""A cache per kind of GPU: its measured rates, and the kernels that were chosen for matrices.
 
-One small JSON file for each kind of GPU and version of the package, in ``$XDG_CACHE_HOME/bmrm`` or
-``~/.cache/bmrm``. It saves time and keeps results the same from run to run, but nothing needs it: a file that
-is missing, broken or cannot be written is no error, and what it holds is checked before it is used.
-Processes that add to it take turns, by a lock on a file beside it: the ranks of a job do so at the same time.
+There is one small JSON file per kind of GPU and version of the package, in ``$XDG_CACHE_HOME/bmrm`` or
+``~/.cache/bmrm``. It saves time and keeps results the same from run to run, but is optional: a file that is
+missing, damaged or not writable is not an error, and its content is checked before use. Processes that add to
+the file, such as the ranks of a job, take turns through a lock on a file next to it.
 """
 
 from __future__ import annotations
@@ -19,108 +19,109 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bmrm._version import __version__
 from bmrm.base.atomic import atomic_write
-from bmrm.io.regular import opened_own
+from bmrm.io.regular import open_own_file
 
 Plan: TypeAlias = dict[str, Any]
 Plans: TypeAlias = tuple[Plan, Plan]
 
-MOST_PLANS = 512
-"""Matrices whose kernels are remembered, the latest."""
+MAX_PLANS = 512
+"""Maximum number of matrices whose kernels are remembered; the latest ones are kept."""
 
-MOST_BYTES = 1 << 20
-"""Size of a file beyond which it is not read."""
+MAX_RECORD_BYTES = 1 << 20
+"""Maximum size of a file; a larger one is not read."""
 
 _RATES = {"launch", "copy", "read", "gather_shared", "gather_l2", "gather_memory", "fill_shared"}
 _PARAMETERS = ("lanes", "cap", "tiles", "tile")
 
 _picked: dict[str, dict[str, Plans]] = {}
-"""Plans by name of the device and by matrix: what this process picked, whether the file keeps it or not."""
+"""Plans by device name and matrix that this process uses, even if the file could not be written."""
 
 
-class Known(NamedTuple):
-    """What is known of a kind of GPU.
+class DeviceRecord(NamedTuple):
+    """The content of the file of a kind of GPU.
 
     Attributes
     ----------
     constants : dict or None
-        As `bmrm.matrix._cuda.measure` gives them.
+        Result of `bmrm.matrix._cuda.measure`.
     plans : dict
-        Matrix to the plans of its two products, each as `bmrm.matrix._cuda.Matrix.report` gives it; the
-        latest last.
+        For each matrix, the plans of its two products as in `bmrm.matrix._cuda.Matrix.report`; the latest
+        matrix is last.
     """
 
     constants: dict[str, float] | None
     plans: dict[str, Plans]
 
 
-def read(device: str) -> Known:
-    """Return what the file of a kind of GPU holds, without what is not as it should be."""
+def read_record(device: str) -> DeviceRecord:
+    """Read the file of a kind of GPU; leave out invalid parts."""
     try:
-        with opened_own(path(device)) as (file, _):
-            text = file.read(MOST_BYTES + 1)
-        found = json.loads(text) if len(text) <= MOST_BYTES else None
+        with open_own_file(record_path(device)) as (file, _):
+            text = file.read(MAX_RECORD_BYTES + 1)
+        found = json.loads(text) if len(text) <= MAX_RECORD_BYTES else None
     except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        return Known(None, {})
+        return DeviceRecord(None, {})
     constants, plans = found.get("constants"), found.get("plans")
     if not isinstance(plans, dict):
         plans = {}
     good = {key: (pair[0], pair[1]) for key, pair in plans.items() if _are_plans(pair)}
-    return Known(constants if _are_constants(constants) else None, good)
+    return DeviceRecord(constants if _are_constants(constants) else None, good)
 
 
-def keep_constants(device: str, constants: dict[str, float]) -> None:
-    """Remember what was measured of a kind of GPU, where that is possible."""
-    with _turn(device):
-        _write(device, read(device)._replace(constants=constants))
+def save_constants(device: str, constants: dict[str, float]) -> None:
+    """Save the measured rates of a kind of GPU, if the file can be written."""
+    with _lock_record(device):
+        _write_record(device, read_record(device)._replace(constants=constants))
 
 
-def plans_of(device: str, matrix: str) -> Plans | None:
-    """Return the plans that were picked for a matrix, None where that is not known."""
-    return _picked.get(device, {}).get(matrix) or read(device).plans.get(matrix)
+def find_plans(device: str, matrix: str) -> Plans | None:
+    """Return the plans that were chosen for a matrix; None if they are unknown."""
+    return _picked.get(device, {}).get(matrix) or read_record(device).plans.get(matrix)
 
 
-def keep_plans(device: str, matrix: str, plans: Plans, before: Plans | None = None) -> Plans:
-    """Remember the plans picked for a matrix: in this process, and in the file where that is possible.
+def save_plans(device: str, matrix: str, plans: Plans, before: Plans | None = None) -> Plans:
+    """Save the plans chosen for a matrix: in this process, and in the file if it can be written.
 
     Parameters
     ----------
     device, matrix : str
     plans : Plans
     before : Plans, optional
-        What `plans_of` knew, and did not suit.
+        What `find_plans` returned, if that did not fit.
 
     Returns
     -------
     Plans
-        Those to use: what another process has kept meanwhile, so that all have the same, else ``plans``.
+        The plans to use: those that another process has saved meanwhile, so that all use the same, else
+        ``plans``.
     """
-    with _turn(device):
-        known = read(device)
-        there = known.plans.get(matrix)
-        kept = plans if there is None or there == before else there
-        if kept is plans:
-            _write(device, known._replace(plans=_with(known.plans, matrix, plans)))
-    _picked[device] = _with(_picked.get(device, {}), matrix, kept)
-    return kept
+    with _lock_record(device):
+        record = read_record(device)
+        saved = record.plans.get(matrix)
+        used = plans if saved is None or saved == before else saved
+        if used is plans:
+            _write_record(device, record._replace(plans=_add_plans(record.plans, matrix, plans)))
+    _picked[device] = _add_plans(_picked.get(device, {}), matrix, used)
+    return used
 
 
-def path(device: str) -> str:
-    """Return the file of a kind of GPU, whether it is there or not."""
+def record_path(device: str) -> str:
+    """Return the path of the file of a kind of GPU, which need not exist."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
     return os.path.join(folder, "bmrm", f"{slug}-{__version__}.json")
 
 
-def _with(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str, Plans]:
-    """Plans with those of one more matrix, without the oldest where they are too many."""
+def _add_plans(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str, Plans]:
+    """Return the plans with those of one more matrix, without the oldest if there are too many."""
     others = [(key, value) for key, value in plans.items() if key != matrix]
-    return dict([*others, (matrix, picked)][-MOST_PLANS:])
+    return dict([*others, (matrix, picked)][-MAX_PLANS:])
 
 
 def _are_constants(found: Any) -> bool:
-    """Whether these are all the constants, positive and finite."""
+    """Return whether all constants are there, positive and finite."""
     return (
         isinstance(found, dict)
         and set(found) == _RATES
@@ -129,7 +130,7 @@ def _are_constants(found: Any) -> bool:
 
 
 def _are_plans(found: Any) -> bool:
-    """Whether these are two plans; whether they suit a matrix is for the backend to say."""
+    """Return whether these are two well-formed plans; whether they fit a matrix is checked in CUDA code."""
     return isinstance(found, list) and len(found) == 2 and all(map(_is_plan, found))
 
 
@@ -143,9 +144,9 @@ def _is_plan(found: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _turn(device: str) -> Iterator[None]:
-    """Keep other processes from adding to the file meanwhile, where it can be written at all."""
-    name = path(device) + ".lock"
+def _lock_record(device: str) -> Iterator[None]:
+    """Keep other processes from changing the file during the block, if it can be written at all."""
+    name = record_path(device) + ".lock"
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(name), exist_ok=True)
@@ -154,12 +155,12 @@ def _turn(device: str) -> Iterator[None]:
         yield
 
 
-def _write(device: str, known: Known) -> None:
-    """Write the file where that is possible."""
-    name = path(device)
+def _write_record(device: str, record: DeviceRecord) -> None:
+    """Write the file if possible."""
+    name = record_path(device)
     try:
         os.makedirs(os.path.dirname(name), exist_ok=True)
         with atomic_write(name, follow=False) as file:
-            file.write(json.dumps(known._asdict(), indent=1).encode())
+            file.write(json.dumps(record._asdict(), indent=1).encode())
     except OSError:
         return

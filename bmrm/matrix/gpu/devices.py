@@ -1,6 +1,6 @@
-"""What the package knows of GPUs: whether there is one, whether a problem pays there, how fast it is.
+"""GPUs: whether there is one, when it pays off, and how fast it is.
 
-Nothing here touches a driver before a function is called that has to.
+Nothing here touches a driver until a function needs it.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from bmrm.errors import BmrmError
 from bmrm.matrix.gpu import cache as device_cache
 
 WORTH_A_GPU = 5_000_000
-"""Stored values from which ``device="auto"`` takes a GPU.
+"""Minimum number of stored values for which ``device="auto"`` uses a GPU.
 
-In a fresh process the driver's start and the upload must pay off too: with an H200 beside 16 cores they do
-from here on (``benchmarks/thesis_ch5.py`` counts how often).
+In a new process the start of the driver and the upload must pay off too. With an H200 and 16 CPU cores they
+do from this size on (``benchmarks/thesis_ch5.py`` counts how often).
 """
 
-NARROW, NARROW_WORTH_A_GPU = 1024, 80_000_000
-"""Columns up to which a solve takes a handful of passes on either, and the stored values from which a GPU
-pays then."""
+MAX_NARROW_COLUMNS = 1024
+"""Maximum number of columns of a narrow X, for which a solve needs only a few passes on any device."""
+
+NARROW_WORTH_A_GPU = 80_000_000
+"""Minimum number of stored values for which ``device="auto"`` uses a GPU for a narrow X."""
 
 FLOAT32_RESOLUTION = 1e-5
-"""Share of the objective below which products summed in float32 hide a gap."""
+"""Relative gap below which the rounding of float32 sums hides it."""
 
-OLDEST = (7, 5)
-"""Compute capability of the oldest device that there is code for."""
+MIN_COMPUTE_CAPABILITY = (7, 5)
+"""Compute capability of the oldest supported device."""
 
 _constants: dict[int, dict[str, float]] = {}
 
 
-def backend() -> ModuleType:
-    """Return `bmrm.matrix._cuda`.
+def import_cuda() -> ModuleType:
+    """Import `bmrm.matrix._cuda`.
 
     Raises
     ------
     BmrmError
-        If the package was built without it.
+        If the package was built without CUDA.
     """
     try:
         from bmrm.matrix import _cuda
@@ -47,17 +49,17 @@ def backend() -> ModuleType:
 
 
 def gpu() -> dict[str, Any] | None:
-    """Return what `bmrm.matrix._cuda.device_info` says of the GPU, None where there is none to use."""
+    """Return `bmrm.matrix._cuda.device_info` of the first GPU; None if there is no usable GPU."""
     try:
-        cuda = backend()
+        cuda = import_cuda()
         found: dict[str, Any] | None = cuda.device_info(0) if cuda.device_count() else None
     except BmrmError:
         return None
-    return found if found is not None and (found["major"], found["minor"]) >= OLDEST else None
+    return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None
 
 
 def constants(device: int = 0) -> dict[str, float]:
-    """Return what `bmrm.matrix._cuda.measure` says of a device, measured once for each kind of device.
+    """Return `bmrm.matrix._cuda.measure` of a device, measured once per kind of device.
 
     Parameters
     ----------
@@ -66,19 +68,19 @@ def constants(device: int = 0) -> dict[str, float]:
     Returns
     -------
     dict
-        Seconds and rates. `bmrm.matrix.gpu.cache` keeps them; where it cannot, each process measures.
+        Seconds and rates. `bmrm.matrix.gpu.cache` saves them; if it cannot, each process measures.
 
     Raises
     ------
     BmrmError
-        If there is no such device, or it fails.
+        If the device does not exist, or fails.
     """
     if device not in _constants:
-        cuda = backend()
+        cuda = import_cuda()
         name = cuda.device_info(device)["name"]
-        known = device_cache.read(name).constants
-        if known is None:
-            known = cuda.measure(device)
-            device_cache.keep_constants(name, known)
-        _constants[device] = known
+        measured = device_cache.read_record(name).constants
+        if measured is None:
+            measured = cuda.measure(device)
+            device_cache.save_constants(name, measured)
+        _constants[device] = measured
     return _constants[device]

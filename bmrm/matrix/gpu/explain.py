@@ -1,4 +1,4 @@
-"""How the kernels of a matrix on a GPU were chosen, as people read it."""
+"""Explain how the kernels of a matrix on a GPU were chosen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def explain(report: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The matrix, then for each product its statistics and a line a candidate, the one in use marked ``*``.
+        The matrix, then for each product its statistics and one line per candidate; ``*`` marks the one in
+        use.
     """
     rows, columns = report["shape"]
     lines = [
@@ -37,7 +38,7 @@ def explain(report: Mapping[str, Any]) -> str:
 
 
 def block_lines(blocks: Sequence[Mapping[str, Any]], host_bytes: int) -> list[str]:
-    """Return what there is to say of the blocks of rows, nothing where it is one.
+    """Return lines about the blocks of rows, none if there is only one block.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def block_lines(blocks: Sequence[Mapping[str, Any]], host_bytes: int) -> list[st
 
 
 def statistics_text(statistics: Mapping[str, Any]) -> str:
-    """Return the statistics of one product in a line.
+    """Return one line with the statistics of a product.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def statistics_text(statistics: Mapping[str, Any]) -> str:
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
-    """Return a plan in words.
+    """Return a plan as text.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
 
 
 def candidate_lines(candidates: Iterable[Mapping[str, Any]], chosen: int) -> list[str]:
-    """Return a table of candidates: predicted and measured microseconds, megabytes read of the format."""
+    """Return a table of candidates: predicted and measured microseconds, and megabytes of the format."""
     lines = [f"  {'plan':<36} {'predicted us':>12} {'measured us':>12} {'MB':>9}"]
     for position, candidate in enumerate(candidates):
         predicted, measured = (

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries that are looked for when they are wanted: NCCL, and cuBLAS."""
+"""Find NVIDIA's libraries NCCL and cuBLAS when they are needed."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bmrm.errors import BmrmError
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 
-NCCL = ("libnccl.so.2",)
-
-CUBLAS = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
+NCCL_NAMES = ("libnccl.so.2",)
+CUBLAS_NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
 
 
 @functools.cache
 def has_nccl() -> bool:
-    """Find NCCL; false where there is none."""
-    return _found(backend().load_nccl, NCCL)
+    """Load NCCL; return whether it was found."""
+    return _load_first(import_cuda().load_nccl, NCCL_NAMES)
 
 
 @functools.cache
 def has_blas() -> bool:
-    """Find cuBLAS; false where there is none."""
-    return _found(backend().load_blas, CUBLAS)
+    """Load cuBLAS; return whether it was found."""
+    return _load_first(import_cuda().load_blas, CUBLAS_NAMES)
 
 
-def _found(load: Callable[[str], None], names: tuple[str, ...]) -> bool:
-    for place in _places(names):
+def _load_first(load: Callable[[str], None], names: tuple[str, ...]) -> bool:
+    for place in _candidate_paths(names):
         try:
             load(place)
         except BmrmError:
@@ -38,8 +37,8 @@ def _found(load: Callable[[str], None], names: tuple[str, ...]) -> bool:
     return False
 
 
-def _places(names: tuple[str, ...]) -> Iterator[str]:
-    """Where the system has it, in the wheels beside the package, in the toolkit."""
+def _candidate_paths(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the paths to try: the system's, those of installed wheels, those of the CUDA toolkit."""
     yield from names
     spec = importlib.util.find_spec("nvidia")
     wheels = [

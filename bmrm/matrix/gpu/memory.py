@@ -1,6 +1,6 @@
-"""The device memory of a solve: what vectors and cuts take, what that leaves to X, and what streams then.
+"""Plan the device memory of a solve: the bytes of vectors and cuts, what they leave for X, and what streams.
 
-The numbers are upper bounds for vectors and estimates for X, whose formats are known once it is there.
+The numbers are upper bounds for vectors and estimates for X, whose formats are chosen only after the upload.
 """
 
 from __future__ import annotations
@@ -10,45 +10,47 @@ from typing import NamedTuple
 
 from bmrm.base import host_memory
 from bmrm.errors import DeviceMemoryError, ParameterError
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 
 FREE_SHARE = 0.95
-"""Share of the free memory that is planned with where no limit is given (``src_cuda/formats/tuning.h``)."""
+"""Share of the free memory that is used if no limit is given (``src_cuda/formats/tuning.h``)."""
 
-CUTS = 256
-"""Cuts that memory is left for, where they take no more than `CUT_SHARE` of it."""
+PLANNED_CUTS = 256
+"""Number of cuts that memory is reserved for, as far as `CUT_MEMORY_DIVISOR` allows."""
 
-CUT_SHARE = 3
+CUT_MEMORY_DIVISOR = 3
+"""At most a third of the memory is reserved for cuts."""
 
-GROWTH = 1.5
-"""Cuts grow by copying: for a moment there are half as many old ones beside the new ones."""
+CUT_GROWTH_FACTOR = 1.5
+"""Memory for cuts grows by copying, so for a moment the old cuts exist besides the new ones."""
 
-CLIMBED_ROWS = 8
-"""Rows a column up to which the dual may be climbed (``src_cuda/formats/tuning.h``)."""
+MAX_ASCENT_ROWS_PER_COLUMN = 8
+"""Maximum number of rows per column for which dual ascent may be used (``src_cuda/formats/tuning.h``)."""
 
-STAGED = 0.1
-"""Share of what X may take that is as good as gone to staging areas where it streams."""
+STAGING_SHARE = 0.1
+"""Share of the memory for X that staging areas take if X streams."""
 
-WORTH_STREAMING = 0.5
-"""Share of X that has to stay on the GPU for ``device="auto"`` to take it.
+MIN_RESIDENT_SHARE = 0.5
+"""Minimum share of X that must stay on the GPU for ``device="auto"`` to use it.
 
-With less, a fresh process trains as fast on 16 cores (``streamed.py``, ``thesis_ch5.py`` in the benchmarks).
+With less, a new process trains as fast on 16 cores (``benchmarks/streamed.py``,
+``benchmarks/thesis_ch5.py``).
 """
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class MemoryPlan(NamedTuple):
-    """What goes where.
+    """How the device memory is divided.
 
     Attributes
     ----------
     total, vectors, cuts : int
-        Bytes that may be taken, and of them what is left to vectors and to cuts.
+        Bytes that may be used; those reserved for vectors, and for cuts.
     X : int
         Bytes of the formats of X.
     resident, streamed : int
-        Of those, what stays on the device, and what lies in pinned host memory.
+        Bytes of X that stay on the device, and bytes in pinned host memory.
     """
 
     total: int
@@ -60,7 +62,7 @@ class MemoryPlan(NamedTuple):
 
     @property
     def spare(self) -> int:
-        """Bytes to leave to what is kept beside X."""
+        """Bytes reserved for everything except X."""
         return self.vectors + self.cuts
 
     @property
@@ -69,8 +71,8 @@ class MemoryPlan(NamedTuple):
         return self.spare if self.streamed else self.total - self.X
 
 
-def memory_size(size: int | str | None) -> int | None:
-    """Return a number of bytes, given as such or as ``"8G"``, ``"500M"``; units are decimal.
+def parse_memory_size(size: int | str | None) -> int | None:
+    """Convert a size such as 4096, ``"8G"`` or ``"500M"`` to bytes; units are decimal.
 
     Parameters
     ----------
@@ -83,12 +85,12 @@ def memory_size(size: int | str | None) -> int | None:
     Raises
     ------
     ParameterError
-        If it is no positive size.
+        If it is not a positive size.
 
     Examples
     --------
-    >>> memory_size("8G"), memory_size("1.5k"), memory_size(4096), memory_size(None)
-    (8000000000, 1500, 4096, None)
+    >>> parse_memory_size("8G"), parse_memory_size("1.5k"), parse_memory_size(4096)
+    (8000000000, 1500, 4096)
     """
     if size is None:
         return None
@@ -100,9 +102,10 @@ def memory_size(size: int | str | None) -> int | None:
 
 
 def vector_bytes(shape: tuple[int, ...], item: int) -> int:
-    """Bytes of the vectors of a solve; ``item`` is the size of a value.
+    """Return the bytes of all vectors of a solve; ``item`` is the size of a value.
 
-    Of rows: labels and weights, two derivatives, what ascent in the dual keeps, and those of `point_bytes`.
+    Vectors over rows: labels and weights, two derivatives, the state of dual ascent, and those of
+    `point_bytes`.
 
     Examples
     --------
@@ -110,12 +113,12 @@ def vector_bytes(shape: tuple[int, ...], item: int) -> int:
     37040
     """
     rows, columns = shape
-    climbing = 6 * 8 + item if rows <= CLIMBED_ROWS * columns else 0
-    return rows * (2 * 4 + 2 * item + climbing) + point_bytes(shape, item)
+    ascent = 6 * 8 + item if rows <= MAX_ASCENT_ROWS_PER_COLUMN * columns else 0
+    return rows * (2 * 4 + 2 * item + ascent) + point_bytes(shape, item)
 
 
 def point_bytes(shape: tuple[int, ...], item: int) -> int:
-    """Bytes of the points of a solve: margins of five, weights of nine, gradients of two and their sums.
+    """Return the bytes of the points of a solve: margins of 5, weights of 9, gradients of 2 and their sums.
 
     Examples
     --------
@@ -129,21 +132,21 @@ def point_bytes(shape: tuple[int, ...], item: int) -> int:
 def plan_memory(
     shape: tuple[int, ...], nnz: int | None, value_bytes: int, item: int, limit: int | None, number: int = 0
 ) -> MemoryPlan:
-    """Plan what of a solve goes where.
+    """Divide the device memory between X, vectors and cuts.
 
     Parameters
     ----------
     shape : tuple of int
     nnz : int or None
-        Stored values; None where X is dense.
+        Number of stored values; None if X is dense.
     value_bytes : int
-        Of a stored value; 0 where every one is 1.
+        Bytes of a stored value; 0 if all values are 1.
     item : int
         Bytes of an element of the vectors on the device.
     limit : int or None
-        Bytes of device memory that may be taken; None for what is free.
+        Bytes of device memory that may be used; None for what is free.
     number : int, default 0
-        Of the device.
+        Number of the device.
 
     Returns
     -------
@@ -152,16 +155,15 @@ def plan_memory(
     Raises
     ------
     DeviceMemoryError
-        If vectors alone take more.
+        If vectors alone need more.
     """
-    cuda = backend()
+    cuda = import_cuda()
     free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
     total = free if limit is None else limit
     vectors = vector_bytes(shape, item)
-    cut = (
-        min(shape[1], 2 * shape[0]) * item
-    )  # or as a combination of rows (`bmrm.linear.backends.host.row_space`)
-    cuts = min(total // CUT_SHARE, int(GROWTH * CUTS * cut))
+    # A cut is a gradient, or a combination of rows (`bmrm.linear.backends.host.row_space`).
+    cut = min(shape[1], 2 * shape[0]) * item
+    cuts = min(total // CUT_MEMORY_DIVISOR, int(CUT_GROWTH_FACTOR * PLANNED_CUTS * cut))
     room = total - vectors - cuts
     if room <= 0:
         raise DeviceMemoryError(
@@ -172,18 +174,18 @@ def plan_memory(
         size = shape[0] * shape[1] * value_bytes
     else:
         size = int(cuda.Matrix.predict_format(*shape, nnz, value_bytes))
-    streamed = 0 if size <= room else size - int((1 - STAGED) * room)
+    streamed = 0 if size <= room else size - int((1 - STAGING_SHARE) * room)
     return MemoryPlan(total, vectors, cuts, size, size - streamed, streamed)
 
 
 def check_host_memory(plan: MemoryPlan) -> None:
-    """Raise where main memory has no room for what streams.
+    """Raise if main memory has no room for the part of X that streams.
 
     Raises
     ------
     DeviceMemoryError
     """
-    available = host_memory.available()
+    available = host_memory.available_bytes()
     if available is not None and plan.streamed > available:
         raise DeviceMemoryError(
             f"X takes {plan.X / 1e9:.4g} GB, of which {plan.streamed / 1e9:.4g} GB do not fit on the device, "
@@ -192,7 +194,7 @@ def check_host_memory(plan: MemoryPlan) -> None:
 
 
 def plan_text(plan: MemoryPlan) -> str:
-    """Tell a plan in a line.
+    """Return a plan as one line of text.
 
     Examples
     --------
@@ -206,17 +208,17 @@ def plan_text(plan: MemoryPlan) -> str:
         else ", all on the device"
     )
     return (
-        f"X takes about {mb['X']}{where}; {mb['total']} may be taken, "
-        f"{plan.spare / 1e6:.4g} MB of them by vectors and cuts"
+        f"X takes about {mb['X']}{where}; {mb['total']} may be used, "
+        f"{plan.spare / 1e6:.4g} MB of them for vectors and cuts"
     )
 
 
 def room_for_cuts(left: int, shape: tuple[int, ...], item: int) -> int:
-    """Bytes that cuts may take of those that are left beside X, labels and derivatives.
+    """Return the bytes that cuts may use of those that X, labels and derivatives leave.
 
     Examples
     --------
     >>> room_for_cuts(1_000_000, (1000, 10), 4)
     652640
     """
-    return int(max(0, left - point_bytes(shape, item)) / GROWTH)
+    return int(max(0, left - point_bytes(shape, item)) / CUT_GROWTH_FACTOR)

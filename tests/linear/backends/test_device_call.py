@@ -174,7 +174,7 @@ def test_the_host_where_the_steps_are_there():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda u, y: (u[1:], u), r"loss mine: values have shape \(3999,\), expected \(4000,\)"),
+        (lambda u, y: (u[1:], u), r"loss mine: values: found shape \(3999,\), expected \(4000,\)"),
         (
             lambda u, y: (u, u.astype("int32")),
             "loss mine: derivatives: found dtype int32, expected float32 or",

@@ -143,7 +143,7 @@ for d in (1, 2, 11, 1000):
     rows = [rng.standard_normal((2 - min(r, 1), len(wants[r]))) * 10.0**r for r in range(size)]
     mine = Exchange(group, bounds, wants[rank])
     for _ in range(2):
-        fetched = mine.fetched(whole[bounds[rank] : bounds[rank + 1]])
+        fetched = mine.fetch(whole[bounds[rank] : bounds[rank + 1]])
         np.testing.assert_array_equal(fetched, whole[wants[rank]])
         sums = np.full((2, mine.width), np.nan)
         mine.add_up(rows[rank], heights, sums)
@@ -274,7 +274,7 @@ else:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"reg": "l1"}, "weights owned: reg l1 is solved on whole cuts; leave them replicated"),
+        ({"reg": "l1"}, "weights owned: reg l1 is solved on whole cuts; use replicated weights"),
         ({"reg": "elastic_net"}, "weights owned: reg elastic_net is solved on whole cuts"),
         ({"positive": True}, "weights owned: positive weights are solved on whole cuts"),
         ({"feature_lambda": [1.0, 0.0]}, "weights owned: feature_lambda has no strength for some feature"),
@@ -293,11 +293,11 @@ def test_what_cannot_be_owned_is_told_in_a_line(keywords, message):
 @pytest.mark.parametrize("keywords", [{"reg": "l1"}, {"positive": True}, {"feature_lambda": [1.0, 0.0]}])
 def test_a_shard_says_so_too_and_auto_falls_back(keywords, monkeypatch):
     shard = Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF, weights="owned")
-    with pytest.raises(ParameterError, match=r"weights owned: .*; leave them replicated"):
+    with pytest.raises(ParameterError, match=r"weights owned: .*; use replicated weights"):
         bmrm.solve(shard, **keywords)
     with pytest.raises(ParameterError, match="weights: give it to the Shard"):
         bmrm.solve(shard, weights="owned")
-    monkeypatch.setattr("bmrm.distributed.shard.MANY", 2)
+    monkeypatch.setattr("bmrm.distributed.shard.MIN_OWNED_COLUMNS", 2)
     assert Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF, weights="auto").owned
     assert not Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF).owned
     assert bmrm.solve(np.eye(2), [1, 2], comm=MPI.COMM_SELF, **keywords).status == "converged"
@@ -305,7 +305,9 @@ def test_a_shard_says_so_too_and_auto_falls_back(keywords, monkeypatch):
 
 def test_auto_takes_what_pays(monkeypatch):
     def settled(weights="auto", why_not=None, *, whole_cuts=True, columns=1000, device="cpu"):
-        return ownership.settled(weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device)
+        return ownership.resolve_weight_layout(
+            weights, why_not, whole_cuts=whole_cuts, columns=columns, device=device
+        )
 
     assert settled() == "owned"
     assert settled(columns=999) == settled(whole_cuts=False) == settled(device="cuda") == "auto"
@@ -321,10 +323,10 @@ from bmrm.distributed import shard as module
 def owned(**keywords):
     return world.allgather(Shard(X[mine], y[mine], comm=world, weights="auto", **keywords).owned)
 assert owned() == [False] * size
-module.MANY = d
+module.MIN_OWNED_COLUMNS = d
 assert owned() == [True] * size
 module.wants_gpu = lambda device, stored: rank == 0
-module._own_gpu = lambda *arguments: "cpu"
+module._choose_gpu = lambda *arguments: "cpu"
 assert owned() == [False] * size
 module.wants_gpu = lambda device, stored: False
 found = bmrm.solve(X[mine], y[mine], lam=1e-2, comm=world)

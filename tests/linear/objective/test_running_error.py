@@ -7,7 +7,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.base.vectors import length
+from bmrm.base.vectors import norm
 from bmrm.linear.objective.running_error import chain
 from bmrm.losses.base import Pieces
 from bmrm.matrix import _cpu
@@ -123,9 +123,9 @@ def test_constants_of_lines_are_those_of_the_loss(name):
 def test_chains_of_sums_and_lengths():
     assert (chain(1), chain(4)) == (1.0, 4.0)
     assert chain(1e6) == 1003.0
-    assert length(np.array([])) == 0.0
-    assert length(np.full(4, 1e300)) == pytest.approx(2e300)
-    assert length(np.array([np.inf, 1.0])) == np.inf
+    assert norm(np.array([])) == 0.0
+    assert norm(np.full(4, 1e300)) == pytest.approx(2e300)
+    assert norm(np.array([np.inf, 1.0])) == np.inf
 
 
 def test_lines_of_pieces_keep_the_digits_of_small_slopes():

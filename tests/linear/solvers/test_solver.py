@@ -769,14 +769,14 @@ def test_predictions():
         ({"class_weight": {1.0: 0.0}}, ParameterError, "expected a positive number"),
         ({"class_weight": {"yes": 1.0}}, ParameterError, "no row has label 'yes'"),
         ({"class_weight": {1.0: "2"}}, ParameterError, "label 1 has '2', expected a positive number"),
-        ({"class_weight": [1.0, 2.0]}, ParameterError, "expected 'balanced' or a weight a label"),
+        ({"class_weight": [1.0, 2.0]}, ParameterError, "expected 'balanced' or one weight per label"),
         ({"class_weight": "even"}, ParameterError, "even"),
         ({"lam": 1e250}, ParameterError, "lam: found 1e\\+250, expected a number from 1e-200"),
         ({"sample_weight": ["one"] * 60}, DataError, "sample weights: .*expected numbers"),
         (
             {"sample_weight": np.full(60, 1j)},
             DataError,
-            "sample weights: found complex ones; expected numbers",
+            "sample weights: found complex numbers, expected numbers",
         ),
         ({"feature_lambda": ["one"]}, DataError, "feature_lambda: .*expected numbers"),
         ({"prior": ["one"]}, DataError, "prior: .*expected numbers"),
@@ -814,7 +814,7 @@ def test_what_a_dataset_holds_is_not_given_again():
         (np.zeros(3), [1, -1, 1], "expected a matrix"),
         (np.array([["x"]]), [1], "expected a matrix of real numbers"),
         (np.ma.masked_less(np.eye(2), 0.5), [1, -1], "X: found masked values"),
-        (np.eye(3), np.ma.masked_less([1, -1, 1], 0), "labels: found masked ones"),
+        (np.eye(3), np.ma.masked_less([1, -1, 1], 0), "labels: found masked values"),
         (sp.csr_array([[1.0, np.nan], [0.0, 1.0]]), [1, -1], "X: found nan"),
         (sp.csr_array([[1.0, 1j], [0.0, 1.0]]), [1, -1], "X: found values of type complex128"),
     ],
@@ -941,7 +941,7 @@ def test_a_value_that_is_too_large_is_named(loss, big):
     X = np.random.default_rng(0).standard_normal((30, 3))
     y, groups = np.where(X[:, 0] > 0, 1.0, -1.0), np.zeros(30) if loss == "pairwise" else None
     X[4, 1] = big
-    expected = re.escape(f"X: row 5 has {big:g} in feature 2, expected at most 1e+150 in size")
+    expected = re.escape(f"X: row 5 has {big:g} in feature 2, expected an absolute value of at most 1e+150")
     for data in (X, sp.csr_matrix(X)):
         with np.errstate(over="ignore", invalid="ignore"), pytest.raises(DataError, match=expected):
             bmrm.solve(data, y, loss=loss, lam=1e-2, groups=groups)

@@ -16,7 +16,7 @@ from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.matrix import _cpu
 from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.memory import room_for_cuts
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def gpu_cuts(
     matrix = data.matrix
     assert not isinstance(matrix, _cpu.Matrix)
     number, parameter = (
-        (loss.number, loss.parameter_value) if isinstance(loss, ScalarLoss) else (backend().OWN_LOSS, 0.0)
+        (loss.number, loss.parameter_value) if isinstance(loss, ScalarLoss) else (import_cuda().OWN_LOSS, 0.0)
     )
     problem = matrix.problem(number, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
     return GpuRowCuts(problem, operator) if in_rows else GpuCuts(problem)

@@ -15,7 +15,7 @@ from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
 from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import JointLoss
-from bmrm.matrix.gpu.devices import backend
+from bmrm.matrix.gpu.devices import import_cuda
 
 Vector = NDArray[np.float64]
 Starts = NDArray[np.int64]
@@ -46,7 +46,7 @@ class JointPasses(SlopePasses):
                 f"sample weights: found one {most / least:g} times the least, expected at most "
                 f"{MAX_WEIGHT_RATIO:g} for loss {loss.name} on a GPU; use device='cpu'"
             )
-        self.joint = backend().Joint(cuts.problem, **parts)
+        self.joint = import_cuda().Joint(cuts.problem, **parts)
 
     def slope(self, z: Resident, dz: Resident, t: float, b: float) -> tuple[float, float]:
         _, along, across, _ = self.joint.evaluate(z, dz, t, b)

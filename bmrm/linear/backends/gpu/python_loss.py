@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.foreign_arrays import Rows, importer, rows_of
+from bmrm.base.foreign_arrays import DeviceRows, borrow_rows, make_importer
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
 from bmrm.linear.backends.host.passes import Starts
@@ -38,7 +38,7 @@ class PythonLossPasses(SlopePasses):
         from bmrm.matrix import _cuda
 
         self.loss, self.own = loss, _cuda.OwnLoss(self.problem)
-        self._import = importer(loss.arrays)
+        self._import = make_importer(loss.arrays)
         self._labels: Any = self._import(self.own.labels())
         self._everything = np.array([0, self.problem.matrix.shape[0]], np.int64)
 
@@ -67,18 +67,18 @@ class PythonLossPasses(SlopePasses):
 
     def _call(
         self, z: Resident, dz: Resident | None, t: float, b: float, *, keep: bool
-    ) -> tuple[Rows, Rows, Resident | None]:
+    ) -> tuple[DeviceRows, DeviceRows, Resident | None]:
         """Evaluate at ``z + t dz + b``; return values, derivatives, and ``z + t dz`` if ``keep`` is set."""
         lent, moved = self.own.margins(z, dz, t, b, keep)
         values, derivatives = self.loss.function(self._import(lent), self._labels)
         return self._taken(values, "values"), self._taken(derivatives, "derivatives"), moved
 
-    def _taken(self, array: Any, what: str) -> Rows:
+    def _taken(self, array: Any, what: str) -> DeviceRows:
         matrix = self.problem.matrix
         name = f"loss {self.loss.name}: {what}"
-        return rows_of(array, name, matrix.shape[0], matrix.device, self.own.stream, self.own.borrow)
+        return borrow_rows(array, name, matrix.shape[0], matrix.device, self.own.stream, self.own.borrow)
 
-    def _sums(self, values: Rows, derivatives: Rows | None, which: int, starts: Starts) -> Vector:
+    def _sums(self, values: DeviceRows, derivatives: DeviceRows | None, which: int, starts: Starts) -> Vector:
         """Return risk, sum of derivatives, and number of values below the minimum, for each block of rows."""
         found = self.own.risk(values, derivatives, which, starts, self.loss.minimum)
         if found[:, 2].any():

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows, length
+from bmrm.base.vectors import dot, dot_rows, norm
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.products import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
@@ -196,7 +196,7 @@ class RowCuts:
 
     def combined_length(self, w: Vector) -> float:
         """Return the length of the coefficients of rows."""
-        return length(w[COEFFICIENTS, :-1])
+        return norm(w[COEFFICIENTS, :-1])
 
     def move(self, to: int, source: int) -> None:
         self._kept[:, to] = self._kept[:, source]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import interrupts
-from bmrm.base.weighting import without_idle
+from bmrm.base.weighting import fill_idle_labels
 from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.shard import Shard
@@ -80,7 +80,7 @@ class RanksBackend:
         counts = weights is None or weights.any()
         with group.together():
             if counts:
-                y = taken(without_idle(y, m, weights), loss)
+                y = taken(fill_idle_labels(y, m, weights), loss)
             found = distinct(y, m, loss, weights)
             if loss.task == "count":  # of which some rank must have one above 0
                 found = found[-1:]
@@ -286,7 +286,7 @@ class ShardedMethod(BundleMethod):
 
         It strikes nowhere else: an exception here would leave the other ranks waiting.
         """
-        interrupts.enter(interrupts.HELD)
+        interrupts.set_signal_mode(interrupts.HELD)
         with self.group.guarded():
             self._loop_quietly()
             _, self.interrupted, _ = self._agreed(False, interrupts.requested(), False)

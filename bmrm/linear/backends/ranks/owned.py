@@ -50,7 +50,7 @@ class OwnedOperator(RanksOperator):
 
     def matvec(self, w: Vector, out: Vector) -> None:
         """Margins of this rank's rows."""
-        self.inner.matvec(self.exchange.fetched(w), out)
+        self.inner.matvec(self.exchange.fetch(w), out)
 
     def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
         """Gradients of all ranks' rows, a block of them each, in the columns of this rank."""
