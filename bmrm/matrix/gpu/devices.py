@@ -15,7 +15,7 @@ WORTH_A_GPU = 5_000_000
 """Stored values from which ``device="auto"`` takes a GPU.
 
 In a fresh process the driver's start and the upload must pay off too: with an H200 beside 16 cores they do
-from here on (``benchmarks/thesis_ch5.py`` counts how often).
+from here on (``benchmarks/gpu/thesis_ch5.py`` counts how often).
 """
 
 NARROW, NARROW_WORTH_A_GPU = 1024, 80_000_000
