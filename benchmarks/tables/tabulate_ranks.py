@@ -10,7 +10,7 @@ WANTED = 1.7  # times faster, of two ranks
 
 
 def ranks() -> str:
-    """Tell how a solve gets faster with ranks, and whether the cost model holds."""
+    """Return the section on several ranks."""
     results = load("scaling")
     first = results["rows"][0]
     rows = [
@@ -32,18 +32,18 @@ def ranks() -> str:
     return (
         heading("Several ranks", results)
         + f"\nHinge on {first['rows']} x {first['columns']} with {first['nnz']} nonzeros, "
-        f"lam {results['lam']:g}, to a relative gap of {results['tol']:g}; one core a rank, medians of "
+        f"lam {results['lam']:g}, to a relative gap of {results['tol']:g}; one core per rank, medians of "
         f"{len(first['all_seconds'])} runs in turns. "
-        "The control is processes that share nothing, on the same rows. "
-        "MB that a rank gives others in an iteration, of gradients and of weights, counted and as "
-        "docs/scaling.md has them.\n"
+        "The control is independent processes on the same rows. "
+        "MB are what a rank sends per iteration, of gradients and of weights, as counted and by the model of "
+        "docs/scaling.md.\n"
         + table([*columns, "MB counted", "MB modelled", "exchanges"], rows)
-        + f"\n2 ranks / one {two:.2f}, wanted {WANTED:g}: {'reached' if two >= WANTED else 'missed'}.\n"
+        + f"\n2 ranks / one {two:.2f}, aim {WANTED:g}: {'reached' if two >= WANTED else 'missed'}.\n"
     )
 
 
 def owned() -> str:
-    """Tell what either form of the weights takes, and whether the cost model holds."""
+    """Return the section on weights owned in parts."""
     results = load("scaling_owned")
     rows = [
         [
@@ -70,19 +70,20 @@ def owned() -> str:
     return (
         heading("Weights owned in parts", results)
         + f"\nAll weights on each of {first['ranks']} ranks, or some columns of them on each: the first and "
-        "the second number of a pair. Milliseconds of an iteration, the mean of "
-        f"{first['iterations']}, hinge at lam {results['lam']:g}, one cut a pass, one core a rank, medians "
+        "the second number of a pair. Milliseconds per iteration, the mean of "
+        f"{first['iterations']}, hinge at lam {results['lam']:g}, one cut per pass, one core per rank, "
+        f"medians "
         f"of {len(first['all_seconds'])} runs in turns. Rows are those of the text, or "
         f"{results['made_rows']} of {results['words']} words, drawn by Zipf's law or evenly, few a tenth of "
-        "them; `prior` is a penalty with a prior mean. `touched` is the share of the columns that the rows "
-        "of a rank have entries in. Vectors are what a rank holds at most beside X and the cuts. MB that a "
-        "rank sends in an iteration, counted and as docs/scaling.md has them.\n"
+        "them; `prior` is a penalty with a prior mean. `touched` is the share of columns in which the rows "
+        "of a rank have entries. Vectors are the most that a rank holds besides X and the cuts. MB sent are "
+        "those of a rank per iteration, as counted and by the model of docs/scaling.md.\n"
         + table([*columns, "MB sent", "MB modelled"], rows)
     )
 
 
 def gpus() -> str:
-    """Tell how a solve gets faster with GPUs; nothing where it was not run."""
+    """Return the section on several GPUs, or nothing without results."""
     if not (report.RESULTS / "scaling_gpu.json").exists():
         return ""
     results = load("scaling_gpu")
@@ -113,16 +114,17 @@ def gpus() -> str:
         "by",
     ]
     judged = "; ".join(
-        f"{figure['name']} {figure['value']:.2f}, wanted {figure['bound']:g}: "
+        f"{figure['name']} {figure['value']:.2f}, aim {figure['bound']:g}: "
         + ("reached" if figure["passed"] else "missed")
         for figure in results["figures"]
     )
     return (
         heading("Several GPUs", results)
-        + f"\n{first['gpu']}s of one host, a rank each. Hinge on {first['rows']} x {first['columns']} with "
+        + f"\n{first['gpu']}s of one host, one rank each. Hinge on {first['rows']} x {first['columns']} with "
         f"{first['nnz']} nonzeros, lam {results['lam']:g}, to an absolute gap of {results['gap']:g}, "
-        "resident; medians. The control is as many iterations of each GPU on its own rows, at the same time, "
-        "with nothing shared. The model is that of docs/scaling.md.\n"
+        "resident; medians. The control is the same number of iterations of each GPU on its own rows, at "
+        "the same "
+        "time, with nothing shared. The model is that of docs/scaling.md.\n"
         + table(columns, rows)
         + f"\n{judged}.\n"
     )

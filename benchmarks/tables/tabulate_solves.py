@@ -10,12 +10,12 @@ WAYS = ("cpu", "gpu sparse", "gpu dense")
 
 
 def gpu_solves() -> str:
-    """Tell of the thesis's sets, of PyTorch, of the whole command, of losses in Python."""
+    """Return the sections on solves on a GPU."""
     return thesis() + torch() + streamed() + end_to_end() + own_losses()
 
 
 def thesis() -> str:
-    """Tell how long each set of the thesis takes, and which figures hold."""
+    """Return the section on the ten sets of the thesis."""
     results = load("thesis_ch5")
     rows = [
         [
@@ -42,17 +42,19 @@ def thesis() -> str:
         heading("The thesis's ten sets", results)
         + f"\n{results['gpu']}. Random data of each set's size, hinge, lam {results['lam']:g}, to an "
         f"absolute gap of {results['gap']:g}; passes and milliseconds of a solve on a resident matrix, on "
-        "all cores, on the GPU with X sparse and with X dense (where that is under 6 GB). The last three "
+        "all cores, on the GPU with X sparse and with X dense (if that is under 6 GB). The last three "
         "columns are the thesis's passes and seconds, on a Core 2 Quad and a GeForce 8800 GTX, with its own "
         "data.\n"
         + table(
             ["set", "nonzeros", "CPU", "GPU", "GPU, dense", "CPU/GPU", "thesis: CPU", "GPU", "GPU, dense"],
             rows,
         )
-        + "\nMicroseconds an iteration on the GPU, by part, an iteration being a product with X and one with "
-        "X': a pass of the solver has one, or as many as a Newton point or steps up in the dual take. The "
-        "device's clock tells the time of products. The last column is what upload and the choice of kernels "
-        "took, in milliseconds.\n"
+        + "\nMicroseconds per iteration on the GPU, by part. An iteration is a product with X and one "
+        "with X': "
+        "a pass of the solver has one, or the number that a Newton point or the steps of dual ascent "
+        "take. The "
+        "device's clock times the products. The last column is the time of upload and choice of kernels, in "
+        "milliseconds.\n"
         + table(["set", "iterations", "each", *PARTS, "resident ms"], parts)
         + "\n![parts of a solve](pictures/thesis_parts.svg)\n"
         + "\n![parts of a product](pictures/thesis_bridge.svg)\n"
@@ -64,7 +66,7 @@ PARTS = ("products", "newton", "ascent", "search", "loss", "bundle", "qp")
 
 
 def cell(run: dict[str, Any] | None) -> str:
-    """Passes and milliseconds of a way."""
+    """Return passes and milliseconds of a way."""
     if run is None:
         return "N/A"
     late = "" if run["status"] == "converged" else f", {run['status']}"
@@ -72,12 +74,12 @@ def cell(run: dict[str, Any] | None) -> str:
 
 
 def known(pair: list[float] | None) -> str:
-    """Passes and seconds in the thesis."""
+    """Return passes and seconds in the thesis."""
     return "N/A" if pair is None else f"{pair[0]}, {pair[1]:.0f} s"
 
 
 def torch() -> str:
-    """Compare with L-BFGS on the same GPU."""
+    """Return the section on PyTorch's L-BFGS."""
     results = load("against_torch")
     rows = [
         [
@@ -93,14 +95,14 @@ def torch() -> str:
         heading("Against PyTorch on the same GPU", results)
         + f"\n{results['gpu']}, PyTorch {results['torch']}. Logistic regression at lam {results['lam']:g}: "
         f"passes and time until our certificate says {results['tol']:g}, relative; evaluations and time of "
-        "`torch.optim.LBFGS` (strong Wolfe search, history of 100) until its objective is as near to the "
-        "optimum, or for 20 s. Excess is over the best lower bound known.\n"
+        "`torch.optim.LBFGS` (strong Wolfe search, history of 100) until its objective is as close to the "
+        "optimum, or for 20 s. The excess is over the best known lower bound.\n"
         + table(["set", "bmrm", "L-BFGS", "excess bmrm", "excess L-BFGS"], rows)
     )
 
 
 def streamed() -> str:
-    """Tell what it costs that X is larger than the memory it may take."""
+    """Return the section on X larger than its memory."""
     results = load("streamed")
     whole = results["whole"]
     rows = [
@@ -116,15 +118,17 @@ def streamed() -> str:
         for row in results["limited"]
     ]
     products = ", ".join(f"{1e3 * whole['times'][op]:.2f}" for op in ("normal", "transposed"))
-    agree = "every certificate agrees with every other" if results["agree"] else "certificates contradict"
+    agree = "all certificates agree with each other" if results["agree"] else "certificates contradict"
     return (
         heading("X larger than the memory of the GPU", results)
         + f"\n{results['gpu']}; the set {results['shape']} of the thesis, {results['rows']} x "
         f"{results['cols']}, {results['nnz']} nonzeros, hinge, lam 1e-5, to a relative gap of 1e-3. With no "
         f"limit a solve takes {whole['bytes'] / 1e6:.0f} MB and {whole['passes']} passes, "
-        f"{1e3 * whole['seconds']:.0f} ms, on {1e3 * whole['resident_seconds']:.0f} ms of upload and choice; "
-        f"its products {products} ms. Below, `gpu_mem` is a share of that memory. The roof of a product is "
-        "what it has to copy at the speed of one large copy from pinned memory, "
+        f"{1e3 * whole['seconds']:.0f} ms, after {1e3 * whole['resident_seconds']:.0f} ms of upload and "
+        f"choice; "
+        f"its products take {products} ms. Below, `gpu_mem` is a share of that memory. The roof of a "
+        f"product is "
+        "the time of its copies at the speed of one large copy from pinned memory, "
         f"{results['bus'] / 1e9:.1f} GB/s; {agree}.\n"
         + table(
             [
@@ -137,7 +141,7 @@ def streamed() -> str:
 
 
 def end_to_end() -> str:
-    """Tell how long the whole command takes."""
+    """Return the section on the whole command."""
     results = load("end_to_end_gpu")
     ways = {"text": "`bmrm-train`, from text", "cache": "`bmrm-train --cache`, from the cache"}
     rows = [
@@ -154,14 +158,14 @@ def end_to_end() -> str:
         heading("The whole command on a GPU", results)
         + f"\nText of {results['text_bytes'] / 1e6:.0f} MB, {results['rows']} rows, {results['nnz']} "
         "nonzeros; hinge, lam 1e-5, to a relative gap of 1e-3. Seconds from the start of the process to its "
-        f"end, and of its parts; objectives {results['text']['objective']:.6f} and "
-        f"{results['liblinear']['objective']:.6f} (LIBLINEAR), by one function.\n"
+        f"end, and by part. The objectives are {results['text']['objective']:.6f} and "
+        f"{results['liblinear']['objective']:.6f} (LIBLINEAR), evaluated by one function.\n"
         + table(["command", "whole", "load", "train", "write"], rows)
     )
 
 
 def own_losses() -> str:
-    """Tell what a loss in Python costs on a GPU."""
+    """Return the section on a loss in Python on a GPU."""
     results = load("own_loss_gpu")
     names = {
         "compiled": "compiled",
@@ -187,5 +191,5 @@ def own_losses() -> str:
         heading("A loss in Python on a GPU", results)
         + f"\n{results['gpu']}. The logistic loss on {m} x {d} dense float32 numbers, lam "
         f"{results['lam']:g}, to a relative gap of {results['tol']:g}; milliseconds of a solve on a resident "
-        "matrix.\n" + table(["the function", "ms", "of them products", "passes", "calls", "J", "gap"], rows)
+        "matrix.\n" + table(["the function", "ms", "of which products", "passes", "calls", "J", "gap"], rows)
     )

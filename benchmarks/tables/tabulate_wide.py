@@ -7,7 +7,7 @@ from benchmarks.tables.tabulate_dense import cells
 
 
 def wide_rows() -> str:
-    """Tell what ascent in the dual makes of wide rows, beside LIBLINEAR and beside planes."""
+    """Return the section on wide rows: ascent in the dual, LIBLINEAR, planes."""
     results = load("wide")
     sizes = ", ".join(f"{name} {m} x {d} with {nnz} values" for name, (m, d, nnz) in results["sets"].items())
     peers = [
@@ -32,11 +32,11 @@ def wide_rows() -> str:
     return (
         heading("Wide rows, against LIBLINEAR", results)
         + f"\n{sizes}; labels of a planted model with noise, lam {results['lam']:g}. Training until the "
-        "objective is as low as that of LIBLINEAR 2.50's dual solvers (`-s 3`, `-s 1`, `-s 7`) at a "
+        "objective is as low as that of LIBLINEAR 2.50's dual solvers (`-s 3`, `-s 1`, `-s 7`) at the given "
         "tolerance, one thread each, from X in main memory; `-B 1` is a constant feature, here a penalised "
         "intercept.\n"
         + table(["set, loss, tolerance", "J", "bmrm s", "passes", "LIBLINEAR s", "times faster"], peers)
         + "\nTo a certified relative gap, on all cores, by default and by planes alone, without an intercept "
-        "or with one that is free; what took 20 s was ended there, at the gap in brackets.\n"
+        "or with a free one; solves were stopped after 20 s, at the gap in brackets.\n"
         + table(["set, loss, gap", "default s", "passes", "planes alone s", "passes"], alone)
     )
