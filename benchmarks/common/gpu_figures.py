@@ -1,4 +1,4 @@
-"""How a figure is judged; what the products on a GPU must reach, and whether those of spmv_gpu.py do."""
+"""The aims for products on a GPU, and whether the measurements of spmv_gpu.py reach them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LARGE_DENSE_BYTES = 200_000_000
 
 
 def geometric_mean(numbers: Iterable[float]) -> float | None:
-    """Geometric mean; None of nothing."""
+    """Return the geometric mean, or None for no numbers."""
     logs = [math.log(x) for x in numbers]
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
 def least(numbers: Iterable[float]) -> float | None:
-    """Least number; None of nothing."""
+    """Return the least number, or None for no numbers."""
     return min(numbers, default=None)
 
 
@@ -29,7 +29,7 @@ def verdict(name: str, value: float, bound: float, unit: str = "", *, below: boo
 
 
 def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Judge every figure that was measured: its name, value and bound, and whether it holds."""
+    """Judge every measured figure: its name, value and bound, and whether the aim is reached."""
     sparse = [row for row in results["sparse"] if row["values"] == "float32"]
     double = [row for row in results["sparse"] if row["values"] == "float64"]
     dense = [row for row in results["dense"] if row["values"] == "float32"]
@@ -87,7 +87,7 @@ def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def line(figure: dict[str, Any]) -> str:
-    """One line for one figure."""
+    """Return one line for one figure."""
     sign = "<" if figure["below"] else ">="
     verdict = "pass" if figure["passed"] else "FAIL"
     value = f"{figure['value']:.3g}{figure['unit']}"

@@ -1,4 +1,4 @@
-"""Times of work on a GPU: replays of a CUDA graph between two events, over more data than the cache holds."""
+"""Times of work on a GPU: replays of a CUDA graph between two events, on more data than the cache holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ extern "C" __global__ void copy(const uint4* from, uint4* to, long long n) {
 
 
 class Clock:
-    """Times calls that enqueue work on its stream, which is made the current one."""
+    """Times calls that enqueue work on its stream, which becomes the current one."""
 
     def __init__(self, *, calls: int = 40, replays: int = 9) -> None:
         self.calls, self.replays = calls, replays
@@ -31,7 +31,7 @@ class Clock:
         self.stream.use()
 
     def seconds(self, work: Sequence[Callable[[], object]]) -> float:
-        """Median seconds of one call, the calls of `work` taking turns within a graph."""
+        """Return the median seconds of one call; the calls of `work` take turns within a graph."""
         rounds = -(-self.calls // len(work))
         for call in work:
             call()
@@ -55,17 +55,17 @@ class Clock:
 
 
 def properties() -> dict[str, Any]:
-    """What the runtime says of the current device."""
+    """Return the properties of the current device."""
     return cp.cuda.runtime.getDeviceProperties(cp.cuda.Device().id)
 
 
 def copies_beyond_cache(size: int) -> int:
-    """Copies of `size` bytes that take more than twice the level-two cache."""
+    """Return how many copies of `size` bytes exceed twice the level-two cache."""
     return min(MOST_COPIES, 2 * properties()["l2CacheSize"] // max(size, 1) + 1)
 
 
 def copy_bandwidth(clock: Clock, size: int = 2 << 30) -> float:
-    """Bytes per second of a copy on the device, those read and those written both counted."""
+    """Return the bytes per second of a copy on the device, counting both reads and writes."""
     free = cp.cuda.runtime.memGetInfo()[0]
     size = min(size, free // 4)
     source = cp.arange(size // 4, dtype=cp.uint32) * cp.uint32(2654435761)
@@ -81,7 +81,7 @@ def copy_bandwidth(clock: Clock, size: int = 2 << 30) -> float:
 
 
 def device() -> dict[str, object]:
-    """What device and libraries the numbers are of."""
+    """Return the device and the library versions that the numbers belong to."""
     known = properties()
     driver = cp.cuda.runtime.driverGetVersion()
     return {
@@ -96,5 +96,5 @@ def device() -> dict[str, object]:
 
 
 def normal(size: int, dtype: str, seed: int) -> cp.ndarray:
-    """Normally distributed numbers, the same in float32 as in float64 up to rounding."""
+    """Return normally distributed numbers, equal in float32 and float64 up to rounding."""
     return cp.random.default_rng(seed).standard_normal(size).astype(dtype)

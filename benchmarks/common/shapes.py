@@ -1,15 +1,15 @@
-"""Random sparse matrices of the shapes of linear models and graphs, made on the device in a second or two.
+"""Random sparse matrices with the shapes of linear models and graphs, generated on the device in seconds.
 
     python -m benchmarks.common.shapes [--shapes reuters,kdd99] [--scale 0.1]
 
-prints what each is like. The first ten have the rows, columns and nonzeros of the data sets of Teo,
-Vishwanathan, Smola and Le, JMLR 11 (2010) 311; the graphs those of two social networks.
+prints the properties of each. The first ten have the rows, columns and nonzeros of the data sets of Teo,
+Vishwanathan, Smola and Le, JMLR 11 (2010) 311; the graphs have those of two social networks.
 
 A cell (i, j) is drawn with probability proportional to u_i v_j, the expected-degree model of Chung and Lu
-(PNAS 99 (2002) 15879), until as many distinct cells are there as wanted. Rows are drawn by stratified
-quantiles of u, so that a row's length follows its weight closely. Words follow Zipf's law with Mandelbrot's
-shift, v_j ~ 1 / (rank_j + 10), ranks in random order over the columns; lengths of texts are lognormal;
-degrees of graphs follow a power law, in and out alike, and a node has one rank for both.
+(PNAS 99 (2002) 15879), until there are enough distinct cells. Rows are drawn by stratified quantiles of u, so
+that a row's length follows its weight closely. Words follow Zipf's law with Mandelbrot's shift,
+v_j ~ 1 / (rank_j + 10), with ranks in random order over the columns. Lengths of texts are lognormal. Degrees
+of graphs follow a power law, for both directions, and a node has one rank for both.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Csr(NamedTuple):
 
 
 def cumulative(xp: Any, rng: Any, n: int, law: Power | Lognormal | None) -> Any:
-    """Cumulative probability of each of n outcomes; None where all are alike."""
+    """Return the cumulative probability of each of n outcomes; None if all are alike."""
     if law is None:
         return None
     if isinstance(law, Power):
@@ -92,13 +92,13 @@ def cumulative(xp: Any, rng: Any, n: int, law: Power | Lognormal | None) -> Any:
 
 
 def outcomes(xp: Any, uniform: Any, n: int, law: Any) -> Any:
-    """Outcomes of numbers uniform in [0, 1) under a cumulative law."""
+    """Return the outcomes of numbers uniform in [0, 1) under a cumulative law."""
     drawn = (uniform * n).astype(xp.int64) if law is None else xp.searchsorted(law, uniform, side="right")
     return xp.minimum(drawn, n - 1)
 
 
 def generate(name: str, *, scale: float = 1.0, xp: Any = None) -> Csr:
-    """Make the matrix called `name`: the same one each time on the same kind of device."""
+    """Return the matrix called `name`: the same one each time on the same kind of device."""
     if xp is None:
         import cupy as xp
     shape = SHAPES[name].scaled(scale)
@@ -126,19 +126,19 @@ def generate(name: str, *, scale: float = 1.0, xp: Any = None) -> Csr:
 
 
 def compressed(xp: Any, cells: Any, values: Any, shape: tuple[int, int]) -> Csr:
-    """Compressed rows of cells, row * columns + column, in order."""
+    """Return the compressed rows of cells, row * columns + column, in order."""
     rows, cols = shape
     indptr = xp.searchsorted(cells, xp.arange(rows + 1) * cols).astype(xp.int64)
     return Csr(indptr, (cells % cols).astype(xp.int32), values, shape)
 
 
 def row_of_each(xp: Any, matrix: Csr) -> Any:
-    """Row of each nonzero."""
+    """Return the row of each nonzero."""
     return xp.searchsorted(matrix.indptr[1:], xp.arange(matrix.nnz), side="right")
 
 
 def transpose(matrix: Csr, *, xp: Any = None) -> Csr:
-    """Compressed rows of the transpose."""
+    """Return the compressed rows of the transpose."""
     if xp is None:
         import cupy as xp
     rows, cols = matrix.shape

@@ -52,7 +52,7 @@ def text_matrix(
 
 
 def _drawing(rows, cols, nnz_per_row, seed):
-    """Return a function that draws a chunk from the number of its first row."""
+    """Return a function that draws a chunk, given the number of its first row."""
     rng = np.random.default_rng(seed)
     popularity = 1.0 / (np.arange(cols) + 10.0)
     popularity /= popularity.sum()
@@ -64,7 +64,7 @@ def _drawing(rows, cols, nnz_per_row, seed):
 
 
 def _tokens(popularity, distinct) -> float:
-    """How many tokens a row needs, on average, to have so many distinct ones."""
+    """Return the mean number of tokens per row that gives the wanted number of distinct ones."""
     low, high = 0.0, 1e9
     for _ in range(100):
         middle = (low + high) / 2
@@ -74,7 +74,7 @@ def _tokens(popularity, distinct) -> float:
 
 
 def _draw(seed, all_rows, tokens, cumulative, column_of_rank, idf, planted, first):
-    """Scores of a chunk's rows, where they start, and their columns and values."""
+    """Return the scores of a chunk's rows, where they start, and their columns and values."""
     rng = np.random.default_rng((seed, first))
     cols, rows = len(column_of_rank), min(CHUNK_ROWS, all_rows - first)
     lengths = np.maximum(1, rng.poisson(tokens, rows))
@@ -97,7 +97,7 @@ def _text(draw, words, first) -> bytes:
 
 
 def _format(label, starts, word, value) -> bytes:
-    """Text of the rows: fixed-width fields side by side, then the NULs that pad them taken out.
+    """Return the text of the rows: fixed-width fields side by side, without the NULs that pad them.
 
     Values have six significant digits and no trailing zeros, as printf's %g writes them.
     """

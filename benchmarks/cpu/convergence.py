@@ -17,9 +17,9 @@ LAM = 1e-5
 CASES = [
     # (what, loss, gap, options, most passes)
     ("hinge, as published", "hinge", 1e-4, {"solver": "bmrm"}, 2200),
-    ("hinge, one cut a pass", "hinge", 1e-4, {"cuts_per_pass": 1}, 150),
-    ("hinge, 16 cuts a pass", "hinge", 1e-4, {"cuts_per_pass": 16}, 60),
-    ("hinge, 16 cuts a pass", "hinge", 1e-6, {"cuts_per_pass": 16}, 90),
+    ("hinge, one cut per pass", "hinge", 1e-4, {"cuts_per_pass": 1}, 150),
+    ("hinge, 16 cuts per pass", "hinge", 1e-4, {"cuts_per_pass": 16}, 60),
+    ("hinge, 16 cuts per pass", "hinge", 1e-6, {"cuts_per_pass": 16}, 90),
     ("hinge, default", "hinge", 1e-4, {}, 60),
     ("hinge, default", "hinge", 1e-6, {}, 90),
     ("hinge, free intercept", "hinge", 1e-4, {"fit_intercept": True}, None),
@@ -31,7 +31,7 @@ LAMS = [1e-2, 1e-3, 1e-4, 1e-5]
 
 
 def measure(data: bmrm.Dataset, loss: str, gap: float, options: dict) -> dict:
-    """Run a case until its median is steady enough to print."""
+    """Return the run of median time for one case."""
     repeats = 3 if options.get("solver") == "bmrm" else 9
     runs = [bmrm.solve(data, loss=loss, lam=LAM, tol=gap, tol_kind="abs", **options) for _ in range(repeats)]
     runs.sort(key=lambda r: r.timings["total"])
@@ -49,7 +49,7 @@ def measure(data: bmrm.Dataset, loss: str, gap: float, options: dict) -> dict:
 
 
 def lam_path(data: bmrm.Dataset) -> dict:
-    """Passes of a lam path with its cuts reused, and of the same solves one by one."""
+    """Return the passes of a lam path that reuses its cuts, and of the same solves done separately."""
     along = bmrm.path(data, lams=LAMS, tol=1e-4, tol_kind="abs")
     alone = [bmrm.solve(data, lam=lam, tol=1e-4, tol_kind="abs") for lam in LAMS]
     return {"lams": LAMS, "path": [r.n_iter for r in along], "alone": [r.n_iter for r in alone]}

@@ -1,19 +1,19 @@
-"""Cost of cross validation over a grid of lam, in solves of its smallest lam from scratch.
+"""Cost of cross validation over a grid of lam, relative to one solve of its smallest lam from scratch.
 
     python -m benchmarks.cpu.crossval [--a9a FILE] [--text FILE] [--out FILE]
 
-Without files, a9a is replaced by binary rows of its size and the text set is made by textdata.py; `narrow`
-is the text set with its columns added up into 2000, and `wide` has the shape of real-sim (wide.py). Each is
+Without files, binary rows of a9a's size replace a9a, and textdata.py writes the text set. `narrow` is the
+text set with its columns added up into 2000, and `wide` has the shape of real-sim (wide.py). Each set is
 scored by 5 folds for 10 lam, half a power of ten apart, to a certified relative gap of 1e-3, without the
-final model; the unit is one solve of the smallest lam on all rows, from zero weights. Four ratios, of
-medians over runs that alternate:
+final model. The unit is one solve of the smallest lam on all rows, from zero weights. There are four ratios
+of medians over alternating runs:
 
     from a file      whole commands, `bmrm-train -v 5` with the grid and `bmrm-train` with the smallest lam
     from a matrix    whole calls of `bmrm.select` and `bmrm.solve` from a SciPy matrix in memory
     resident         whole calls of both with the same `bmrm.Dataset`
-    strict           `bmrm.select` from a SciPy matrix, by the solver's time alone for the resident solve
+    strict           `bmrm.select` from a SciPy matrix, relative to the solver's time of the resident solve
 
-Beside them are the same 50 solves from scratch, one by one, each on weights that leave a fold out.
+For comparison the same 50 solves run one by one from scratch, each on weights that leave a fold out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LITTLE, MUCH = 9, 3
 
 
 def binary_rows(rows: int = 32_561, groups: int = 14, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """Make rows like a9a's: one category of each of 14 groups, 123 columns, labels of a planted model."""
+    """Return rows like a9a's: one category of each of 14 groups, 123 columns, labels of a planted model."""
     rng = np.random.default_rng(seed)
     sizes = np.full(groups, 123 // groups) + (np.arange(groups) < 123 % groups)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -55,7 +55,7 @@ def binary_rows(rows: int = 32_561, groups: int = 14, seed: int = 0) -> tuple[An
 
 
 def add_up_columns(X: Any, columns: int, seed: int = 0) -> Any:
-    """Add columns up at random into a few, with random signs: feature hashing."""
+    """Add up columns at random into a few, with random signs: feature hashing."""
     rng = np.random.default_rng(seed)
     to, sign = rng.integers(0, columns, X.shape[1]), rng.choice([-1.0, 1.0], X.shape[1])
     return (X @ sp.csr_matrix((sign, (np.arange(X.shape[1]), to)), shape=(X.shape[1], columns))).tocsr()
@@ -68,7 +68,7 @@ def write_text(path: Path, X: Any, y: np.ndarray) -> Path:
 
 
 def from_a_file(name: str, text: Path, loss: str, repeats: int) -> dict:
-    """Time whole commands: the grid, and its unit, alternately."""
+    """Time whole commands, the grid and its unit, in turns."""
     options = ["--loss", loss, "--tol", str(TOL), "--no-cache", "-q", str(text)]
     grid = [TRAIN, "-v", str(FOLDS), "--lambdas", f"{LAMS.min()}:{LAMS.max()}:{len(LAMS)}", *options]
     times: dict[str, list[float]] = {"solve": [], "grid": []}
@@ -84,7 +84,7 @@ def from_a_file(name: str, text: Path, loss: str, repeats: int) -> dict:
 
 
 def one_by_one(data: bmrm.Dataset, X: Any, y: np.ndarray, fold_of: np.ndarray, loss: str) -> dict:
-    """Solve each lam without each fold from zero weights and no cuts."""
+    """Solve each lam without each fold, from zero weights and no cuts."""
     seconds, passes = 0.0, 0
     weights = data.weights
     for fold in range(FOLDS):
@@ -98,7 +98,7 @@ def one_by_one(data: bmrm.Dataset, X: Any, y: np.ndarray, fold_of: np.ndarray, l
 
 
 def measure(name: str, X: Any, y: np.ndarray, loss: str, repeats: int) -> dict:
-    """Time the grid and its unit, alternately."""
+    """Time the grid and its unit, in turns."""
     data = bmrm.Dataset(X, y)
     one = {"loss": loss, "lam": float(LAMS.min()), "tol": TOL}
     grid = {"lams": LAMS, "folds": FOLDS, "loss": loss, "tol": TOL, "refit": False}

@@ -1,13 +1,13 @@
-"""Full rows: seconds to a certified gap by second-order steps and by planes alone, beside scikit-learn.
+"""Full rows: seconds to a certified gap with second-order steps and with planes alone, against scikit-learn.
 
     python -m benchmarks.cpu.dense [--device cuda] [--out FILE]
 
-Rows of independent normal numbers, float32, once as they are and once with columns scaled by 10^u, u uniform
-in [-1, 1]; labels from a planted model with noise, for the quantile (tau 0.5) its values. Steps are Newton's,
-and those of an interior point for losses with kinks. Solves are of the resident matrix at lam
-1e-5, without intercept, and end after ten seconds at most, four on a GPU. On the CPU scikit-learn's own
+Rows are independent normal numbers, float32, once as they are and once with columns scaled by 10^u, u uniform
+in [-1, 1]. Labels are the signs of a planted model with noise; for the quantile (tau 0.5) they are its
+values. Steps are Newton's, and interior-point steps for losses with kinks. Solves use the resident matrix at
+lam 1e-5, without intercept, and stop after ten seconds, or four on a GPU. On the CPU scikit-learn's own
 solvers for the same objective (LogisticRegression by L-BFGS, LinearSVC by its trust region) run to their
-default tolerance and to 1e-8; their excess is over our lower bound, ours what is certified.
+default tolerance and to 1e-8. Their excess is over our lower bound; ours is the certified gap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PEER_TOLS = (1e-4, 1e-8)
 
 
 def problem(rows: int, columns: int, *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Make rows and what labels are made of."""
+    """Return rows and the values that labels are derived from."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, columns), dtype=np.float32)
     if scaled:
@@ -48,7 +48,7 @@ def problem(rows: int, columns: int, *, scaled: bool) -> tuple[np.ndarray, np.nd
 
 
 def ours(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
-    """Train twice; what the second run says."""
+    """Train twice and return what the second run reports."""
     limit = SLOW["cpu" if data.device == "cpu" else "cuda"]
     for _ in range(2):
         start = time.perf_counter()
@@ -66,7 +66,7 @@ def ours(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
 
 
 def planes_alone(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
-    """Train without such steps."""
+    """Train without second-order steps."""
     rules = parts.newton_pays, steps.may_step
     parts.newton_pays, steps.may_step = (lambda *_: False), (lambda *_: False)
     try:
@@ -76,7 +76,7 @@ def planes_alone(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
 
 
 def peer(X: np.ndarray, y: np.ndarray, loss: str, tol: float) -> tuple[float, float]:
-    """Seconds of scikit-learn's solver, and the objective that it reaches."""
+    """Return the seconds of scikit-learn's solver, and the objective that it reaches."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
@@ -119,7 +119,7 @@ def measure(device: str, rows: int, columns: int, *, scaled: bool) -> list[dict[
 
 
 def show(row: dict[str, Any]) -> None:
-    """Print what was measured of one loss."""
+    """Print the measurements of one loss."""
     scaled = ", scaled" if row["scaled"] else ""
     for run in row["runs"]:
         ways = "; ".join(
@@ -137,7 +137,7 @@ def show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Print what is measured and write the results file."""
+    """Print the measurements and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--out")

@@ -1,12 +1,12 @@
-"""What the error bounds cost: solves with them and without, taken in turns in one process.
+"""Cost of the error bounds: solves with them and without, in turns in one process.
 
     python -m benchmarks.cpu.error_bounds [A9A] [--repeats 60] [--gpu] [--out FILE]
 
 A9A is the LIBSVM site's data set in SVMlight text, .gz or not; without it, data of its shape are generated.
-The other set is that of textdata.py with 200,000 rows; `--gpu` takes reuters-ccat of thesis_ch5.py on a GPU
-instead. On the CPU the least processor time of all repeats counts, on one thread, and on a GPU the least time
-between two events. Without the bounds a solve is the same, but its gap holds no rounding. In float32 on a GPU
-bounds are computed for the sake of an intercept alone; what rounding hides is measured there either way.
+The other set is that of textdata.py with 200,000 rows; with `--gpu` it is reuters-ccat of thesis_ch5.py on a
+GPU. The figure is the least processor time of all repeats, on one thread, and on a GPU the least time between
+two events. Without the bounds a solve is the same, but its gap contains no rounding. In float32 on a GPU
+bounds are computed only for an intercept; the effect of rounding is measured there either way.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ AIM = 1.05
 
 
 def on_cpu(work: Callable[[], Any]) -> float:
-    """Processor time of a call, in seconds."""
+    """Return the processor time of a call, in seconds."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def on_gpu(work: Callable[[], Any]) -> float:
-    """Time between two events around a call, in seconds."""
+    """Return the time between two events around a call, in seconds."""
     import cupy as cp
 
     before, after = cp.cuda.Event(), cp.cuda.Event()
@@ -57,7 +57,7 @@ def on_gpu(work: Callable[[], Any]) -> float:
 def measure(
     data: bmrm.Dataset, options: dict[str, Any], repeats: int, clock: Callable[..., float]
 ) -> dict[str, Any]:
-    """One problem, with the bounds and without."""
+    """Time one problem, with the bounds and without."""
     real, least, passes = training.watch, [np.inf, np.inf], [0, 0]
 
     def work() -> None:

@@ -2,18 +2,19 @@
 
     python -m benchmarks.cpu.load [--text FILE] [--out FILE] [--repeats 5]
 
-All on one file whose pages are in memory (made by textdata.py where --text does not name it), in turns, so
-that each round is under the same conditions; medians over the rounds, and ratios of the same round.
+All loaders read one file whose pages are in memory (textdata.py writes it unless --text names it). They take
+turns, so that each round has the same conditions. The figures are medians over the rounds, and ratios within
+a round.
 
 reader        `bmrm.io.read_data` in float32, on one thread and on two
 control       two processes at once, each loading the file on one thread: what two cores of this machine give
-              to loaders that share nothing
-cache         the same with cache=True, every check of the cache included
-scikit-learn  `load_svmlight_file` against `bmrm.load_svmlight`, which give equal matrices (checked)
+              to independent loaders
+cache         the same with cache=True, including every check of the cache
+scikit-learn  `load_svmlight_file` against `bmrm.load_svmlight`; their matrices are checked to be equal
 liblinear     Debian's `liblinear-train -e 0`, which reads its data and then refuses the tolerance: loader
-              and start of the process; and the Python loader of liblinear-official, where installed, once
-memory        peak of the anonymous pages of a process that loads, over what it had before, by sampling; the
-              buffers that pieces of the text are read into are part of them
+              and start of the process; and once the Python loader of liblinear-official, if it is installed
+memory        peak of the anonymous pages of a process that loads, less what it had before, by sampling; this
+              includes the buffers for pieces of the text
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ print(sum(part.nbytes for part in parts), flush=True); sys.stdin.readline()
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Seconds of one call; what it returns is given up outside of them."""
+    """Return the seconds of one call, not counting the release of its result."""
     start = time.perf_counter()
     result = run()
     seconds = time.perf_counter() - start
@@ -82,7 +83,7 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def liblinear_load(path: Path) -> None:
-    """Have LIBLINEAR's C program read the file and stop."""
+    """Make LIBLINEAR's C program read the file and stop."""
     run = subprocess.run(
         ["liblinear-train", "-s", "0", "-e", "0", path, "/dev/null"], capture_output=True, text=True
     )
@@ -91,7 +92,7 @@ def liblinear_load(path: Path) -> None:
 
 
 def rounds(path: Path, repeats: int) -> dict[str, list[float]]:
-    """Seconds of every loader, in turns."""
+    """Return the seconds of every loader, in turns."""
     from sklearn.datasets import load_svmlight_file
 
     runs: dict[str, Callable[[], object]] = {
@@ -133,7 +134,7 @@ def check_equal(path: Path) -> None:
 
 
 def peak_over_result(path: Path, kind: str) -> dict[str, float]:
-    """Peak anonymous memory of loading, as a multiple of the arrays that come out."""
+    """Return the peak anonymous memory of loading, as a multiple of the resulting arrays."""
     child = subprocess.Popen(
         [sys.executable, "-c", LOAD_AND_WAIT, path, kind],
         stdin=subprocess.PIPE,
@@ -166,7 +167,7 @@ class Pair:
             child.stdout.readline()
 
     def load(self) -> float:
-        """Seconds of the slower one."""
+        """Return the seconds of the slower one."""
         for child in self.children:
             child.stdin.write("\n")
             child.stdin.flush()
@@ -178,13 +179,13 @@ class Pair:
 
 
 def anonymous_bytes(status: Path) -> int:
-    """Resident anonymous memory of a process."""
+    """Return the resident anonymous memory of a process."""
     line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
     return int(line.split()[1]) * 1024
 
 
 def figures(times: dict[str, list[float]], size: int) -> dict[str, float]:
-    """What is asked of the reader; a ratio is the median of the rounds' ratios."""
+    """Return the figures for the reader; a ratio is the median of the rounds' ratios."""
 
     def ratio(slow: str, fast: str) -> float:
         return statistics.median(a / b for a, b in zip(times[slow], times[fast], strict=True))

@@ -1,17 +1,17 @@
-"""What the losses of many margins cost beside the two products, and quantile regression against scikit-learn.
+"""Cost of losses of many margins relative to the two products, and quantile regression by scikit-learn.
 
     python -m benchmarks.cpu.ranking [--gpu] [--rows 1000000] [--seconds 60] [--out FILE]
 
-evaluation  a text-like X of a million rows and 47 236 columns, 76 nonzeros a row, values float32, made in
+evaluation  a text-like X of a million rows and 47 236 columns, 76 nonzeros per row, float32 values, drawn in
             memory by textdata.py: the risk and its subgradient, from margins to derivatives, against the two
-            products X w and X'r that a pass also makes. Margins are those of a model on the way, w of the
-            sixth pass. For each loss: medians, and training to a certified relative gap of 1e-2. With
-            --gpu this part alone, on a GPU: evaluation and products each between two CUDA events, and how
-            far the risk is from the CPU's at the same margins, relatively.
+            products X w and X'r that a pass also makes. Margins are those of an unfinished model, w of the
+            sixth pass. For each loss: medians, and training to a certified relative gap of 1e-2. --gpu runs
+            this part alone, on a GPU: evaluation and products each between two CUDA events, and the relative
+            difference of the risk from the CPU's at the same margins.
 quantile    rows x 100 dense Gaussian features, Gaussian noise, tau = 0.9: `quantile` with an intercept at
             lam = 1e-5 and a certified relative gap of 1e-3, against scikit-learn's QuantileRegressor with
-            alpha=0 and solver="highs", at sizes that double until one takes it longer than --seconds. Both by
-            one function of NumPy: the mean pinball loss. Then ours alone on a million rows.
+            alpha=0 and solver="highs", at sizes that double until one takes it longer than --seconds. One
+            function of NumPy, the mean pinball loss, judges both. Then ours alone on a million rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REPEATS, TAU, FEATURES, LAM, TOL = 7, 0.9, 100, 1e-5, 1e-3
 
 
 def timed(function) -> float:
-    """Median seconds of a call, after one to warm up."""
+    """Return the median seconds of a call, after one to warm up."""
     function()
     runs = []
     for _ in range(REPEATS):
@@ -43,7 +43,7 @@ def timed(function) -> float:
 
 
 def cases_of(scores: np.ndarray) -> list[tuple]:
-    """Losses with labels made of scores: name, what the labels are, labels, groups, parameters."""
+    """Return losses with labels from scores: name, kind of labels, labels, groups, parameters."""
     rows = len(scores)
     rng = np.random.default_rng(1)
     binary = np.where(scores > 0, 1.0, -1.0)
@@ -96,7 +96,7 @@ class OnDevice:
         self.r, self.gradient = cupy.ones(rows, kind), cupy.zeros(columns, kind)
 
     def timed(self, function) -> float:
-        """Median seconds between two events, after a call to warm up."""
+        """Return the median seconds between two events, after a call to warm up."""
         function()
         start, end, runs = self.cupy.cuda.Event(), self.cupy.cuda.Event(), []
         for _ in range(5 * REPEATS):
@@ -175,13 +175,13 @@ def sample(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pinball(X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float) -> float:
-    """Mean quantile loss."""
+    """Return the mean quantile loss."""
     e = y - (X @ w + b)
     return float(np.maximum(TAU * e, (TAU - 1.0) * e).mean())
 
 
 def ours(X: np.ndarray, y: np.ndarray) -> dict:
-    """Train and judge; the time counts making X resident."""
+    """Train and judge; the time includes making X resident."""
     start = time.perf_counter()
     result = bmrm.solve(X, y, "quantile", tau=TAU, lam=LAM, fit_intercept=True, tol=TOL)
     seconds = time.perf_counter() - start

@@ -1,15 +1,15 @@
-"""Products with the resident matrix against the memory roof of the machine and against scipy.
+"""Products with the resident matrix against the memory roof of the machine and against SciPy.
 
     python -m benchmarks.cpu.spmv_cpu [--shapes text,wide] [--threads 1,2] [--rounds 2] [--out FILE]
 
-Every shape is generated (columns drawn by a Zipf law where said), every product timed in this process: the
-best of several runs in each of several rounds, which alternate with the peer's. The peer is scipy's sparse
-product, which runs on one thread and sums in the type of the values, or for dense shapes BLAS on as many
-threads. Beside them stand two roofs measured in the same process. One is the bandwidth of a plain read of
-memory: GB/s counts the bytes of the stored format, the two vectors once each; "of roof" is its share of that.
-The other is "gather alone": the sum of w[index] over the very indices of the matrix in their stored width,
-without values, rows or results; a product that sums in float64 has that to do and more. For X^T r the indices
-are those of panels of 4096 rows.
+Every shape is generated (some with columns drawn by a Zipf law), and every product is timed in this process:
+the best of several runs in each of several rounds, which alternate with the peer's. The peer is SciPy's
+sparse product, which runs on one thread and sums in the type of the values, or for dense shapes BLAS on the
+same number of threads. Two roofs are measured in the same process. One is the bandwidth of a plain read of
+memory: GB/s counts the bytes of the stored format and of the two vectors, once each; "of roof" is its share
+of that. The other is "gather alone": the sum of w[index] over the indices of the matrix in their stored
+width, without values, rows or results. A product that sums in float64 does this and more. For X^T r the
+indices are those of panels of 4096 rows.
 """
 
 import argparse
@@ -75,7 +75,7 @@ GATHER(uint8_t) GATHER(uint16_t) GATHER(uint32_t)
 def best_seconds(
     *runs: Callable[[], object] | None, budget: float = 0.25, at_least: int = 5
 ) -> list[float | None]:
-    """Shortest of the runs of each that fit in `budget` seconds, taken in turns; None for None."""
+    """Return the shortest of the runs of each that fit in `budget` seconds, in turns; None for None."""
     best = [None if run is None else float("inf") for run in runs]
     end, turns = time.perf_counter() + budget * sum(run is not None for run in runs), 0
     while turns < at_least or (time.perf_counter() < end and turns < 2000):
@@ -89,7 +89,7 @@ def best_seconds(
 
 
 def roofs_library() -> ctypes.CDLL:
-    """Compile and load the loops that everything is held against."""
+    """Compile and load the loops that everything is compared with."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "roofs.c"), Path(folder, "roofs.so")
         source.write_text(ROOFS_C)
@@ -99,7 +99,7 @@ def roofs_library() -> ctypes.CDLL:
 
 
 def gather_seconds(code: ctypes.CDLL, indices: np.ndarray, length: int, threads: int) -> float:
-    """Time of gathering from a vector by these indices, and no more."""
+    """Return the time of gathering from a vector by these indices, and nothing else."""
     kind = f"uint{8 if length <= 1 << 8 else 16 if length <= 1 << 16 else 32}_t"
     run = getattr(code, f"gather_{kind}")
     run.restype = ctypes.c_double
@@ -112,7 +112,7 @@ def gather_seconds(code: ctypes.CDLL, indices: np.ndarray, length: int, threads:
 
 
 def stream(code: ctypes.CDLL, threads: list[int]) -> dict[str, dict[str, float]]:
-    """Read and triad bandwidth in GB/s by number of threads, arrays of 512 MB."""
+    """Return read and triad bandwidth in GB/s by number of threads, for arrays of 512 MB."""
     code.read_all.restype = ctypes.c_double
     n = 1 << 26
     a, b, c = (aligned(n) for _ in range(3))
@@ -126,7 +126,7 @@ def stream(code: ctypes.CDLL, threads: list[int]) -> dict[str, dict[str, float]]
 
 
 def aligned(n: int) -> np.ndarray:
-    """Ones, at an address divisible by 64."""
+    """Return ones at an address divisible by 64."""
     raw = np.empty(n + 8)
     start = -raw.ctypes.data % 64 // 8
     raw[:] = 1
@@ -134,7 +134,7 @@ def aligned(n: int) -> np.ndarray:
 
 
 def sparse(m: int, d: int, per_row: float, *, zipf: bool, spread: float, seed: int = 0) -> sp.csr_matrix:
-    """Random CSR; row lengths are lognormal of `spread`, columns of a row distinct."""
+    """Return a random CSR matrix; row lengths are lognormal of `spread`, columns of a row distinct."""
     rng = np.random.default_rng(seed)
     lengths = per_row * np.exp(spread * rng.standard_normal(m) - spread**2 / 2)
     lengths = np.clip(np.rint(lengths), 1, d // 2).astype(np.int64)
@@ -164,7 +164,7 @@ SHAPES: dict[str, Callable[[], sp.csr_matrix | np.ndarray]] = {
 
 
 def transpose_bytes(X: Matrix, value_bytes: int) -> int:
-    """Bytes of X^T alone."""
+    """Return the bytes of X^T alone."""
     both = Matrix.predict_bytes(*X.shape, X.nnz, value_bytes, transpose=True)
     return both - Matrix.predict_bytes(*X.shape, X.nnz, value_bytes, transpose=False)
 
@@ -174,7 +174,7 @@ PANEL = 4096
 
 
 def measure(name: str, source: sp.csr_matrix | np.ndarray, kind: str, threads: list[int]) -> list[dict]:
-    """All products of one matrix with values of one kind: "f32", "f64" or "ones"."""
+    """Measure all products of one matrix with values of one kind: "f32", "f64" or "ones"."""
     rng = np.random.default_rng(1)
     m, d = source.shape
     w, r, out_m, out_d = rng.standard_normal(d), rng.standard_normal(m), np.empty(m), np.empty(d)
@@ -333,7 +333,7 @@ def main() -> None:
 
 
 def table_line(row: dict) -> str:
-    """Lay out a row; a star marks the way that the library takes by itself."""
+    """Return one line for a row; a star marks the default of the library."""
 
     def cell(key: str, form: str) -> str:
         return format(row[key], form) if row[key] else " " * int(form.split(".")[0])

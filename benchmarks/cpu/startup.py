@@ -1,8 +1,8 @@
-"""How long the commands take from start to end on little work.
+"""Time of the commands from start to end on little work.
 
     python -m benchmarks.cpu.startup A9A [--out FILE]
 
-A9A is the LIBSVM site's data set as plain SVMlight text or .gz. Medians of many starts.
+A9A is the LIBSVM site's data set as plain SVMlight text or .gz. The figures are medians of many starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.peers.against_liblinear import TRAIN, seconds
 
 
 def median_seconds(command: list[str], repeats: int) -> float:
-    """Median wall time of a command that must succeed."""
+    """Return the median wall time of a command that must succeed."""
     return statistics.median(seconds(command) for _ in range(repeats))
 
 

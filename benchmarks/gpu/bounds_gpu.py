@@ -1,18 +1,18 @@
-"""What stops sparse products on a GPU: a launch, the bytes and the gathers of each, alone.
+"""Limits of sparse products on a GPU: a launch, the bytes and the gathers, each alone.
 
     python -m benchmarks.gpu.bounds_gpu [--shapes reuters,kdd99] [--out FILE]
 
-For each product of spmv_gpu.py, float32, in one run: cuSPARSE, bmrm, and what a product cannot do without,
+For each product of spmv_gpu.py, float32, in one run: cuSPARSE, bmrm, and the necessary parts of a product,
 from bounds.cu, each at the fastest of several launch shapes:
 
-read      as many bytes as the format that bmrm chose has are read, and the outputs written;
-gathers   every nonzero is multiplied by its input and added to one sum a thread, without rows: by local
-          indices, the inputs in shared memory, tile by tile, or by indices of four bytes from global memory.
-          Where rows fall into several tiles, as many sums as there are pieces of rows are written, and read.
+read      reads as many bytes as the format that bmrm chose has, and writes the outputs;
+gathers   multiplies every nonzero by its input and adds it to one sum per thread, without rows: by local
+          indices, with the inputs in shared memory, tile by tile, or by indices of four bytes from global
+          memory. If rows are split into several tiles, it writes and reads one sum per piece of a row.
 
-The gathers are left out where bmrm chose a kernel that gathers otherwise (`binned`, in two passes; `narrow`,
-without conflicts of banks): there the bound is the read. What bounds a product is the larger of both, or
-bmrm's own time where that is less still. The last line has the geometric mean of cuSPARSE over the bounds.
+The gathers are left out if bmrm chose a kernel that gathers in another way (`binned`, in two passes;
+`narrow`, without bank conflicts): there the bound is the read. The bound of a product is the larger of both, or
+bmrm's own time if that is less. The last line has the geometric mean of cuSPARSE over the bounds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Kernels:
     def call(
         self, name: str, blocks: int, threads: int, arguments: Iterable[Any], shared: int = 0
     ) -> Callable[[], None]:
-        """Return a launch of `blocks` a multiprocessor; arrays, int (32 bits) and np.int64 are passed."""
+        """Return a launch of `blocks` per multiprocessor; arguments: arrays, int (32 bits), np.int64."""
         kernel = self.module.get_function(name)
         if shared > 48 << 10:
             kernel.max_dynamic_shared_size_bytes = shared
@@ -91,7 +91,7 @@ class Kernels:
         return partial(launch, kept, values, early)
 
     def best(self, tries: Iterable[list[Callable[[], None]]]) -> float:
-        """Seconds of the fastest; each is a list of calls that take turns."""
+        """Return the seconds of the fastest; each is a list of calls that take turns."""
         return min(self.clock.seconds(calls) for calls in tries)
 
 
@@ -106,7 +106,7 @@ def one_after_another(*calls: Callable[[], None]) -> Callable[[], None]:
 
 
 def read_seconds(kernels: Kernels, size: int, outputs: int) -> float:
-    """Seconds to read `size` bytes and to write the outputs."""
+    """Return the seconds to read `size` bytes and to write the outputs."""
     copies = gpu_timing.copies_beyond_cache(size)
     matrices = [cp.zeros(size // 4 + 4, np.uint32) for _ in range(copies)]
     out = cp.empty(outputs, np.float32)
@@ -122,7 +122,7 @@ def read_seconds(kernels: Kernels, size: int, outputs: int) -> float:
 
 
 def tiled_seconds(kernels: Kernels, matrix: shapes.Csr, tiles: int) -> float:
-    """Seconds to gather from tiles in shared memory, pieces of rows written and read again.
+    """Return the seconds to gather from tiles in shared memory, writing and reading pieces of rows.
 
     The reading begins early as that of a matrix does, which makes the bound no larger.
     """
@@ -162,7 +162,7 @@ def tiled_seconds(kernels: Kernels, matrix: shapes.Csr, tiles: int) -> float:
 
 
 def far_seconds(kernels: Kernels, matrix: shapes.Csr) -> float:
-    """Seconds to gather from global memory."""
+    """Return the seconds to gather from global memory."""
     rows, columns = matrix.shape
     count = matrix.nnz // 4
     index = matrix.indices[: 4 * count].astype(np.uint32)
@@ -180,7 +180,7 @@ def far_seconds(kernels: Kernels, matrix: shapes.Csr) -> float:
 
 
 def bounds(bench: spmv_gpu.Bench, kernels: Kernels, name: str) -> list[dict[str, Any]]:
-    """Both products of one shape, and what bounds them."""
+    """Measure both products of one shape, and their limits."""
     matrix = shapes.generate(name)
     resident = gpu_resident.of_csr(bench.clock, matrix, "float32")
     found = []

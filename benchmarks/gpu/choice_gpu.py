@@ -1,15 +1,14 @@
-"""How good the choice of a GPU kernel is: the pick's time against the best of all candidates.
+"""Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
     python -m benchmarks.gpu.choice_gpu [--only TEXT] [--out FILE]
     python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose]
 
-Each matrix is prepared once with every candidate timed as the tuner times it, and each candidate is then
-timed again, longer, on its own. The *tuned* pick is what `tune="best"` takes: the fastest, by the tuner's
-times, of those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is
-its time over the least of all, less one, by the second times. *Tuning products* are those run for timing, for
-one of the two products; what building the formats takes besides is told in seconds. The results hold
-statistics and times, so that `--refit` tells what the model, as it is now, makes of them, on a machine
-without a GPU.
+Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
+again, longer, on its own. The *tuned* pick is that of `tune="best"`: the fastest, by the tuner's times, of
+those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is its time
+over the least of all, minus one, by the second times. *Tuning products* are those run for timing, for one of
+the two products; the additional time to build the formats is in seconds. The results hold statistics and
+times, so `--refit` can show how the current model does on them, on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -43,7 +42,9 @@ LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuni
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="only matrices whose name has this text")
-    parser.add_argument("--seconds", type=float, default=220, help="begin no matrix after so many seconds")
+    parser.add_argument(
+        "--seconds", type=float, default=220, help="start no matrix after this number of seconds"
+    )
     parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
     parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
     parser.add_argument("--verbose", action="store_true", help="list the worst picks")
@@ -61,7 +62,7 @@ def main() -> None:
 
 
 def made(only: str) -> Iterator[tuple[Case, Rows]]:
-    """The matrices, some of them being made while the caller works on one."""
+    """Yield the matrices; some are made while the caller works on one."""
     wanted = [case for case in cases() if only in case.name]
     with ThreadPoolExecutor() as pool:
         waiting = collections.deque((case, pool.submit(case.make)) for case in wanted[:AHEAD])
@@ -106,7 +107,7 @@ def measure(matrices: Iterable[tuple[Case, Rows]], seconds: float) -> Iterator[d
 
 
 def tried(found: dict[str, Any]) -> list[int]:
-    """Positions of what `tune="best"` would time."""
+    """Return the positions of what `tune="best"` would time."""
     candidates = found["candidates"]
     plans, predicted = [plan_of(c["plan"]) for c in candidates], [c["predicted"] for c in candidates]
     return _cuda.worth_timing(_cuda.constants(), found["statistics"], plans, predicted)
@@ -118,7 +119,7 @@ def plan_of(plan: Any) -> _cuda.Plan:
 
 
 def forced_seconds(X: Rows, op: str, plan: _cuda.Plan) -> float | None:
-    """Seconds of a product by a plan, None where the matrix cannot have it."""
+    """Return the seconds of a product by a plan, or None if the matrix cannot have it."""
     try:
         if op == "normal":
             matrix = _cuda.Matrix(*X, transpose=False, plan=plan)
@@ -130,12 +131,12 @@ def forced_seconds(X: Rows, op: str, plan: _cuda.Plan) -> float | None:
 
 
 def prepare_seconds(X: Rows, tune: str) -> float:
-    """Seconds of the preparation of a matrix on the device."""
+    """Return the seconds of preparing a matrix on the device."""
     return _cuda.Matrix(*X, tune=tune).report()["prepare_seconds"]
 
 
 def predict_anew(rows: list[dict[str, Any]], gpu: dict[str, Any], constants: dict[str, float]) -> None:
-    """Replace the predictions by those of the model as it is now; what is no candidate any more has none."""
+    """Replace the predictions by those of the current model; former candidates have none."""
     for row in rows:
         stats = row["statistics"]
         now = set(_cuda.candidates(gpu, stats))
@@ -146,40 +147,40 @@ def predict_anew(rows: list[dict[str, Any]], gpu: dict[str, Any], constants: dic
 
 
 def tuned_pick(row: dict[str, Any]) -> int:
-    """Position of what `tune="best"` takes."""
+    """Return the position of the pick of `tune="best"`."""
     timed = [i for i in row["tried"] if row["trial"][i] is not None]
     return min(timed, key=row["trial"].__getitem__)
 
 
 def predicted_pick(row: dict[str, Any]) -> int:
-    """Position of the least prediction."""
+    """Return the position of the least prediction."""
     possible = [i for i, seconds in enumerate(row["measured"]) if seconds is not None]
     return min(possible, key=lambda i: row["predicted"][i])
 
 
 def least(row: dict[str, Any]) -> float:
-    """Seconds of the best candidate."""
+    """Return the seconds of the best candidate."""
     return min(filter(None, row["measured"]))
 
 
 def loss(row: dict[str, Any], pick: int) -> float:
-    """Time of a pick over the least, less one."""
+    """Return the time of a pick over the least, minus one."""
     return row["measured"][pick] / least(row) - 1
 
 
 def tuning_products(row: dict[str, Any]) -> int:
-    """Products run to choose; where there is one candidate, none is."""
+    """Return the number of products run to choose; a single candidate needs none."""
     return TRIAL_PRODUCTS * len(row["tried"]) if len(row["tried"]) > 1 else 0
 
 
 def timing_cost(row: dict[str, Any]) -> float:
-    """What these took, in products of the best candidate."""
+    """Return the cost of these, in products of the best candidate."""
     tried = [row["trial"][i] for i in row["tried"] if row["trial"][i] is not None]
     return TRIAL_PRODUCTS * sum(tried) / least(row) if len(row["tried"]) > 1 else 0.0
 
 
 def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
-    """Print and return the losses, and hold them against what is wanted."""
+    """Print and return the losses, and compare them with the aims."""
     losses = {
         "tuned": [loss(row, tuned_pick(row)) for row in rows],
         "predicted": [loss(row, predicted_pick(row)) for row in rows],
@@ -203,7 +204,7 @@ def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
 
 
 def costs(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Print and return what choosing costs: the products timed, and all with the building of formats."""
+    """Print and return the cost of choosing: the products timed, and all with building formats."""
     timing = [timing_cost(row) for row in rows]
     seconds = {row["matrix"]: row["tuning_seconds"] for row in rows}
     product: collections.Counter[str] = collections.Counter()
@@ -228,7 +229,7 @@ def costs(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def by_kernel(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Print and return how often each kernel is the best and how its predictions relate to its times."""
+    """Print and return how often each kernel is the best, and its predicted over its measured times."""
     best: collections.Counter[str] = collections.Counter()
     ratios = collections.defaultdict(list)
     for row in rows:
@@ -266,7 +267,7 @@ def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list
 
 
 def worst(name: str, rows: list[dict[str, Any]], losses: list[float], pick: Any, count: int = 12) -> None:
-    """Print the rows that a pick loses most on."""
+    """Print the rows on which a pick loses most."""
     print(f"worst of {name}:")
     for i in sorted(range(len(rows)), key=lambda i: -losses[i])[:count]:
         row, took = rows[i], pick(rows[i])
@@ -281,7 +282,7 @@ def worst(name: str, rows: list[dict[str, Any]], losses: list[float], pick: Any,
 
 
 def packed(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row in fewer lines: a string a candidate, a string a list."""
+    """Return a row in fewer lines: one string per candidate, one string per list."""
     stats = dict(row["statistics"])
     for name, value in stats.items():
         if isinstance(value, list):
@@ -296,7 +297,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def unpacked(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row that `packed` was given."""
+    """Return the row from which `packed` was made."""
     stats = dict(row["statistics"])
     for name, value in stats.items():
         if isinstance(value, str):

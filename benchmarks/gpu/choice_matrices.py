@@ -1,10 +1,11 @@
-"""The matrices of choice_gpu.py: published ones where they are, and generated ones over a grid.
+"""The matrices of choice_gpu.py: published ones if they are available, and generated ones over a grid.
 
 The fills `whole`, `row` and `block` are Random, Constant Row and Structured of A. H. El Zein, Use of Graphics
 Processing Units for Sparse Matrix-Vector Products in Statistical Machine Learning Applications (thesis,
-Australian National University, 2009), section 4.3.2: each cell with the same probability; as many nonzeros in
-each row, anywhere; the same columns in every row. `zipf` draws columns by Zipf's law with Mandelbrot's shift
-and lengths from a lognormal, as text has them; `power` draws lengths from a power law, as graphs have them.
+Australian National University, 2009), section 4.3.2: each cell with the same probability; the same number of
+nonzeros in each row, anywhere; the same columns in every row. `zipf` draws columns by Zipf's law with
+Mandelbrot's shift and lengths from a lognormal, like text; `power` draws lengths from a power law, like
+graphs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ KINDS = ("float32", "float32", "ones", "float32", "float64")
 
 
 class Case(NamedTuple):
-    """A matrix yet to be made."""
+    """A matrix that can be generated."""
 
     name: str
     kind: str
@@ -46,14 +47,14 @@ class Rows(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """All matrices: published, then generated."""
+    """Return all matrices: published, then generated."""
     for number, (name, make) in enumerate(itertools.chain(published(), generated())):
         kind = KINDS[number % len(KINDS)]
         yield Case(name, kind, lambda make=make, kind=kind, seed=number: with_values(*make(), kind, seed))
 
 
 def with_values(row: np.ndarray, col: np.ndarray, shape: tuple[int, int], kind: str, seed: int) -> Rows:
-    """Compressed rows of distinct cells, with values of a kind."""
+    """Return compressed rows of distinct cells, with values of a kind."""
     key = np.unique(row.astype(np.int64) * shape[1] + col)
     row, col = np.divmod(key, shape[1])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=shape[0]))))
@@ -64,7 +65,7 @@ def with_values(row: np.ndarray, col: np.ndarray, shape: tuple[int, int], kind: 
 
 
 def generated() -> Iterator[tuple[str, Callable[[], tuple]]]:
-    """The grid of rows, columns and nonzeros a row, some fills for each, taken in turn."""
+    """Yield the grid of rows, columns and nonzeros per row, some fills for each, taken in turn."""
     turn = itertools.cycle(FILLS)
     for rows, cols, per_row in itertools.product(ROWS, COLS, PER_ROW):
         if per_row > cols // 2 or rows * per_row > MOST_NONZEROS:
@@ -75,7 +76,7 @@ def generated() -> Iterator[tuple[str, Callable[[], tuple]]]:
 
 
 def cells(fill: str, rows: int, cols: int, per_row: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """Row and column of each nonzero; some may be there twice."""
+    """Return row and column of each nonzero; some may occur twice."""
     rng = np.random.default_rng([FILLS.index(fill), rows, cols, per_row])
     if fill == "block":
         row, col = np.arange(rows), rng.choice(cols, per_row, replace=False)
@@ -98,7 +99,7 @@ def cells(fill: str, rows: int, cols: int, per_row: int) -> tuple[np.ndarray, np
 
 
 def published() -> Iterator[tuple[str, Callable[[], tuple]]]:
-    """Matrices of the folder $BMRM_TEST_DATA that have both rows and columns enough to time."""
+    """Yield the matrices of the folder $BMRM_TEST_DATA that have enough rows and columns to time."""
     root = Path(os.environ.get("BMRM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
     for path in sorted(p for folder in ("mtx", "svm", "rank") for p in (root / folder).glob("*")):
         yield f"{path.parent.name}/{path.name}", lambda path=path: from_file(path)
@@ -107,7 +108,7 @@ def published() -> Iterator[tuple[str, Callable[[], tuple]]]:
 
 
 def from_file(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """Cells of a data file that the package reads."""
+    """Return the cells of a data file that the package reads."""
     from bmrm.io import read_data
 
     X = read_data(path, duplicates="sum").X
@@ -115,7 +116,7 @@ def from_file(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
 
 
 def from_edges(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """Cells of a graph's adjacency matrix, its nodes numbered by their names in order."""
+    """Return the cells of a graph's adjacency matrix; nodes are numbered by the order of their names."""
     with gzip.open(path, "rt") as file:
         edges = np.loadtxt((line for line in file if line[0] not in "#%"), np.int64, usecols=(0, 1), ndmin=2)
     names, ends = np.unique(edges, return_inverse=True)

@@ -2,11 +2,11 @@
 
     python -m benchmarks.gpu.end_to_end_gpu [--text FILE] [--rows 781265] [--liblinear PROGRAM] [--out FILE]
 
-The set is that of textdata.py with the rows of the Reuters corpus: 781 265 x 47 236, 76 nonzeros a row, some
-60 M in all. Hinge, lam = 1e-5, to a certified relative gap of 1e-3; LIBLINEAR's `train -s 3 -e 0.001` at the
-same lam, without bias. Start to end of the process: medians of seven runs, after one in which the GPU's rates
-are measured and kernels picked. Both models are judged by one function. Beside them a process that does no
-more than import NumPy and start the driver, one after the other.
+The set is that of textdata.py with the number of rows of the Reuters corpus: 781 265 x 47 236, 76 nonzeros
+per row, some 60 M in all. The loss is the hinge, lam = 1e-5, to a certified relative gap of 1e-3; LIBLINEAR
+runs `train -s 3 -e 0.001` at the same lam, without bias. Times are from start to end of the process: medians
+of seven runs, after one in which the GPU's rates are measured and kernels picked. One function judges both
+models. For comparison a process only imports NumPy and then starts the driver.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ os._exit(0)
 
 
 def train(text: Path, model: Path, *options: str) -> tuple[float, dict[str, Any]]:
-    """Seconds of a `bmrm-train`, and what it says."""
+    """Return the seconds of a `bmrm-train`, and its report."""
     command = [sys.executable, "-m", "bmrm.cli.train", "--json", "--loss", "hinge", "--lambda", str(LAM)]
     command += ["--tol", "1e-3", "--device", "cuda", *options, str(text), str(model)]
     start = time.perf_counter()
@@ -47,7 +47,7 @@ def train(text: Path, model: Path, *options: str) -> tuple[float, dict[str, Any]
 
 
 def several(text: Path, model: Path, *options: str) -> dict[str, Any]:
-    """Medians of some runs after one that does not count."""
+    """Return medians of some runs after one that does not count."""
     train(text, model, *options)
     runs = [train(text, model, *options) for _ in range(RUNS)]
     said = runs[-1][1]
@@ -61,7 +61,7 @@ def several(text: Path, model: Path, *options: str) -> dict[str, Any]:
 
 
 def bare() -> dict[str, Any]:
-    """Seconds of a process that has nothing to do on the GPU."""
+    """Return the seconds of a process that has nothing to do on the GPU."""
     runs = [seconds([sys.executable, "-c", BARE]) for _ in range(RUNS + 1)][1:]
     return {"seconds": statistics.median(runs), "runs": runs}
 

@@ -1,4 +1,4 @@
-"""The matrix under test: as many copies on the device as the cache cannot hold, and their products timed."""
+"""The matrix under test: enough copies on the device to exceed the cache, and times of their products."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def pinned(array: cp.ndarray) -> np.ndarray:
 
 
 def host_arrays(matrix: shapes.Csr, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Arrays as the constructor takes them, in pinned memory."""
+    """Return the arrays that the constructor takes, in pinned memory."""
     return pinned(matrix.indptr), pinned(matrix.indices), pinned(matrix.values.astype(dtype))
 
 
 class Resident:
-    """Copies of a matrix, and what the first says of itself."""
+    """Copies of a matrix, and the report of the first."""
 
     def __init__(
         self, clock: gpu_timing.Clock, build: Callable[[Any], Any], shape: tuple[int, int], dtype: str
@@ -48,7 +48,7 @@ class Resident:
         self._build, self._plans = build, plans
 
     def fusing(self) -> list[Any]:
-        """As many copies that have the fused pass; none where there is no such pass.
+        """Return the same number of copies with the fused pass, or none if there is no such pass.
 
         What the pass reads is kept where plans are chosen: copies with plans given to them do not have it.
         """
@@ -60,15 +60,15 @@ class Resident:
         return fused
 
     def format_bytes(self, product: str) -> int:
-        """Bytes of the stored format that the product reads."""
+        """Return the bytes of the stored format that the product reads."""
         return int(self.chosen[product]["bytes"])
 
     def moved_bytes(self, product: str) -> int:
-        """Bytes that the product must move: format, input and output."""
+        """Return the bytes that the product must move: format, input and output."""
         return self.format_bytes(product) + np.dtype(self.dtype).itemsize * sum(self.shape)
 
     def measure(self, product: str) -> tuple[float, cp.ndarray, cp.ndarray]:
-        """Seconds of one product, and an input with its output."""
+        """Return the seconds of one product, and an input with its output."""
         rows, cols = self.shape if product == "X w" else self.shape[::-1]
         inputs = [gpu_timing.normal(cols, self.dtype, seed) for seed in range(len(self.matrices))]
         outputs = [cp.full(rows, cp.nan, self.dtype) for _ in self.matrices]

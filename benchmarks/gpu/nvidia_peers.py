@@ -1,8 +1,8 @@
-"""cuSPARSE and cuBLAS, called as a program in C that cares for speed calls them.
+"""cuSPARSE and cuBLAS, called as a fast program in C calls them.
 
-Descriptors, buffers and preprocessing are made once and kept, scalars lie on the host, every call goes to one
-stream and may be captured in a graph. CuPy's own bindings do neither: they analyse anew in each call and
-refuse to be captured. Prototypes: cusparse.h of CUDA 12.3 or later and cublas_api.h.
+Descriptors, buffers and preprocessing are made once and kept, scalars are on the host, and every call goes to
+one stream and may be captured in a graph. CuPy's own bindings do not do this: they analyse the matrix again
+in each call and refuse to be captured. Prototypes: cusparse.h of CUDA 12.3 or later and cublas_api.h.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def library(name: str) -> ctypes.CDLL:
 
 
 def check(status: int, call: str) -> None:
-    """Raise where a library's status is not success."""
+    """Raise if a library's status is not success."""
     if status:
         raise RuntimeError(f"{call} failed with status {status}")
 
@@ -105,7 +105,7 @@ class CsrProduct:
 
 
 class Cublas:
-    """A cuBLAS handle on one stream, with a workspace of its own."""
+    """A cuBLAS handle on one stream, with its own workspace."""
 
     def __init__(self, stream: cp.cuda.Stream) -> None:
         self.library = library("cublas")

@@ -1,11 +1,11 @@
-"""What a loss in Python costs in a solve on a GPU: the logistic one, compiled and by several libraries.
+"""Cost of a loss in Python in a solve on a GPU: the logistic loss, compiled and by several libraries.
 
     python -m benchmarks.gpu.own_loss_gpu [--rows 400000] [--columns 60] [--out FILE]
 
-Dense float32 data. PyTorch, CuPy and JAX work on the solver's margins where they are; JAX compiles the
-function, CuPy fuses it, PyTorch runs it as it is. NumPy's function gets margins on the host and gives
-derivatives back. Each is solved to the same gap on one resident matrix; times are the best of three solves
-after one to warm up.
+Dense float32 data. PyTorch, CuPy and JAX work on the solver's margins in place; JAX compiles the function,
+CuPy fuses it, PyTorch runs it as it is. NumPy's function gets margins on the host and returns derivatives
+there. Each is solved to the same gap on one resident matrix; times are the best of three solves after one to
+warm up.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
     python -m benchmarks.gpu.spmv_gpu [--shapes reuters,kdd99] [--quick] [--peer-only] [--out FILE]
 
-The matrices are those of shapes.py, their values normally distributed, so that nothing but the columns can
-be compressed; a table of its own shows what ones and few distinct values gain. Every time is that of a
+The matrices are those of shapes.py. Their values are normally distributed, so only the columns can be
+compressed; a separate table shows the gain of ones and of few distinct values. Every time is that of a
 product within a replayed CUDA graph, the median of the replays. The products of a graph take turns over as
 many copies of the matrix and its vectors as exceed twice the level-two cache. cuSPARSE is the better of its
 two CSR algorithms, preprocessed, its buffer reused, with a stored transpose for X^T r; cuBLAS the better of
 gemv on a row-major and on a column-major matrix. GB/s and the share of copy bandwidth count the bytes of the
 format that the product reads, its input once and its output once.
 
-The error of an output y_i is |y_i - reference| / (||x_i o w||_2 sqrt(nonzeros of row i)), the reference in
-float64 from the same rounded numbers; the table has the largest.
+The error of an output y_i is |y_i - reference| / (||x_i o w||_2 sqrt(nonzeros of row i)), with the reference
+in float64 from the same rounded numbers; the table has the largest.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class Bench(NamedTuple):
 
 
 def csr_arrays(matrix: shapes.Csr, dtype: str) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
-    """Arrays as cuSPARSE takes them."""
+    """Return the arrays that cuSPARSE takes."""
     return matrix.indptr.astype(cp.int32), matrix.indices, matrix.values.astype(dtype)
 
 
 def cusparse_times(bench: Bench, matrix: shapes.Csr, dtype: str) -> dict[str, float]:
-    """Seconds of y = A x by algorithm."""
+    """Return the seconds of y = A x by algorithm."""
     arrays = csr_arrays(matrix, dtype)
     rows, cols = matrix.shape
     copies = gpu_timing.copies_beyond_cache(sum(a.nbytes for a in arrays))
@@ -81,7 +81,7 @@ def cusparse_times(bench: Bench, matrix: shapes.Csr, dtype: str) -> dict[str, fl
 
 
 def reference(bench: Bench, matrix: shapes.Csr, dtype: str, x: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
-    """y = A x in float64 from numbers rounded to `dtype`, and what an error is measured by."""
+    """Return y = A x in float64 from numbers rounded to `dtype`, and the scale of its errors."""
     indptr, indices, values = csr_arrays(matrix, dtype)
     values, x = values.astype(cp.float64), x.astype(cp.float64)
     y, squares = cp.empty(matrix.shape[0]), cp.empty(matrix.shape[0])
@@ -92,14 +92,14 @@ def reference(bench: Bench, matrix: shapes.Csr, dtype: str, x: cp.ndarray) -> tu
 
 
 def largest_error(y: cp.ndarray, exact: cp.ndarray, scale: cp.ndarray) -> float:
-    """Largest error; infinite where an output without nonzeros is not 0 or one is not finite."""
+    """Return the largest error; infinite if an output without nonzeros is not 0 or one is not finite."""
     wrong = cp.abs(y.astype(cp.float64) - exact)
     errors = cp.where(scale > 0, wrong / cp.where(scale > 0, scale, 1.0), cp.where(wrong == 0, 0.0, cp.inf))
     return float(cp.where(cp.isfinite(errors), errors, cp.inf).max())
 
 
 def sparse(bench: Bench, name: str, dtypes: list[str]) -> list[dict[str, Any]]:
-    """Both products of one shape against cuSPARSE."""
+    """Measure both products of one shape against cuSPARSE."""
     matrix = shapes.generate(name)
     operators = {"X w": matrix, "X^T r": shapes.transpose(matrix)}
     rows = []
@@ -127,7 +127,7 @@ def sparse(bench: Bench, name: str, dtypes: list[str]) -> list[dict[str, Any]]:
 
 
 def coded(bench: Bench, name: str) -> list[dict[str, Any]]:
-    """Both products with plain values, with ones and with few distinct values, float32."""
+    """Measure both products with plain values, with ones and with few distinct values, float32."""
     matrix = shapes.generate(name)
     indptr, indices, plain = gpu_resident.host_arrays(matrix, "float32")
     levels = np.rint(plain * LEVELS / 8).clip(-LEVELS // 2, LEVELS // 2 - 1).astype(np.float32)
@@ -144,7 +144,7 @@ def coded(bench: Bench, name: str) -> list[dict[str, Any]]:
 
 
 def cublas_times(bench: Bench, matrix: cp.ndarray, product: str) -> dict[str, float]:
-    """Seconds of cuBLAS gemv by the order of the matrix in memory."""
+    """Return the seconds of cuBLAS gemv by the order of the matrix in memory."""
     dtype = matrix.dtype.name
     rows, cols = matrix.shape if product == "X w" else matrix.shape[::-1]
     copies = gpu_timing.copies_beyond_cache(matrix.nbytes)
@@ -160,12 +160,12 @@ def cublas_times(bench: Bench, matrix: cp.ndarray, product: str) -> dict[str, fl
 
 
 def dense_matrix(shape: tuple[int, int], dtype: str) -> cp.ndarray:
-    """Normally distributed numbers, row by row."""
+    """Return normally distributed numbers, row by row."""
     return normal(shape[0] * shape[1], dtype, 7).reshape(shape)
 
 
 def dense(bench: Bench, shape: tuple[int, int], dtype: str) -> list[dict[str, Any]]:
-    """Both products of a dense matrix against cuBLAS."""
+    """Measure both products of a dense matrix against cuBLAS."""
     matrix = dense_matrix(shape, dtype)
     resident = None if bench.peer_only else gpu_resident.of_dense(bench.clock, matrix)
     rows = []
@@ -193,17 +193,17 @@ def dense(bench: Bench, shape: tuple[int, int], dtype: str) -> list[dict[str, An
 
 
 def fused_sparse(bench: Bench, name: str) -> list[dict[str, Any]]:
-    """The fused pass of one shape."""
+    """Measure the fused pass of one shape."""
     return fused(bench, name, gpu_resident.of_csr(bench.clock, shapes.generate(name), "float32"))
 
 
 def fused_dense(bench: Bench) -> list[dict[str, Any]]:
-    """The fused pass of a dense matrix."""
+    """Measure the fused pass of a dense matrix."""
     return fused(bench, "dense", gpu_resident.of_dense(bench.clock, dense_matrix(FUSED_DENSE, "float32")))
 
 
 def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict[str, Any]]:
-    """The pass that makes margins, loss and gradient from one read, against the two products alone."""
+    """Measure the pass that reads X once for margins, loss and gradient, against the two products."""
     from bmrm.losses import _losses
 
     fusing = resident.fusing()
@@ -233,7 +233,7 @@ def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict
 
 
 def upload(bench: Bench, name: str = "reuters", repeats: int = 3) -> list[dict[str, Any]]:
-    """Seconds from arrays in pinned memory to a matrix ready for both products, tuning included."""
+    """Return the seconds from arrays in pinned memory to a matrix ready for products, tuning included."""
     from bmrm.matrix._cuda import Matrix
 
     matrix = shapes.generate(name)
@@ -250,7 +250,7 @@ def upload(bench: Bench, name: str = "reuters", repeats: int = 3) -> list[dict[s
 
 
 def table_line(row: dict[str, Any]) -> str:
-    """One line for one product."""
+    """Return one line for one product."""
     text = f"{row['shape']:20} {row['values']:10} {row['product']:6}"
     if "peer_us" in row:
         text += f" {row['peer_us']:9.1f} {row['peer_of_copy']:5.0%} {row['peer']:12}"
@@ -262,13 +262,13 @@ def table_line(row: dict[str, Any]) -> str:
 
 
 def release() -> None:
-    """Give memory that CuPy holds in reserve back, for the matrix under test."""
+    """Release memory that CuPy holds in reserve, for the matrix under test."""
     cp.get_default_memory_pool().free_all_blocks()
     cp.get_default_pinned_memory_pool().free_all_blocks()
 
 
 def measurements(bench: Bench, wanted: list[str], quick: bool) -> list[tuple[str, Callable[[], list]]]:
-    """What to measure: the part of the results, and what makes its rows."""
+    """Return the parts of the results, each with the function that measures its rows."""
     dtypes = ["float32"] if quick else ["float32", "float64"]
     dense_shapes = QUICK_DENSE if quick else DENSE + LARGE_DENSE
     found = [("sparse", partial(sparse, bench, name, dtypes)) for name in wanted]
@@ -285,7 +285,7 @@ def measurements(bench: Bench, wanted: list[str], quick: bool) -> list[tuple[str
 
 
 def run(bench: Bench, wanted: list[str], quick: bool) -> tuple[dict[str, Any], int]:
-    """Measure everything; the results, and how many measurements failed while the others went on."""
+    """Measure everything; return the results, and the number of failed measurements."""
     results: dict[str, Any] = {"sparse": [], "coded": [], "dense": [], "fused": [], "upload": []}
     failures = 0
     for part, measurement in measurements(bench, wanted, quick):

@@ -1,12 +1,12 @@
-"""X larger than the device memory that it may take: products and a solve whose rows stream from main memory.
+"""X larger than its device memory: products and a solve whose rows stream from main memory.
 
     python -m benchmarks.gpu.streamed [--shape reuters-ccat] [--scale 1.0] [--out FILE]
 
 The set is that of thesis_ch5.py, with its hinge at lam = 1e-5, to a certified relative gap of 1e-3. A solve
-without a limit tells what it takes; others get a share of that as `gpu_mem`. Of each: blocks, what streams,
-seconds to make it resident and to solve it (second runs count), the two products (replayed graphs), and what
-they reach of their roof: the bytes that they have to copy at the speed of one large copy from pinned memory.
-Needs CuPy.
+without a limit shows the memory that it takes; the others get a share of it as `gpu_mem`. For each: blocks,
+what streams, seconds to make it resident and to solve it (second runs count), the two products (replayed
+graphs), and how close they come to their roof: the bytes that they have to copy at the speed of one large
+copy from pinned memory. Needs CuPy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COPY = 1 << 30  # bytes of the copy that is the roof
 
 
 def bus_bytes() -> float:
-    """Bytes a second of a copy from pinned memory, the best of some."""
+    """Return the bytes per second of a copy from pinned memory, the best of some."""
     source, target = cp.cuda.alloc_pinned_memory(COPY), cp.cuda.alloc(COPY)
     begin, end = cp.cuda.Event(), cp.cuda.Event()
     seconds = []
@@ -43,7 +43,7 @@ def bus_bytes() -> float:
 
 
 def run(X: Csr, y: np.ndarray, gpu_mem: int | None) -> tuple[dict[str, Any], Any]:
-    """Train twice on one resident matrix; what there is to say of it, and the matrix."""
+    """Train twice on one resident matrix; return the measurements and the matrix."""
     start = time.perf_counter()
     data = bmrm.Dataset(X, y, device="cuda", gpu_mem=gpu_mem, tol=TOL)
     placed = time.perf_counter() - start

@@ -2,14 +2,14 @@
 
     python -m benchmarks.gpu.thesis_ch5 [--sets reuters,kdd99] [--scale 0.1] [--out FILE]
 
-Data are random, of the rows, columns and nonzeros of each set (shapes.py), texts with rows of length 1,
-labels of a planted model with noise; the two of Reuters differ in the share of positive rows. Each is
-trained with the hinge at lam = 1e-5 to an absolute gap of 1e-4, from a matrix that is resident: the run of
-median time, of nine behind a first one, or of three where that took over 0.1 s. For each way table 5.2's
-passes, seconds and certified gap, and whether the certificates agree (no objective below another's bound) and
-whether `device="auto"` picks the faster way of a fresh process; the parts of the time (figure 5.1); one
-product each of vectors on the host, in conversion, transfer and product (figure 5.2). Needs CuPy;
-plot_thesis.py draws the pictures.
+Data are random, with the rows, columns and nonzeros of each set (shapes.py); texts have rows of length 1.
+Labels come from a planted model with noise; the two sets of Reuters differ in the share of positive rows.
+Each is trained with the hinge at lam = 1e-5 to an absolute gap of 1e-4, from a resident matrix. The figure is
+the run of median time, of nine after a first one, or of three if that took over 0.1 s. The results are: for
+each way table 5.2's passes, seconds and certified gap; whether the certificates agree (no objective below
+another's bound); whether `device="auto"` picks the faster way for a fresh process; the parts of the time
+(figure 5.1); one product of each kind with vectors on the host, divided into conversion, transfer and product
+(figure 5.2). Needs CuPy; plot_thesis.py draws the pictures.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ THESIS = {  # table 5.2, on a 2.4 GHz Core 2 Quad and a GeForce 8800 GTX: passes
 
 
 def problem(name: str, scale: float) -> tuple[Csr, np.ndarray]:
-    """Rows of the set on the host, and labels."""
+    """Return rows of the set on the host, and labels."""
     shape = "reuters" if name in POSITIVE else name
     A = shapes.generate(shape, scale=scale)
     rows = shapes.row_of_each(cp, A)
@@ -73,7 +73,7 @@ def problem(name: str, scale: float) -> tuple[Csr, np.ndarray]:
 
 
 def trained(X: Any, y: np.ndarray, device: str) -> dict[str, Any]:
-    """Train on one resident matrix, some times; what the run of median time says."""
+    """Train on one resident matrix, some times; return the run of median time."""
     start = time.perf_counter()
     data = bmrm.Dataset(X, y, device=device, tol=1e-4)
     resident = time.perf_counter() - start
@@ -104,7 +104,7 @@ def trained(X: Any, y: np.ndarray, device: str) -> dict[str, Any]:
 
 
 def driver_seconds() -> float:
-    """Time that a fresh process needs until its first matrix is on a GPU, beside the matrix's own."""
+    """Return the time of a fresh process until its first matrix is on a GPU, without the matrix's own."""
     code = (
         "import time, numpy as np; from bmrm.matrix import _cuda; start = time.perf_counter(); "
         "_cuda.Matrix.from_dense(np.eye(2)); print(time.perf_counter() - start)"
@@ -114,7 +114,7 @@ def driver_seconds() -> float:
 
 
 def bridge(data: bmrm.Dataset) -> dict[str, dict[str, float]]:
-    """Milliseconds of a product of vectors on the host, by part, for both operators."""
+    """Return the milliseconds of a product with vectors on the host, by part, for both operators."""
     m, d = data.shape
     found = {}
     for op, run, size in (("X w", data.matrix.matvec, d), ("X^T r", data.matrix.rmatvec, m)):
@@ -125,7 +125,7 @@ def bridge(data: bmrm.Dataset) -> dict[str, dict[str, float]]:
 
 
 def measure(name: str, scale: float, driver: float) -> dict[str, Any]:
-    """All ways of one set; `driver`: seconds that a process pays before its first use of a GPU."""
+    """Measure all ways of one set; `driver`: seconds that a process pays before its first use of a GPU."""
     X, y = problem(name, scale)
     row: dict[str, Any] = {"set": name, "rows": X.shape[0], "cols": X.shape[1], "nnz": X.nnz}
     row["gpu sparse"] = trained(X, y, "cuda")
@@ -161,8 +161,8 @@ def figures(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for name in ("adult9", "web8"):
         if name in found:
             solve = found[name]["gpu sparse"]
-            beside = (solve["seconds"] - solve["parts"]["products"]) / solve["iterations"]
-            judge(f"{name}: microseconds an iteration beside products", 1e6 * beside, 40.0, below=True)
+            besides = (solve["seconds"] - solve["parts"]["products"]) / solve["iterations"]
+            judge(f"{name}: microseconds per iteration besides products", 1e6 * besides, 40.0, below=True)
     large = [row["times_faster"] for row in rows if row["nnz"] > 2_000_000]
     if large:
         judge("CPU / GPU where nnz > 2 M, least", min(large), 1.0)
@@ -175,7 +175,7 @@ def figures(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Print table 5.2, each line over the thesis's."""
+    """Print table 5.2, each line above the thesis's."""
     print(f"{'set':12} {'nnz':>10}   {'CPU':>22}   {'GPU sparse':>22}   {'GPU dense':>22}   CPU/GPU  agree")
     for row in rows:
         cells, theirs = [], []

@@ -6,10 +6,10 @@ Two comparisons, at lam = 1e-5, C = 1 / (lam m), no bias:
 
 whole  start, load, train, write: `bmrm-train` to a certified relative gap of 1e-3 against Debian's
        `liblinear-train -e 0.001` (package liblinear-tools), on a text set of 200 000 x 47 236 with 76
-       nonzeros a row (made by textdata.py where --text does not name it). Runs alternate; medians.
+       nonzeros per row (textdata.py writes it unless --text names it). Runs alternate; medians.
 alone  training alone on a9a, LIBLINEAR 2.50 (package liblinear-official) called in C with its data in
        place. For each of its tolerances: its seconds and objective, and ours until the best objective is
-       as low. Ours counts making X resident.
+       as low. Ours includes making X resident.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FORMULAS = {
 
 
 def objective(loss: str, X: sp.csr_matrix, y: np.ndarray, w: np.ndarray) -> float:
-    """J(w), by NumPy and SciPy in float64 alone."""
+    """Return J(w), by NumPy and SciPy in float64 alone."""
     return float(0.5 * LAM * w @ w + FORMULAS[loss](y * (X @ w)).mean())
 
 
 def liblinear_weights(path: Path, d: int) -> np.ndarray:
-    """Weights of a LIBLINEAR model file, for the label +1."""
+    """Return the weights of a LIBLINEAR model file, for the label +1."""
     head, _, body = path.read_text().partition("\nw\n")
     w = np.array(body.split(), float)
     first = next(line for line in head.splitlines() if line.startswith("label")).split()[1]
@@ -56,14 +56,14 @@ TRAIN = str(Path(sys.executable).parent / "bmrm-train")
 
 
 def seconds(command: list[str]) -> float:
-    """Wall time of a command that must succeed."""
+    """Return the wall time of a command that must succeed."""
     start = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - start
 
 
 def whole(text: Path, folder: Path, repeats: int) -> list[dict]:
-    """Both commands from start to end."""
+    """Time both commands from start to end."""
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(text))
@@ -102,7 +102,7 @@ def whole(text: Path, folder: Path, repeats: int) -> list[dict]:
 
 
 def alone(a9a: Path) -> list[dict]:
-    """Training alone, at equal true suboptimality."""
+    """Time training alone, at equal true suboptimality."""
     from liblinear import liblinear
 
     X, y = bmrm.load_svmlight(a9a)
@@ -156,7 +156,7 @@ def liblinear_train(liblinear, problem, options: str, d: int) -> tuple[float, np
 def reach(
     loss: str, X: sp.csr_matrix | np.ndarray, y: np.ndarray, target: float, **options: int | str
 ) -> tuple[float, int]:
-    """Seconds and passes until the best objective is at most `target`, from X in host memory."""
+    """Return seconds and passes until the best objective is at most `target`, from X in host memory."""
     start = time.perf_counter()
     stop = {"tol": 1e-13, "callback": lambda state: state.objective <= target}
     result = bmrm.solve(X, y, loss=loss, lam=LAM, **stop, **options)

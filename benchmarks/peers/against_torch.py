@@ -2,11 +2,11 @@
 
     python -m benchmarks.peers.against_torch [--sets reuters,covertype] [--out FILE]
 
-The peer holds X and its transpose as sparse CSR tensors (float32, so that it gathers like ours), takes J
+The peer holds X and its transpose as sparse CSR tensors (float32, so that it gathers like ours), computes J
 and its gradient by two products, and runs torch.optim.LBFGS with the strong Wolfe search and a history of
 100. Its time counts until J is within 1e-4, relative, of the best lower bound that ours proves at a tighter
-tolerance, at most 20 s; ours until its certificate says so. Both have the matrix in place and have run once
-before.
+tolerance, at most 20 s; ours counts until its certificate says so. Both have the matrix in place and have run
+once before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_SECONDS = 20.0
 
 
 def ours(X: Csr, y: np.ndarray) -> tuple[dict[str, Any], float]:
-    """Seconds to a certified relative gap, and a sharper bound on the optimum."""
+    """Return the seconds to a certified relative gap, and a sharper bound on the optimum."""
     data = bmrm.Dataset(X, y, device="cuda")
     options: dict[str, Any] = {"loss": "logistic", "lam": LAM}
     bmrm.solve(data, tol=TOL, **options)
@@ -44,7 +44,7 @@ def ours(X: Csr, y: np.ndarray) -> tuple[dict[str, Any], float]:
 
 
 def lbfgs(X: Csr, y: np.ndarray, target: float) -> dict[str, Any]:
-    """Seconds of PyTorch's L-BFGS until J is at most `target`."""
+    """Return the seconds of PyTorch's L-BFGS until J is at most `target`."""
     A = X.to_scipy(np.float32)
     tensors = []
     for M in (A, A.T.tocsr()):

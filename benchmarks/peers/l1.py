@@ -3,9 +3,9 @@
     python -m benchmarks.peers.l1 [A9A] [--out FILE]
 
 A9A is the LIBSVM site's data set in SVMlight text, .gz or not; without it, data of its shape are generated.
-LIBLINEAR 2.50 (package liblinear-official) is called in C with its data in place, at one tolerance after the
-other until its objective is within 1e-4 of the optimum, relatively; ours runs until it has certified that,
-and counts making X resident. Medians of several runs; no bias.
+LIBLINEAR 2.50 (package liblinear-official) is called in C with its data in place, at ever finer tolerances
+until its objective is within 1e-4 of the optimum, relatively. Ours runs until it has certified that, and
+includes making X resident. Medians of several runs; no bias.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ REPEATS = 3
 
 
 def objective(loss: str, X: sp.csr_matrix, y: np.ndarray, w: np.ndarray, lam: float) -> float:
-    """J(w), by NumPy and SciPy in float64 alone."""
+    """Return J(w), by NumPy and SciPy in float64 alone."""
     return float(lam * np.abs(w).sum() + FORMULAS[loss](y * (X @ w)).mean())
 
 
 def adult_like() -> tuple[sp.csr_matrix, np.ndarray]:
-    """14 attributes coded as indicators, 123 columns in all, of 32 561 rows, as a9a has them."""
+    """Return 14 attributes coded as indicators, 123 columns in all, of 32 561 rows, like a9a."""
     rng = np.random.default_rng(0)
     m, sizes = 32_561, [5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 5, 2, 41]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -47,7 +47,7 @@ def adult_like() -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def measure(X: sp.csr_matrix, y: np.ndarray, loss: str, solver: int, lam: float) -> dict:
-    """One problem on both sides."""
+    """Measure one problem on both sides."""
     from liblinear import liblinear
 
     m, d = X.shape

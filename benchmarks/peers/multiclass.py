@@ -3,13 +3,13 @@
     python -m benchmarks.peers.multiclass [--out FILE]
 
 Two generated sets of 20 000 rows and 20 classes: `letter`, dense, 16 features, each class a mixture of three
-Gaussians, of the size of the UCI letter data; and `text`, sparse, as many features as rows with Zipf's
-frequencies, some of them raised in each class, so that the classes can be told apart without an error and
-the dual is the easier problem. No bias, C = 1, lam = 1 / (C m).
+Gaussians, of the size of the UCI letter data; and `text`, sparse, with the same number of features as rows
+and Zipf's frequencies, some of them raised in each class, so that the classes are separable and the dual is
+the easier problem. No bias, C = 1, lam = 1 / (C m).
 
 LIBLINEAR 2.50 (package liblinear-official) is called in C with its data in place. For each of its tolerances:
-its seconds and objective, and ours until the best objective is as low, which counts making X resident. Both
-objectives are evaluated by one function of NumPy alone. Each side has one thread.
+its seconds and objective, and ours until the best objective is as low, including making X resident. One
+function of NumPy evaluates both objectives. Each side has one thread.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ EPSILONS = {"letter": (1.0, 1e-1, 1e-2), "text": (1.0, 1e-1)}
 
 
 def letter(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows of mixtures of three Gaussians a class."""
+    """Draw rows of mixtures of three Gaussians per class."""
     y = rng.integers(0, CLASSES, ROWS)
     centres = 1.3 * rng.normal(size=(CLASSES, 3, 16))
     return centres[y, rng.integers(0, 3, ROWS)] + rng.normal(size=(ROWS, 16)), y
 
 
 def text(rng: np.random.Generator) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Draw rows of 60 words of Zipf's law, a third of them from the words of the class; each of length 1."""
+    """Draw rows of 60 words by Zipf's law, a third of them from the words of the class; each of length 1."""
     words, per_row = 20_000, 60
     y = rng.integers(0, CLASSES, ROWS)
     shares = 1.0 / np.arange(1, words + 1)
@@ -53,7 +53,7 @@ def text(rng: np.random.Generator) -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def objective(X: np.ndarray | sp.csr_matrix, y: np.ndarray, W: np.ndarray) -> float:
-    """J(W), by NumPy and SciPy in float64 alone."""
+    """Return J(W), by NumPy and SciPy in float64 alone."""
     U = X @ W
     own = U[np.arange(ROWS), y].copy()
     U += 1.0
@@ -62,7 +62,7 @@ def objective(X: np.ndarray | sp.csr_matrix, y: np.ndarray, W: np.ndarray) -> fl
 
 
 def liblinear_train(problem: object, epsilon: float, d: int) -> tuple[float, np.ndarray]:
-    """Time one call of `train` in C; return the weights too, a column a class."""
+    """Time one call of `train` in C; also return the weights, one column per class."""
     from liblinear import liblinear
 
     parameter = liblinear.parameter(f"-s 4 -c {1 / (LAM * ROWS)!r} -e {epsilon} -q")
@@ -75,7 +75,7 @@ def liblinear_train(problem: object, epsilon: float, d: int) -> tuple[float, np.
 
 
 def reach(X: np.ndarray | sp.csr_matrix, y: np.ndarray, target: float) -> tuple[float, bmrm.Result]:
-    """Seconds until the best objective is at most `target`, from X in host memory."""
+    """Return the seconds until the best objective is at most `target`, from X in host memory."""
     start = time.perf_counter()
     data = bmrm.Dataset(X, y, threads=1)
     result = bmrm.solve(
@@ -90,7 +90,7 @@ def median(run, repeats: int):
 
 
 def compare(name: str, X: np.ndarray | sp.csr_matrix, y: np.ndarray, repeats: int) -> list[dict]:
-    """Both sides at each of LIBLINEAR's tolerances."""
+    """Measure both sides at each of LIBLINEAR's tolerances."""
     from liblinear import liblinear
 
     problem = liblinear.problem(y, sp.csr_matrix(X))
@@ -122,7 +122,7 @@ def compare(name: str, X: np.ndarray | sp.csr_matrix, y: np.ndarray, repeats: in
 
 
 def certified(name: str, X: np.ndarray | sp.csr_matrix, y: np.ndarray, repeats: int) -> list[dict]:
-    """Our own losses to a certified relative gap of 1e-3."""
+    """Train our own losses to a certified relative gap of 1e-3."""
     rows = []
     for loss in ("multiclass", "softmax"):
 

@@ -1,12 +1,12 @@
-"""What the bridge between PETSc's vectors and the resident matrix costs, against a bare copy of the vector.
+"""Cost of the bridge between PETSc's vectors and the resident matrix, against a bare copy of the vector.
 
     python -m benchmarks.peers.petsc_bridge [--sizes 100000,1000000,10000000] [--out FILE]
 
-On the CPU arrays are lent: what is timed is taking them and giving them back. On a machine with a GPU (and
-CuPy, for the bare copies) two ways more: vectors on the host, through the matrix's pinned buffers, against
-pinned copies of the long vector there and of the short one back; and vectors on the device, by the conversion
-kernels, against a device-to-device copy of as many doubles. For these the matrix has one value a row, and its
-own product is taken off.
+On the CPU the bridge uses PETSc's own arrays: the time is that of taking them and giving them back. A machine
+with a GPU (and CuPy, for the bare copies) has two more ways: vectors on the host, through the matrix's pinned
+buffers, against pinned copies of the long vector there and of the short one back; and vectors on the device,
+by the conversion kernels, against a device-to-device copy of the same number of doubles. For these the matrix
+has one value per row, and the time of its own product is subtracted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROWS = 1024
 
 
 def median(body: Callable[[], object], repeats: int = 30) -> float:
-    """Median seconds of a call."""
+    """Return the median seconds of a call."""
     body()
     times = []
     for _ in range(repeats):
@@ -38,7 +38,7 @@ def median(body: Callable[[], object], repeats: int = 30) -> float:
 
 
 def on_cpu(size: int) -> dict:
-    """Lend a vector of that size and a short one, without a product."""
+    """Time the use of a vector of that size and of a short one, without a product."""
     x, y = PETSc.Vec().createSeq(size), PETSc.Vec().createSeq(ROWS)
     source, target = np.ones(size), np.empty(size)
 
@@ -52,7 +52,7 @@ def on_cpu(size: int) -> dict:
 
 
 def thin(size: int) -> Csr:
-    """A matrix of few rows and many columns, with a value a row."""
+    """Return a matrix of few rows and many columns, with one value per row."""
     columns = np.linspace(0, size - 1, ROWS).astype(np.int32)
     return Csr(np.arange(ROWS + 1), columns, np.full(ROWS, 2.0, np.float32), (ROWS, size))
 

@@ -2,11 +2,11 @@
 
     python -m benchmarks.peers.petsc_mat_gpu [--shapes reuters,kdd99] [--out FILE]
 
-Random matrices of the shapes of shapes.py. Both sides are asked as KSP and TAO would ask them, by `mult` and
-`multTranspose` of PETSc matrices with PETSc's CUDA vectors of doubles; what is timed is a run of such calls
-up to the end of the device's work, calls and conversions included, in turns with the peer's. PETSc's matrix
-holds doubles; it multiplies by the transpose as it does by default, and by one that it has stored
-(`-mat_form_explicit_transpose`). Ours holds floats or doubles. Each product is held against PETSc's. Needs
+Random matrices of the shapes of shapes.py. Both sides are called as KSP and TAO would call them, by `mult`
+and `multTranspose` of PETSc matrices with PETSc's CUDA vectors of doubles. The time is that of a run of such
+calls up to the end of the device's work, including calls and conversions, in turns with the peer's. PETSc's
+matrix holds doubles; it multiplies by the transpose as it does by default, and by a stored one
+(`-mat_form_explicit_transpose`). Ours holds floats or doubles. Each product is compared with PETSc's. Needs
 CuPy and a PETSc with CUDA.
 """
 
@@ -36,7 +36,7 @@ WANTED = {"X w": 2.0, "X^T r": 10.0, "X^T r, stored": 2.0}
 
 
 def made(name: str) -> sp.csr_matrix:
-    """Make a matrix on the device and bring it here."""
+    """Generate a matrix on the device and copy it to the host."""
     on_device = shapes.generate(name)
     parts = [part.get() for part in (on_device.values, on_device.indices, on_device.indptr)]
     parts[2] = parts[2].astype(np.int32)
@@ -46,7 +46,7 @@ def made(name: str) -> sp.csr_matrix:
 
 
 def peer(X: sp.csr_matrix, *, stored: bool) -> PETSc.Mat:
-    """PETSc's matrix on the GPU, with its transpose if that is to be stored."""
+    """Return PETSc's matrix on the GPU, with a stored transpose if wanted."""
     A = PETSc.Mat().createAIJ(X.shape, csr=(X.indptr, X.indices, X.data), comm=PETSc.COMM_SELF)
     A.convert("aijcusparse")
     if stored:
@@ -57,7 +57,7 @@ def peer(X: sp.csr_matrix, *, stored: bool) -> PETSc.Mat:
 
 
 def seconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median seconds of a call of each, in turns."""
+    """Return the median seconds of a call of each, in turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(TURNS + 1):
         for name, call in calls.items():
@@ -72,7 +72,7 @@ def seconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def away(found: PETSc.Vec, wanted: PETSc.Vec) -> float:
-    """Distance of two vectors, relative to the norm of the second."""
+    """Return the distance of two vectors, relative to the norm of the second."""
     difference = found.duplicate()
     found.copy(difference)
     difference.axpy(-1.0, wanted)

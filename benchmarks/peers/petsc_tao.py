@@ -2,10 +2,10 @@
 
     python -m benchmarks.peers.petsc_tao DATA... [--lam 1e-5] [--tol 1e-3] [--limit 30] [--out FILE]
 
-DATA are SVMlight files of two classes. Both minimise lam/2 |w|^2 plus the mean hinge
-or logistic loss, on one core. TAO's loss and gradient are two products, once with PETSc's AIJ matrix and once
-with the resident one. Two times are taken of each: until its own gap, which TAO's method knows too, is below
-the tolerance, and until the best objective that it has evaluated is within the tolerance of the best bound.
+DATA are SVMlight files of two classes. Both minimise lam/2 |w|^2 plus the mean hinge or logistic loss, on one
+core. TAO's loss and gradient are two products, once with PETSc's AIJ matrix and once with the resident one.
+Each has two times: until its own gap, which TAO's method also computes, is below the tolerance, and until the
+best objective that it has evaluated is within the tolerance of the best bound.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MeanLoss:
 def by_tao(
     loss_name: str, X: PETSc.Mat, y: np.ndarray, lam: float, wanted: float, gap: float, limit: float
 ) -> dict:
-    """Run TAO's bmrm until its gap is small enough, or the seconds are over."""
+    """Run TAO's bmrm until its gap is small enough, or the time is over."""
     PETSc.Options()["tao_bmrm_lambda"] = lam
     w, gradient = X.createVecRight(), X.createVecRight()
     loss = MeanLoss(loss_name, X, y, lam, wanted)

@@ -1,15 +1,15 @@
-"""Wide rows, as of text: ascent in the dual against LIBLINEAR's dual solvers, and against planes alone.
+"""Wide rows, like text: ascent in the dual against LIBLINEAR's dual solvers, and against planes alone.
 
     python -m benchmarks.peers.wide [--sets news20] [--out FILE]
 
 Sets of the shapes real-sim, astro-ph and news20 (shapes.py), each row of length 1, and 1000 x 20 000 normal
 numbers, `dense`; labels of a planted model with noise; lam 1e-5, C = 1 / (lam m).
 
-Two comparisons. LIBLINEAR 2.50 (package liblinear-official) in C with its data in place, for two of its
-tolerances, and for the finer one with a constant feature as well (its `-B 1`, our penalised intercept): its
-seconds and objective, and ours until the best objective is as low, which counts making X resident, one thread
-each. And our seconds on all cores to certified gaps, by default and by planes alone (`cuts_per_pass=1`, ended
-after 20 s), on a resident matrix; to the wider gap with a free intercept as well.
+There are two comparisons. First, LIBLINEAR 2.50 (package liblinear-official) in C with its data in place, for
+two of its tolerances, and for the finer one also with a constant feature (its `-B 1`, our penalised
+intercept): its seconds and objective, and ours until the best objective is as low, including making X
+resident, one thread each. Second, our seconds on all cores to certified gaps, by default and by planes alone
+(`cuts_per_pass=1`, stopped after 20 s), on a resident matrix; to the wider gap also with a free intercept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SLOW = 20.0
 
 
 def problem(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Make rows of length 1 and labels."""
+    """Return rows of length 1 and labels."""
     if name == "dense":
         X = sp.csr_matrix(np.random.default_rng(0).standard_normal((1000, 20_000)))
     else:
@@ -48,7 +48,7 @@ def problem(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def against(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[dict[str, Any]]:
-    """Both sides until the same objective."""
+    """Time both sides until the same objective."""
     from liblinear import liblinear
 
     m, d = X.shape
@@ -93,7 +93,7 @@ def against(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[di
 
 
 def certified(name: str, X: sp.csr_matrix, y: np.ndarray, repeats: int) -> list[dict[str, Any]]:
-    """Our own two ways to a certified gap."""
+    """Time our own two ways to a certified gap."""
     data = bmrm.Dataset(X.toarray() if name == "dense" else X, y, device="cpu")
     bmrm.solve(data, loss="hinge", lam=LAM, tol=0.1, cuts_per_pass=1)  # X' is made now
     rows = []

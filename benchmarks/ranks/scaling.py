@@ -2,12 +2,12 @@
 
     python -m benchmarks.ranks.scaling TEXT [--ranks 1,2] [--repeats 7] [--out FILE]
 
-TEXT is that of textdata.py. Every run is `mpiexec -n R`, one thread a rank, hinge at lam 1e-5 to a relative
-gap of 1e-3; the figure is the median of the seconds that the slowest rank took for the solve, the data being
-resident. Numbers of ranks take turns, since what else goes on in a machine's host changes from minute to
-minute. As a control, the ranks then make as many iterations at the same time on their own rows each, as
-processes that share nothing: what the machine's cores and memory allow. Bytes and exchanges are counted as
-they are made, and held against docs/scaling.md's model.
+TEXT is that of textdata.py. Every run is `mpiexec -n R`, one thread per rank, hinge at lam 1e-5 to a relative
+gap of 1e-3. The figure is the median of the seconds that the slowest rank takes for the solve, with resident
+data. Numbers of ranks take turns, because other work on a machine's host changes from minute to minute. As a
+control, the ranks then make the same number of iterations at the same time, each on its own rows, as
+independent processes: this is what the machine's cores and memory allow. Bytes and exchanges are counted and
+compared with the model of docs/scaling.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def counted(group: Any) -> dict[str, dict[str, int]]:
 
 
 def work(text: str, out: str) -> None:
-    """Solve on this rank and, on the first, write what it took."""
+    """Solve on this rank; on the first rank, write the measurements."""
     from mpi4py import MPI
 
     import bmrm
@@ -99,7 +99,7 @@ def work(text: str, out: str) -> None:
 
 
 def model(columns: int, blocks: int, ranks: int) -> dict[str, float]:
-    """Bytes that a rank sends in an iteration, as docs/scaling.md has it."""
+    """Return the bytes that a rank sends per iteration by the model of docs/scaling.md."""
     share = columns * (ranks - 1) / ranks
     return {"gradients": 8.0 * share * -(-blocks // ranks), "weights": 8.0 * share}
 

@@ -1,13 +1,13 @@
-"""A solve on 1, 2, 4 … GPUs of one host, a rank each: seconds by part, against docs/scaling.md's model.
+"""A solve on 1, 2, 4 … GPUs of one host, one rank each: seconds by part, against docs/scaling.md's model.
 
     python -m benchmarks.ranks.scaling_gpu [--gpus 1,2] [--scale 8] [--repeats 5] [--out FILE]
 
-Random rows of the shape of Reuters (shapes.py), `--scale` times as many: each rank makes the whole on its GPU
-and keeps its share. Every run is `mpiexec -n R`; hinge at lam 1e-5 to an absolute gap of 1e-4, from resident
-data, vectors and cuts on the GPUs; the figure is the median of the seconds that the slowest rank took. As a
-control the ranks then make as many iterations on their own rows each, at the same time, as processes that
-share nothing. The first run's iteration, with all that goes by rows divided by R and the exchange as it was
-timed by itself added, is the model's. Needs CuPy and an mpiexec.
+Random rows of the shape of Reuters (shapes.py), `--scale` times as many: each rank generates all of them on
+its GPU and keeps its share. Every run is `mpiexec -n R`; hinge at lam 1e-5 to an absolute gap of 1e-4, with
+data, vectors and cuts on the GPUs. The figure is the median of the seconds that the slowest rank takes. As a
+control the ranks then make the same number of iterations, each on its own rows, at the same time, as
+independent processes. The model is the first run's iteration, with the part that grows with rows divided by
+R, plus the separately timed exchange. Needs CuPy and an mpiexec.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def exchange_seconds(shard: Any, repeats: int = 200) -> float:
 
 
 def work(scale: float, repeats: int, out: str) -> None:
-    """Solve on this rank and, on the first, write what it took."""
+    """Solve on this rank; on the first rank, write the measurements."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
@@ -144,7 +144,7 @@ def work(scale: float, repeats: int, out: str) -> None:
 
 
 def modelled(one: dict[str, Any], row: dict[str, Any]) -> float:
-    """Seconds an iteration: by rows, divided; the QP and the bundle, on every rank; the exchange."""
+    """Return seconds per iteration: rows, divided; QP and bundle, on every rank; the exchange."""
     parts, passes = one["parts"], one["iterations"]
     by_rows = sum(parts[name] for name in ("products", "loss", "search")) / passes
     fixed = one["seconds"] / passes - by_rows
@@ -152,7 +152,7 @@ def modelled(one: dict[str, Any], row: dict[str, Any]) -> float:
 
 
 def launcher() -> str:
-    """Find the mpiexec beside this Python, or the first on the path."""
+    """Return the mpiexec next to this Python, or the first on the path."""
     beside = str(Path(sys.executable).parent)
     found = shutil.which("mpiexec", path=os.pathsep.join((beside, os.environ.get("PATH", ""))))
     if found is None:

@@ -1,13 +1,13 @@
-"""Weights on every rank, or some columns of them on each: seconds, memory and bytes sent of either form.
+"""Weights on every rank, or some columns of them on each: seconds, memory and bytes sent with both layouts.
 
     python -m benchmarks.ranks.scaling_owned TEXT [--ranks 2] [--repeats 5] [--out FILE]
 
-TEXT is that of textdata.py, whose every column each rank touches. The others are made here: 60 000 rows of 40
-words drawn by Zipf's law, or evenly, from more and more columns; few are a tenth of the rows. As many
-iterations of either form, hinge at lam 1e-5, on ranks of one core each, in turns; the figure is the median
-of the seconds that the slowest rank took. Memory is the peak of what NumPy holds in a solve beside the cuts.
-Bytes are counted as they are sent, and held against docs/scaling.md's model. "prior" is a penalty with a
-prior mean.
+TEXT is that of textdata.py; each rank touches every column of it. The other sets are generated here: 60 000
+rows of 40 words drawn by Zipf's law, or evenly, from ever more columns; few are a tenth of the rows. Both
+layouts make the same number of iterations, hinge at lam 1e-5, on ranks of one core each, in turns. The figure
+is the median of the seconds that the slowest rank takes. Memory is the peak of what NumPy holds in a solve
+besides the cuts. Bytes are counted as they are sent, and compared with the model of docs/scaling.md. "prior"
+is a penalty with a prior mean.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FORMS = ("replicated", "owned")
 
 
 def made(case: str, rank: int, ranks: int) -> Any:
-    """Make this rank's rows: each column popular or not by its number, in an order that means nothing."""
+    """Generate this rank's rows: a hash of its number decides how popular a column is."""
     from bmrm.io import Csr
 
     law, columns = case.split()[0], int(case.split()[1])
@@ -87,7 +87,7 @@ def counted(group: Any) -> dict[str, dict[str, int]]:
 
 
 def work(case: str, form: str, text: str, out: str) -> None:
-    """Solve on this rank and, on the first, write what it took."""
+    """Solve on this rank; on the first rank, write the measurements."""
     from mpi4py import MPI
 
     import bmrm
@@ -140,7 +140,7 @@ def work(case: str, form: str, text: str, out: str) -> None:
 
 
 def model(columns: int, touched: int, form: str, ranks: int) -> float:
-    """Bytes that a rank sends in an iteration, gradients and weights together, as docs/scaling.md has it."""
+    """Return the bytes that a rank sends per iteration, gradients and weights, by docs/scaling.md."""
     return 16.0 * (touched if form == "owned" else columns) * (ranks - 1) / ranks
 
 
