@@ -11,8 +11,8 @@ gathers   multiplies every nonzero by its input and adds it to one sum per threa
           memory. If rows are split into several tiles, it writes and reads one sum per piece of a row.
 
 The gathers are left out if bmrm chose a kernel that gathers in another way (`binned`, in two passes;
-`narrow`, without bank conflicts): there the bound is the read. The bound of a product is the larger of both, or
-bmrm's own time if that is less. The last line has the geometric mean of cuSPARSE over the bounds.
+`narrow`, without bank conflicts): there the bound is the read. The bound of a product is the larger of both,
+or bmrm's own time if that is less. The last line has the geometric mean of cuSPARSE over the bounds.
 """
 
 from __future__ import annotations

@@ -42,9 +42,7 @@ LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuni
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="only matrices whose name has this text")
-    parser.add_argument(
-        "--seconds", type=float, default=220, help="start no matrix after this number of seconds"
-    )
+    parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
     parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
     parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
     parser.add_argument("--verbose", action="store_true", help="list the worst picks")
