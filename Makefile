@@ -60,7 +60,8 @@ ext: $(BIN)/cython
 	$(BIN)/python setup.py -q build_ext --inplace
 
 bench:
-	@for f in benchmarks/*.py; do printf '%-32s %s\n' "$$f" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$f")"; done
+	@grep -l '^if __name__' benchmarks/*/*.py | while read -r f; do \
+	    printf 'python -m %-36s %s\n' "$$(echo "$${f%.py}" | tr / .)" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$f")"; done
 
 # Pass options by CERTIFY_ARGS="--n 10000 --seed 1"; a failing case is printed with the line that replays it.
 certify: $(VENV)/dev.stamp

@@ -1,11 +1,11 @@
 """Train, predict and check the certificate on two small data sets, by the installed commands.
 
-The first set is the breast-cancer data that scikit-learn ships, the second is drawn at random in the shape
-of text by ``benchmarks/textdata.py``. Both lie in the folder ``demo`` as SVMlight text, as a user's own data
-would come; three quarters of the rows are for training.
+The first set is the breast-cancer data that scikit-learn ships. ``benchmarks/common/textdata.py`` draws the
+second at random, in the shape of text. Both go to the folder ``demo`` as SVMlight text, the form in which a
+user's own data would come. Three quarters of the rows are for training.
 
-The check reads the model's weights and the text anew, with other code than the program's, and evaluates the
-objective from its definition: it must be the one that the certificate states, and not below its bound.
+The check reads the model's weights and the text again, by code that is not the program's. It evaluates the
+objective from its definition: the value must be the one that the certificate states, and not below the bound.
 """
 
 import json
@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
 FOLDER = Path("demo")
-TEXT = Path(__file__).parents[1] / "benchmarks" / "textdata.py"
+TEXT = Path(__file__).parents[1] / "benchmarks" / "common" / "textdata.py"
 COMMANDS = Path(sys.executable).parent
 LAM = 1e-4
 

@@ -21,5 +21,5 @@ BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
 "$python" -m pytest -q $(cat scripts/gpu-tests.txt)
 "$python" scripts/kill_runs.py
-"$python" benchmarks/thesis_ch5.py
-exec "$python" benchmarks/spmv_gpu.py
+"$python" -m benchmarks.gpu.thesis_ch5
+exec "$python" -m benchmarks.gpu.spmv_gpu

@@ -1,4 +1,4 @@
-"""Write the tables of docs/losses.md from what the losses say of themselves.
+"""Write the tables of docs/losses.md from the classes of the losses.
 
 python scripts/losses_tables.py
 """
@@ -17,15 +17,15 @@ LABELS = {
     "count": "at least 0",
     "novelty": "none",
     "multiclass": "K classes",
-    "multilabel": "any of K labels a row",
-    "label_ranking": "any of K labels a row",
+    "multilabel": "any of K labels per row",
+    "label_ranking": "any of K labels per row",
     "ranking": "relevances, with groups",
     "ordinal": "ordered classes",
 }
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
-    """Lay out a table."""
+    """Return a Markdown table."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     return (
         "\n".join("| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *escaped]) + "\n"
@@ -33,7 +33,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def losses_table() -> str:
-    """Tell what each loss is and what it can do."""
+    """Return the table of formulas and properties."""
     columns = ["loss", "formula", "reference", "complexity", "line search", "weights", "distributed", "GPU"]
     rows = []
     for name, cls in losses.LOSSES.items():
@@ -45,7 +45,7 @@ def losses_table() -> str:
 
 
 def parameters_table() -> str:
-    """Tell what labels and parameters each loss takes."""
+    """Return the table of labels, parameters and intercepts."""
     rows = []
     for name, cls in losses.LOSSES.items():
         parameter = ""
@@ -62,7 +62,7 @@ TABLES = {"losses": losses_table, "parameters": parameters_table}
 
 
 def page(text: str) -> str:
-    """Return the page with its tables made anew; they lie between comments that name them."""
+    """Return the page with new tables; comments in the page name them."""
     for name, make in TABLES.items():
         block = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->\n)", re.DOTALL)
         text, count = block.subn(lambda match, make=make: f"{match[1]}\n{make()}\n{match[2]}", text)

@@ -243,7 +243,7 @@ def test_the_kernels_of_the_benchmarks_compile(build, tmp_path):
     nvcc = build.cuda_compiler({**os.environ, "BMRM_CUDA": "auto"}, ["a.cu"])
     if nvcc is None:
         pytest.skip("there is no nvcc")
-    sources = list((ROOT / "benchmarks").glob("*.cu"))
+    sources = list((ROOT / "benchmarks").glob("**/*.cu"))
     assert sources
     for source in sources:
         command = [nvcc, "-std=c++17", "-arch=sm_90", "-ptx", str(source), "-o", str(tmp_path / "out.ptx")]

@@ -107,8 +107,8 @@ def test_doctests(name, tmp_path, monkeypatch):
 
 
 def test_the_performance_page_is_what_the_results_say(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    tabulate = importlib.import_module("tabulate_all")
+    monkeypatch.syspath_prepend(ROOT)
+    tabulate = importlib.import_module("benchmarks.tables.tabulate_all")
     assert tabulate.PAGE.read_text() == tabulate.page()
 
 
@@ -125,6 +125,17 @@ def test_the_figures_of_the_certificate_are_what_the_results_say():
 
 def test_the_readme_has_a_block_that_runs():
     assert BLOCK.search((ROOT / "README.md").read_text())
+
+
+def test_the_figures_of_the_readme_are_what_the_results_say():
+    text = " ".join((ROOT / "README.md").read_text().split())
+    results = ROOT / "benchmarks" / "results"
+    alone = json.loads((results / "against_liblinear.json").read_text())
+    faster = [row["times_faster"] for row in alone["alone"]]
+    assert f"{min(faster):.1f} to {max(faster):.1f} times faster" in text
+    assert f"AMD EPYC, {alone['date']}" in text
+    wide = json.loads((results / "wide.json").read_text())["against"]
+    assert f"up to {1 / min(row['times_faster'] for row in wide):.1f} times as long" in text
 
 
 def test_the_tables_of_losses_are_what_the_losses_say(monkeypatch):

@@ -23,8 +23,8 @@ from bmrm.losses.extent import Extent
 
 Indices = NDArray[np.int64]
 
-GATHERED = "all margins on one rank, 24 bytes a row and pass"
-BY_GROUP = "margins of groups that are on several, 24 bytes a row and pass"
+GATHERED = "all margins on one rank, 24 bytes per row and pass"
+BY_GROUP = "margins of groups on several ranks, 24 bytes per row and pass"
 """What several ranks exchange; `bmrm.linear.backends.ranks.joint` has the way."""
 
 

@@ -1,7 +1,7 @@
 // Every limit of the blackbox and every constant of the prediction, in one table.  What differs from device
 // to device is in bb_device (its data sheet) and bb_constants (measured); what is here holds for all of them.
 // The terms of the prediction are how the kernels work, its constants a fit to the times of
-// benchmarks/choice_gpu.py on an H200; its --refit tells what a change does.
+// benchmarks/gpu/choice_gpu.py on an H200; its --refit tells what a change does.
 #pragma once
 #include <cstdint>
 

@@ -450,8 +450,8 @@ def test_lists_of_different_lengths_are_refused():
 
 @pytest.fixture
 def choice_gpu(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    return importlib.import_module("choice_gpu")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    return importlib.import_module("benchmarks.gpu.choice_gpu")
 
 
 def recorded(choice_gpu, slower):
@@ -545,7 +545,7 @@ def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeyp
             return CONSTANTS
 
     monkeypatch.setattr(choice_gpu, "_cuda", Backend)
-    named = importlib.import_module("choice_matrices").generated()
+    named = importlib.import_module("benchmarks.gpu.choice_matrices").generated()
     wanted = next(name for name, _ in named if name.endswith(" 2000 x 300, 16 a row"))
     rows = list(choice_gpu.measure(choice_gpu.made(wanted), 60))
     assert [(row["matrix"], row["op"]) for row in rows] == [(wanted, "normal"), (wanted, "transposed")]
@@ -560,7 +560,7 @@ def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeyp
 
 
 def test_the_matrices_of_the_benchmark_are_many_and_as_named(choice_gpu):
-    matrices = importlib.import_module("choice_matrices")
+    matrices = importlib.import_module("benchmarks.gpu.choice_matrices")
     listed = list(matrices.generated())
     assert len({name for name, _ in listed}) == len(listed) >= 150
     for fill in matrices.FILLS:
@@ -578,7 +578,7 @@ def test_the_benchmark_counts_as_the_tuner_does(choice_gpu):
 
 
 def test_the_results_become_a_section_of_the_page(choice_gpu, tmp_path, monkeypatch, capsys):
-    tabulate = importlib.import_module("tabulate_all")
+    tabulate = importlib.import_module("benchmarks.tables.tabulate_all")
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     summary = choice_gpu.summarise(rows, verbose=False)
     monkeypatch.setattr(choice_gpu.report, "RESULTS", tmp_path)

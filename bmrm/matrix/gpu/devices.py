@@ -15,7 +15,7 @@ WORTH_A_GPU = 5_000_000
 """Minimum number of stored values for which ``device="auto"`` uses a GPU.
 
 In a new process the start of the driver and the upload must pay off too. With an H200 and 16 CPU cores they
-do from this size on (``benchmarks/thesis_ch5.py`` counts how often).
+do from this size on (``benchmarks/gpu/thesis_ch5.py`` counts how often).
 """
 
 MAX_NARROW_COLUMNS = 1024

@@ -1,0 +1,161 @@
+"""Full rows: seconds to a certified gap with second-order steps and with planes alone, against scikit-learn.
+
+    python -m benchmarks.cpu.dense [--device cuda] [--out FILE]
+
+Rows are independent normal numbers, float32, once as they are and once with columns scaled by 10^u, u uniform
+in [-1, 1]. Labels are the signs of a planted model with noise; for the quantile (tau 0.5) they are its
+values. Steps are Newton's, and interior-point steps for losses with kinks. Solves use the resident matrix at
+lam 1e-5, without intercept, and stop after ten seconds, or four on a GPU. On the CPU scikit-learn's own
+solvers for the same objective (LogisticRegression by L-BFGS, LinearSVC by its trust region) run to their
+default tolerance and to 1e-8. Their excess is over our lower bound; ours is the certified gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+
+import bmrm
+from benchmarks.common import report
+from bmrm.linear import plan
+from bmrm.linear.solvers import steps
+
+LAM = 1e-5
+SLOW = {"cpu": 10.0, "cuda": 4.0}
+SHAPES = {
+    "cpu": ((20_000, 500), (8_000, 1_500)),
+    "cuda": ((400_000, 300), (100_000, 1_000), (100_000, 4_000)),
+}
+LOSSES = ("logistic", "squared_hinge", "hinge", "quantile")
+WAYS = ("newton", "planes")
+PEERS = ("logistic", "squared_hinge")
+TOLS = (1e-3, 1e-5)
+PEER_TOLS = (1e-4, 1e-8)
+
+
+def problem(rows: int, columns: int, *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and the values that labels are derived from."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, columns), dtype=np.float32)
+    if scaled:
+        X *= (10.0 ** rng.uniform(-1.0, 1.0, columns)).astype(np.float32)
+    margins = X @ rng.standard_normal(columns, dtype=np.float32)
+    margins += 0.5 * margins.std() * rng.standard_normal(rows, dtype=np.float32)
+    return X, margins / margins.std()
+
+
+def ours(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
+    """Train twice and return what the second run reports."""
+    limit = SLOW["cpu" if data.device == "cpu" else "cuda"]
+    for _ in range(2):
+        start = time.perf_counter()
+        found = bmrm.solve(data, loss=loss, lam=LAM, tol=tol, max_time=limit)
+        seconds = time.perf_counter() - start
+        if seconds > limit / 4:
+            break
+    return {
+        "seconds": seconds,
+        "passes": found.n_iter,
+        "status": found.status,
+        "gap": found.gap / found.objective,
+        "lower_bound": found.lower_bound,
+    }
+
+
+def planes_alone(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
+    """Train without second-order steps."""
+    rules = plan.newton_pays, steps.may_step
+    plan.newton_pays, steps.may_step = (lambda *_: False), (lambda *_: False)
+    try:
+        return ours(data, loss, tol)
+    finally:
+        plan.newton_pays, steps.may_step = rules
+
+
+def peer(X: np.ndarray, y: np.ndarray, loss: str, tol: float) -> tuple[float, float]:
+    """Return the seconds of scikit-learn's solver, and the objective that it reaches."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    C = 1.0 / (LAM * len(y))
+    if loss == "logistic":
+        model = LogisticRegression(C=C, fit_intercept=False, tol=tol, max_iter=10_000)
+    else:
+        model = LinearSVC(C=C, loss=loss, dual=False, fit_intercept=False, tol=tol, max_iter=10_000)
+    start = time.perf_counter()
+    model.fit(X, y)
+    seconds = time.perf_counter() - start
+    w = model.coef_[0].astype(np.float64)
+    z = y * (X @ w)
+    risk = np.logaddexp(0.0, -z) if loss == "logistic" else np.maximum(0.0, 1.0 - z) ** 2
+    return seconds, 0.5 * LAM * float(w @ w) + float(risk.mean())
+
+
+def measure(device: str, rows: int, columns: int, *, scaled: bool) -> list[dict[str, Any]]:
+    """Measure all losses on one set."""
+    X, values = problem(rows, columns, scaled=scaled)
+    signs = np.where(values > 0.0, 1.0, -1.0)
+    classes, targets = (bmrm.Dataset(X, y, device=device) for y in (signs, values))
+    found = []
+    for loss in LOSSES:
+        data = targets if loss == "quantile" else classes
+        runs = [
+            {"tol": tol, "newton": ours(data, loss, tol), "planes": planes_alone(data, loss, tol)}
+            for tol in TOLS
+        ]
+        peers = []
+        if device == "cpu" and loss in PEERS:
+            bound = max(run[way]["lower_bound"] for run in runs for way in WAYS)
+            for tol in PEER_TOLS:
+                seconds, objective = peer(X, signs, loss, tol)
+                peers.append({"tol": tol, "seconds": seconds, "excess": objective / bound - 1.0})
+        row = {"rows": rows, "columns": columns, "scaled": scaled, "loss": loss, "runs": runs, "peers": peers}
+        show(row)
+        found.append(row)
+    return found
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print the measurements of one loss."""
+    scaled = ", scaled" if row["scaled"] else ""
+    for run in row["runs"]:
+        ways = "; ".join(
+            f"{way} {run[way]['seconds']:.3f} s, {run[way]['passes']} passes, gap {run[way]['gap']:.0e}"
+            for way in WAYS
+        )
+        print(
+            f"{row['rows']} x {row['columns']}{scaled}, {row['loss']}, to {run['tol']:.0e}: {ways}",
+            flush=True,
+        )
+    for peer in row["peers"]:
+        print(
+            f"    scikit-learn, tol {peer['tol']:.0e}: {peer['seconds']:.3f} s, excess {peer['excess']:.0e}"
+        )
+
+
+def main() -> None:
+    """Print the measurements and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    rows = [
+        row
+        for shape in SHAPES[options.device]
+        for scaled in (False, True)
+        for row in measure(options.device, *shape, scaled=scaled)
+    ]
+    gpu = ""
+    if options.device == "cuda":
+        from bmrm.matrix import _cuda
+
+        gpu = _cuda.device_info()["name"]
+    name = "dense_gpu" if options.device == "cuda" else "dense"
+    report.write(options.out or report.RESULTS / f"{name}.json", lam=LAM, gpu=gpu, rows=rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
+
+    python -m benchmarks.gpu.choice_gpu [--only TEXT] [--out FILE]
+    python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose]
+
+Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
+again, longer, on its own. The *tuned* pick is that of `tune="best"`: the fastest, by the tuner's times, of
+those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is its time
+over the least of all, minus one, by the second times. *Tuning products* are those run for timing, for one of
+the two products; the additional time to build the formats is in seconds. The results hold statistics and
+times, so `--refit` can show how the current model does on them, on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import report
+from benchmarks.gpu.choice_matrices import FILLS, Case, Rows, cases
+from bmrm.errors import DataError, DeviceMemoryError, ParameterError
+from bmrm.matrix import _cuda
+
+OPERATORS = ("normal", "transposed")
+TITLES = {"normal": "X w", "transposed": "X^T r"}
+REPEATS = 12  # products a time is taken over
+ROUNDS = 3  # times of which the least counts: now and then all of one is late
+TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/formats/tuning.h
+AHEAD = 12  # matrices made while one is timed
+LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuning products": 50}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="only matrices whose name has this text")
+    parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
+    parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
+    parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
+    parser.add_argument("--verbose", action="store_true", help="list the worst picks")
+    options = parser.parse_args()
+    if options.refit:
+        found = json.loads(Path(options.refit).read_text())
+        rows = [unpacked(row) for row in found["rows"]]
+        predict_anew(rows, found["gpu"], found["constants"])
+        summarise(rows, verbose=options.verbose)
+        return
+    rows = list(measure(made(options.only), options.seconds))
+    summary = summarise(rows, verbose=options.verbose)
+    gpu, constants = _cuda.device_info(), _cuda.constants()
+    report.write(options.out, gpu=gpu, constants=constants, **summary, rows=[packed(r) for r in rows])
+
+
+def made(only: str) -> Iterator[tuple[Case, Rows]]:
+    """Yield the matrices; some are made while the caller works on one."""
+    wanted = [case for case in cases() if only in case.name]
+    with ThreadPoolExecutor() as pool:
+        waiting = collections.deque((case, pool.submit(case.make)) for case in wanted[:AHEAD])
+        following = iter(wanted[AHEAD:])
+        while waiting:
+            case, future = waiting.popleft()
+            for another in itertools.islice(following, 1):
+                waiting.append((another, pool.submit(another.make)))
+            yield case, future.result()
+
+
+def measure(matrices: Iterable[tuple[Case, Rows]], seconds: float) -> Iterator[dict[str, Any]]:
+    """Time the candidates of both products of each matrix."""
+    began = time.perf_counter()
+    for case, X in matrices:
+        if time.perf_counter() - began > seconds:
+            print(f"out of time before {case.name}")
+            return
+        everything = _cuda.Matrix(*X, tune="all").report()
+        rows = []
+        for op in OPERATORS:
+            candidates = everything[op]["candidates"]
+            plans = [plan_of(c["plan"]) for c in candidates]
+            rows.append(
+                {
+                    "matrix": case.name,
+                    "values": case.kind,
+                    "op": op,
+                    "statistics": everything[op]["statistics"],
+                    "plans": plans,
+                    "predicted": [c["predicted"] for c in candidates],
+                    "trial": [c["measured"] or None for c in candidates],
+                    "measured": [forced_seconds(X, op, plan) for plan in plans],
+                    "tried": tried(everything[op]),
+                }
+            )
+        # What choosing costs in all, for both products.
+        extra = max(0.0, prepare_seconds(X, "best") - prepare_seconds(X, "predict"))
+        for row in rows:
+            yield {**row, "tuning_seconds": extra}
+        print(f"{time.perf_counter() - began:6.1f} s  {case.name}", flush=True)
+
+
+def tried(found: dict[str, Any]) -> list[int]:
+    """Return the positions of what `tune="best"` would time."""
+    candidates = found["candidates"]
+    plans, predicted = [plan_of(c["plan"]) for c in candidates], [c["predicted"] for c in candidates]
+    return _cuda.worth_timing(_cuda.constants(), found["statistics"], plans, predicted)
+
+
+def plan_of(plan: Any) -> _cuda.Plan:
+    """Return the plan of a report."""
+    return _cuda.Plan(**plan) if isinstance(plan, dict) else _cuda.Plan(*plan)
+
+
+def forced_seconds(X: Rows, op: str, plan: _cuda.Plan) -> float | None:
+    """Return the seconds of a product by a plan, or None if the matrix cannot have it."""
+    try:
+        if op == "normal":
+            matrix = _cuda.Matrix(*X, transpose=False, plan=plan)
+        else:
+            matrix = _cuda.Matrix(*X, plan=("split", plan))
+        return min(matrix.time(op, repeats=REPEATS) for _ in range(ROUNDS))
+    except (ParameterError, DataError, DeviceMemoryError):
+        return None
+
+
+def prepare_seconds(X: Rows, tune: str) -> float:
+    """Return the seconds of preparing a matrix on the device."""
+    return _cuda.Matrix(*X, tune=tune).report()["prepare_seconds"]
+
+
+def predict_anew(rows: list[dict[str, Any]], gpu: dict[str, Any], constants: dict[str, float]) -> None:
+    """Replace the predictions by those of the current model; former candidates have none."""
+    for row in rows:
+        stats = row["statistics"]
+        now = set(_cuda.candidates(gpu, stats))
+        row["predicted"] = [
+            _cuda.predict(gpu, constants, stats, plan) if plan in now else math.inf for plan in row["plans"]
+        ]
+        row["tried"] = _cuda.worth_timing(constants, stats, row["plans"], row["predicted"])
+
+
+def tuned_pick(row: dict[str, Any]) -> int:
+    """Return the position of the pick of `tune="best"`."""
+    timed = [i for i in row["tried"] if row["trial"][i] is not None]
+    return min(timed, key=row["trial"].__getitem__)
+
+
+def predicted_pick(row: dict[str, Any]) -> int:
+    """Return the position of the least prediction."""
+    possible = [i for i, seconds in enumerate(row["measured"]) if seconds is not None]
+    return min(possible, key=lambda i: row["predicted"][i])
+
+
+def least(row: dict[str, Any]) -> float:
+    """Return the seconds of the best candidate."""
+    return min(filter(None, row["measured"]))
+
+
+def loss(row: dict[str, Any], pick: int) -> float:
+    """Return the time of a pick over the least, minus one."""
+    return row["measured"][pick] / least(row) - 1
+
+
+def tuning_products(row: dict[str, Any]) -> int:
+    """Return the number of products run to choose; a single candidate needs none."""
+    return TRIAL_PRODUCTS * len(row["tried"]) if len(row["tried"]) > 1 else 0
+
+
+def timing_cost(row: dict[str, Any]) -> float:
+    """Return the cost of these, in products of the best candidate."""
+    tried = [row["trial"][i] for i in row["tried"] if row["trial"][i] is not None]
+    return TRIAL_PRODUCTS * sum(tried) / least(row) if len(row["tried"]) > 1 else 0.0
+
+
+def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
+    """Print and return the losses, and compare them with the aims."""
+    losses = {
+        "tuned": [loss(row, tuned_pick(row)) for row in rows],
+        "predicted": [loss(row, predicted_pick(row)) for row in rows],
+    }
+    matrices = len({row["matrix"] for row in rows})
+    figures: dict[str, float] = {"matrices": matrices, "products": len(rows)}
+    print(f"{matrices} matrices, {len(rows)} products\npick        mean  median   worst")
+    for name, found in losses.items():
+        figures[f"{name} mean"], figures[f"{name} worst"] = statistics.fmean(found), max(found)
+        print(f"{name:9} {statistics.fmean(found):6.1%} {statistics.median(found):7.1%} {max(found):7.1%}")
+    figures["tuning products"] = max(tuning_products(row) for row in rows)
+    figures |= costs(rows)
+    for name, limit in LIMITS.items():
+        verdict = "pass" if figures[name] <= limit else "FAIL"
+        print(f"{name:16} {figures[name]:8.3f}  at most {limit:<6} {verdict}")
+    kernels, groups = by_kernel(rows), by_group(rows, losses)
+    if verbose:
+        for name, pick in (("tuned", tuned_pick), ("predicted", predicted_pick)):
+            worst(name, rows, losses[name], pick)
+    return {"figures": figures, "limits": LIMITS, "groups": groups, "kernels": kernels}
+
+
+def costs(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Print and return the cost of choosing: the products timed, and all with building formats."""
+    timing = [timing_cost(row) for row in rows]
+    seconds = {row["matrix"]: row["tuning_seconds"] for row in rows}
+    product: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        product[row["matrix"]] += least(row)
+    of_both = [seconds[matrix] / product[matrix] for matrix in seconds]
+    found = {
+        "timing median": statistics.median(timing),
+        "timing most": max(timing),
+        "tuning seconds median": statistics.median(seconds.values()),
+        "tuning seconds most": max(seconds.values()),
+        "tuning seconds in products": statistics.median(of_both),
+    }
+    print(
+        f"timing took as long as {found['timing median']:.0f} products of the best (median), at most "
+        f"{found['timing most']:.0f};\nchoosing, with the building of formats, "
+        f"{1e3 * found['tuning seconds median']:.1f} ms (median), at most "
+        f"{1e3 * found['tuning seconds most']:.1f} ms: {found['tuning seconds in products']:.0f} of both "
+        "products (median)"
+    )
+    return found
+
+
+def by_kernel(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Print and return how often each kernel is the best, and its predicted over its measured times."""
+    best: collections.Counter[str] = collections.Counter()
+    ratios = collections.defaultdict(list)
+    for row in rows:
+        for plan, predicted, measured in zip(row["plans"], row["predicted"], row["measured"], strict=True):
+            if measured is not None:
+                best[plan.kernel] += measured == least(row)
+                ratios[plan.kernel].append(predicted / measured)
+    print("kernel    best  predicted / measured: 10 %, median, 90 %")
+    out = []
+    for kernel, found in ratios.items():
+        known = [ratio for ratio in found if ratio < math.inf]
+        if not known:
+            continue
+        deciles = statistics.quantiles(known, n=10) if len(known) > 1 else known * 9
+        out.append({"kernel": kernel, "best": best[kernel], "predicted_over_measured": deciles[::4]})
+        print(f"{kernel:8} {best[kernel]:5} {deciles[0]:10.2f} {deciles[4]:8.2f} {deciles[8]:8.2f}")
+    return out
+
+
+def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Return the losses for each way a matrix was filled."""
+    places = collections.defaultdict(list)
+    for i, row in enumerate(rows):
+        fill = row["matrix"].split()[0]
+        places[fill if fill in FILLS else "published"].append(i)
+    return [
+        {
+            "group": group,
+            "products": len(those),
+            **{f"{name} mean": statistics.fmean(found[i] for i in those) for name, found in losses.items()},
+            **{f"{name} worst": max(found[i] for i in those) for name, found in losses.items()},
+        }
+        for group, those in places.items()
+    ]
+
+
+def worst(name: str, rows: list[dict[str, Any]], losses: list[float], pick: Any, count: int = 12) -> None:
+    """Print the rows on which a pick loses most."""
+    print(f"worst of {name}:")
+    for i in sorted(range(len(rows)), key=lambda i: -losses[i])[:count]:
+        row, took = rows[i], pick(rows[i])
+        best = min(range(len(row["plans"])), key=lambda k: row["measured"][k] or math.inf)
+        sides = [
+            f"{' '.join(str(part) for part in row['plans'][k] if part)} "
+            f"{1e6 * row['predicted'][k]:.1f} -> {1e6 * row['measured'][k]:.1f} us"
+            for k in (took, best)
+        ]
+        title = f"{row['matrix']}, {row['values']}, {TITLES[row['op']]}"
+        print(f"  {losses[i]:6.1%} {title}: {'; best '.join(sides)}")
+
+
+def packed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row in fewer lines: one string per candidate, one string per list."""
+    stats = dict(row["statistics"])
+    for name, value in stats.items():
+        if isinstance(value, list):
+            stats[name] = " ".join(f"{i}:{v}" for i, v in enumerate(value) if v) + f" /{len(value)}"
+    columns = zip(row["plans"], row["predicted"], row["trial"], row["measured"], strict=True)
+    lines = [
+        " ".join([*map(str, plan), *("-" if s is None else f"{s:.4g}" for s in seconds)])
+        for plan, *seconds in columns
+    ]
+    rest = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
+    return {**rest, "tried": " ".join(map(str, row["tried"])), "statistics": stats, "candidates": lines}
+
+
+def unpacked(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row from which `packed` was made."""
+    stats = dict(row["statistics"])
+    for name, value in stats.items():
+        if isinstance(value, str):
+            body, _, length = value.rpartition("/")
+            stats[name] = [0] * int(length)
+            for pair in body.split():
+                place, number = pair.split(":")
+                stats[name][int(place)] = int(number)
+    out: dict[str, Any] = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
+    out.update(statistics=stats, plans=[], predicted=[], trial=[], measured=[])
+    out["tried"] = [int(i) for i in row["tried"].split()]
+    for line in row["candidates"]:
+        kernel, *numbers = line.split()
+        out["plans"].append(_cuda.Plan(kernel, *map(int, numbers[:4])))
+        for name, text in zip(("predicted", "trial", "measured"), numbers[4:], strict=True):
+            out[name].append(None if text == "-" else float(text))
+    return out
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The matrices of choice_gpu.py: published ones if they are available, and generated ones over a grid.
+
+The fills `whole`, `row` and `block` are Random, Constant Row and Structured of A. H. El Zein, Use of Graphics
+Processing Units for Sparse Matrix-Vector Products in Statistical Machine Learning Applications (thesis,
+Australian National University, 2009), section 4.3.2: each cell with the same probability; the same number of
+nonzeros in each row, anywhere; the same columns in every row. `zipf` draws columns by Zipf's law with
+Mandelbrot's shift and lengths from a lognormal, like text; `power` draws lengths from a power law, like
+graphs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+ROWS = (2_000, 30_000, 300_000)
+COLS = (60, 300, 5_000, 50_000, 500_000)
+PER_ROW = (4, 16, 64, 256)
+FILLS = ("whole", "row", "block", "zipf", "power")
+FILLS_A_SIZE = 4
+MOST_NONZEROS = 8_000_000
+KINDS = ("float32", "float32", "ones", "float32", "float64")
+"""Types of the values, in turn over the matrices."""
+
+
+class Case(NamedTuple):
+    """A matrix that can be generated."""
+
+    name: str
+    kind: str
+    make: Callable[[], Rows]
+
+
+class Rows(NamedTuple):
+    """Compressed rows; `data` of the ones is None."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray | None
+    shape: tuple[int, int]
+
+
+def cases() -> Iterator[Case]:
+    """Return all matrices: published, then generated."""
+    for number, (name, make) in enumerate(itertools.chain(published(), generated())):
+        kind = KINDS[number % len(KINDS)]
+        yield Case(name, kind, lambda make=make, kind=kind, seed=number: with_values(*make(), kind, seed))
+
+
+def with_values(row: np.ndarray, col: np.ndarray, shape: tuple[int, int], kind: str, seed: int) -> Rows:
+    """Return compressed rows of distinct cells, with values of a kind."""
+    key = np.unique(row.astype(np.int64) * shape[1] + col)
+    row, col = np.divmod(key, shape[1])
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=shape[0]))))
+    data = None
+    if kind != "ones":
+        data = np.random.default_rng(seed).standard_normal(len(key), np.float32).astype(kind)
+    return Rows(indptr, col.astype(np.int32), data, shape)
+
+
+def generated() -> Iterator[tuple[str, Callable[[], tuple]]]:
+    """Yield the grid of rows, columns and nonzeros per row, some fills for each, taken in turn."""
+    turn = itertools.cycle(FILLS)
+    for rows, cols, per_row in itertools.product(ROWS, COLS, PER_ROW):
+        if per_row > cols // 2 or rows * per_row > MOST_NONZEROS:
+            continue
+        for fill in itertools.islice(turn, FILLS_A_SIZE):
+            name = f"{fill} {rows} x {cols}, {per_row} a row"
+            yield name, lambda *size, fill=fill, r=rows, c=cols, k=per_row: cells(fill, r, c, k)
+
+
+def cells(fill: str, rows: int, cols: int, per_row: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return row and column of each nonzero; some may occur twice."""
+    rng = np.random.default_rng([FILLS.index(fill), rows, cols, per_row])
+    if fill == "block":
+        row, col = np.arange(rows), rng.choice(cols, per_row, replace=False)
+        return np.repeat(row, per_row), np.tile(col, rows), (rows, cols)
+    lengths = np.full(rows, per_row)
+    if fill == "whole":
+        lengths = np.maximum(1, rng.binomial(cols, per_row / cols, rows))
+    elif fill == "zipf":
+        lengths = per_row * np.exp(0.7 * rng.standard_normal(rows) - 0.245)
+    elif fill == "power":
+        lengths = per_row / 3 * (1 + rng.pareto(1.5, rows))
+    lengths = np.clip(np.rint(lengths), 1, cols // 2).astype(np.int64)
+    draws = rng.random(int(lengths.sum()))
+    if fill == "zipf":
+        law = np.cumsum(1 / (np.arange(cols) + 10.0))
+        col = rng.permutation(cols)[np.searchsorted(law / law[-1], draws).clip(0, cols - 1)]
+    else:
+        col = (draws * cols).astype(np.int64)
+    return np.repeat(np.arange(rows), lengths), col, (rows, cols)
+
+
+def published() -> Iterator[tuple[str, Callable[[], tuple]]]:
+    """Yield the matrices of the folder $BMRM_TEST_DATA that have enough rows and columns to time."""
+    root = Path(os.environ.get("BMRM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    for path in sorted(p for folder in ("mtx", "svm", "rank") for p in (root / folder).glob("*")):
+        yield f"{path.parent.name}/{path.name}", lambda path=path: from_file(path)
+    for path in sorted((root / "graphs").glob("*.gz")):
+        yield f"graphs/{path.name}", lambda path=path: from_edges(path)
+
+
+def from_file(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of a data file that the package reads."""
+    from bmrm.io import read_data
+
+    X = read_data(path, duplicates="sum").X
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices, X.shape
+
+
+def from_edges(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of a graph's adjacency matrix; nodes are numbered by the order of their names."""
+    with gzip.open(path, "rt") as file:
+        edges = np.loadtxt((line for line in file if line[0] not in "#%"), np.int64, usecols=(0, 1), ndmin=2)
+    names, ends = np.unique(edges, return_inverse=True)
+    ends = ends.reshape(-1, 2)
+    return ends[:, 0], ends[:, 1], (len(names), len(names))
