@@ -99,7 +99,7 @@ def test_a_selection(copied, refit):
 @pytest.mark.parametrize("form", ["Dataset", "matrix"])
 def test_resident_data_say_what_to_do(copied, form):
     data = bmrm.Dataset(X, LABELS["binary"])
-    wanted = "Dataset: .*; send X and y and make another" if form == "Dataset" else "Matrix: is resident"
+    wanted = "Dataset: .*; send X and y and build another" if form == "Dataset" else "Matrix: is resident"
     with pytest.raises(BmrmError, match=f"^{wanted}") as error:
         copied(data if form == "Dataset" else data.matrix)
     assert "\n" not in str(error.value)

@@ -817,10 +817,10 @@ def test_solve_is_reproducible():
 def test_the_kernels_picked_by_one_process_are_those_of_the_next(tmp_path):
     code = """
 import hashlib, numpy as np, scipy.sparse as sp
-from bmrm.matrix.resident import resident
+from bmrm.matrix.resident import place_matrix
 rng = np.random.default_rng(26)
 X = sp.random_array((20_000, 3000), density=0.01, format="csr", dtype=np.float32, rng=rng)
-matrix = resident(X, device="cuda").matrix
+matrix = place_matrix(X, device="cuda").matrix
 w, r = rng.standard_normal(3000), rng.standard_normal(20_000)
 bits = matrix.matvec(w).tobytes() + matrix.rmatvec(r).tobytes()
 print(hashlib.sha256(bits).hexdigest(), len(matrix.report()["normal"]["candidates"]))

@@ -108,7 +108,9 @@ def test_the_memory_is_shared():
     mine = bmrm.solve(X, z, CallableLoss(function, arrays="dlpack"), lam=1e-2, tol=1e-6, device="cuda")
     assert_same(mine, bmrm.solve(X, z, "squared", lam=1e-2, tol=1e-6, device="cuda"))
     assert len(labels) == 1
-    assert len(places) < 4  # vectors are used again
+    assert (
+        len(places) <= 4
+    )  # vectors are used again: both ends of a line, the direction, the point of the cut
 
 
 def test_margins_are_the_functions_to_overwrite():

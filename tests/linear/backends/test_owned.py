@@ -136,7 +136,7 @@ if "apart" in sys.argv:  # as on two hosts
 rank, size = group.rank, group.size
 rng = np.random.default_rng(0)
 for d in (1, 2, 11, 1000):
-    bounds = layout(d, size)
+    bounds = split_columns(d, size)
     whole = rng.standard_normal(d)
     wants = [np.flatnonzero(rng.random(d) < share) for share in (0.0, 0.5, 1.0)[:size]]
     heights = [(min(r, 1), 2) for r in range(size)]  # the rows that each adds to
