@@ -75,7 +75,7 @@ def test_x_on_a_gpu_has_the_checksum_of_what_went_there(monkeypatch):
     for dtype in (np.float32, np.float64):
         matrix = _cpu.Matrix.from_dense(X.astype(dtype))
         there = PlacedMatrix(matrix, "cuda (none)", 0.0, D)
-        monkeypatch.setattr(bmrm.matrix.dataset, "resident", lambda X, there=there, **options: there)
+        monkeypatch.setattr(bmrm.matrix.dataset, "place_matrix", lambda X, there=there, **options: there)
         for given in (X, sp.csr_array(X)):
             assert bmrm.Dataset(given, y)._entries == matrix.entries()
 
