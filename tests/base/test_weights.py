@@ -235,7 +235,7 @@ def assert_same_scores(one, other):
 
 @pytest.mark.parametrize(("name", "kept"), WAYS)
 def test_scores_of_folds_take_weights_as_training_does(name, kept, monkeypatch):
-    monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", kept)
+    monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", kept)
     X, y, groups = problem(name, 3)
     fold_of = groups % 3
     weights = counts(name, groups, 6)
@@ -249,7 +249,7 @@ def test_scores_of_folds_take_weights_as_training_does(name, kept, monkeypatch):
 
 @pytest.mark.parametrize(("name", "kept"), WAYS)
 def test_rows_of_weight_zero_change_no_fold_score_or_choice(name, kept, monkeypatch):
-    monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", kept)
+    monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", kept)
     X, y, groups = problem(name, 5)
     counted = np.random.default_rng(2).random(len(X)) < 0.8
     some, others = np.flatnonzero(counted), np.flatnonzero(~counted)
@@ -286,7 +286,7 @@ def test_folds_of_groups_ignore_groups_of_weight_zero():
 
 def test_a_selection_returns_rows_in_their_original_order(monkeypatch):
     """Even if rows were sorted by fold internally."""
-    monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
+    monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
     X, y, _ = problem("squared", rows=90)
     weights = np.random.default_rng(0).uniform(0.1, 2.0, 90)
     found = bmrm.select(X, y, [0.1], 3, loss="squared", sample_weight=weights)

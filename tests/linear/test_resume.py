@@ -100,7 +100,7 @@ def test_x_that_went_to_a_gpu_as_it_was_parsed(monkeypatch):
     landed = A._replace(indices=Landed(A.indices), data=Landed(A.data))
     matrix = _cpu.Matrix.from_dense(X)
     monkeypatch.setattr(
-        bmrm.matrix.dataset, "resident", lambda X, **options: PlacedMatrix(matrix, "cuda (none)", 0.0, D)
+        bmrm.matrix.dataset, "place_matrix", lambda X, **options: PlacedMatrix(matrix, "cuda (none)", 0.0, D)
     )
     monkeypatch.setattr(bmrm.matrix.checksums, "MAX_PIECE_VALUES", 50)
     data = bmrm.Dataset(landed, y)

@@ -43,9 +43,7 @@ def hinge(u, y):
 @pytest.fixture(params=["shared", "apart"])
 def engine(request, monkeypatch):
     """Cuts of all folds in one bundle, whatever the shape of X; or each fold's on their own."""
-    monkeypatch.setattr(
-        "bmrm.linear.selection.cross_validation.KEPT", 0 if request.param == "shared" else 10**9
-    )
+    monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0 if request.param == "shared" else 10**9)
     return request.param
 
 
@@ -119,11 +117,11 @@ def test_both_ways_and_any_order_of_rows_agree(monkeypatch):
     X, y = problem(rows=300)
     found = {}
     for kept in (0, 10**9):
-        monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", kept)
+        monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", kept)
         found[kept] = bmrm.select(X, y, LAMS, loss="hinge", tol=1e-8)
     again = []
     for copied in (10**9, 0):
-        monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
+        monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
         monkeypatch.setattr("bmrm.linear.selection.cross_validation.COPIED", copied)
         again.append(bmrm.select(bmrm.Dataset(X, y), lams=LAMS, loss="hinge", tol=1e-8))
     for other in (found[10**9], *again):
@@ -138,7 +136,7 @@ def test_full_steps_of_folds_spare_products(monkeypatch, loss):
     X, y = problem(rows=3000, features=15)
     made = HostPasses.margins
     products, lams = [], np.logspace(-4, -1, 6)
-    monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
+    monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
     monkeypatch.setattr(HostPasses, "margins", lambda self, w: products.append(1) or made(self, w))
     found, counts = [], []
     for full in (True, False):
@@ -274,7 +272,7 @@ def test_folds_share_their_hessians(monkeypatch):
     y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.RowsByFold", CountingGrams)
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.COPIED", 0)
-    monkeypatch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
+    monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
     found = bmrm.select(bmrm.Dataset(X, y), lams=np.logspace(-5, -1, 5), loss="logistic", refit=False)
     results = [r for v in found.validations for r in v.results]
     assert all(r.status == "converged" for r in results)
@@ -320,7 +318,7 @@ def test_wrong_gradients_to_begin_with_do_no_harm():
 
     passes = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bmrm.linear.selection.cross_validation.KEPT", 0)
+        patch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
         patch.setattr("bmrm.linear.selection.cross_validation.BundleMethod", Misled)
         for misled in (False, True):
             run_of["misled"] = misled
