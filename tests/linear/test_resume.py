@@ -75,7 +75,7 @@ def test_x_on_a_gpu_has_the_checksum_of_what_went_there(monkeypatch):
     for dtype in (np.float32, np.float64):
         matrix = _cpu.Matrix.from_dense(X.astype(dtype))
         there = PlacedMatrix(matrix, "cuda (none)", 0.0, D)
-        monkeypatch.setattr(bmrm.matrix.dataset, "resident", lambda X, there=there, **options: there)
+        monkeypatch.setattr(bmrm.matrix.dataset, "place_matrix", lambda X, there=there, **options: there)
         for given in (X, sp.csr_array(X)):
             assert bmrm.Dataset(given, y)._entries == matrix.entries()
 
@@ -100,7 +100,7 @@ def test_x_that_went_to_a_gpu_as_it_was_parsed(monkeypatch):
     landed = A._replace(indices=Landed(A.indices), data=Landed(A.data))
     matrix = _cpu.Matrix.from_dense(X)
     monkeypatch.setattr(
-        bmrm.matrix.dataset, "resident", lambda X, **options: PlacedMatrix(matrix, "cuda (none)", 0.0, D)
+        bmrm.matrix.dataset, "place_matrix", lambda X, **options: PlacedMatrix(matrix, "cuda (none)", 0.0, D)
     )
     monkeypatch.setattr(bmrm.matrix.checksums, "MAX_PIECE_VALUES", 50)
     data = bmrm.Dataset(landed, y)

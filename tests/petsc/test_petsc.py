@@ -163,7 +163,9 @@ def test_ridge_regression_by_ksp_lsqr(rng):
 
 def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
     """A PETSc matrix on a resident matrix that is none."""
-    monkeypatch.setattr(bmrm.petsc.mat, "resident", lambda X, **options: PlacedMatrix(matrix, "cpu", 0.0, 1))
+    monkeypatch.setattr(
+        bmrm.petsc.mat, "place_matrix", lambda X, **options: PlacedMatrix(matrix, "cpu", 0.0, 1)
+    )
     return resident_mat(sparse())
 
 
