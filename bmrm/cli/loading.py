@@ -158,7 +158,7 @@ def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[n
 
 def read_costs(path: str) -> npt.NDArray[np.float64]:
     """Read a matrix, a row a line, its numbers separated by blanks or commas."""
-    from bmrm.losses.multiclass import checked_costs
+    from bmrm.losses.multiclass import validate_costs
 
     rows: list[list[float]] = []
     for number, line in _lines(path, _COSTS_LIMIT):
@@ -176,7 +176,7 @@ def read_costs(path: str) -> npt.NDArray[np.float64]:
             f"{escape_unprintable(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix"
         )
     try:
-        return checked_costs(rows)
+        return validate_costs(rows)
     except ParameterError as error:
         raise DataError(f"{escape_unprintable(path)}: {error}") from None
 

@@ -44,8 +44,8 @@ from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import JointLoss, Loss, NamedLoss
-from bmrm.losses.joint import members
-from bmrm.losses.ranking import SWAP, RankingLoss, gain
+from bmrm.losses.joint import collect_members
+from bmrm.losses.ranking import MAX_DISCOUNT_STEP, RankingLoss, gain
 
 Vector = NDArray[np.float64]
 
@@ -170,7 +170,7 @@ def _joint_slopes(loss: JointLoss, y: Vector, weights: Vector | None) -> Vector:
     slopes = np.zeros(len(y))
     if isinstance(loss, RankingLoss):
         return _ranking_slopes(loss, y, weights)
-    found = members(weights, None, len(y))
+    found = collect_members(weights, None, len(y))
     labels, s = y[found.rows], found.weights
     if loss.name == "roc_area":
         positive = labels > 0.0
@@ -184,7 +184,7 @@ def _joint_slopes(loss: JointLoss, y: Vector, weights: Vector | None) -> Vector:
 
 
 def _ranking_slopes(loss: RankingLoss, y: Vector, weights: Vector | None) -> Vector:
-    found = loss._counted(y, weights)
+    found = loss.rankable_members(y, weights)
     slopes = np.zeros(len(y))
     group, first, labels = found.group, found.starts[:-1], y[found.rows]
     share = (found.group_weights / found.group_weights.sum())[group]
@@ -203,8 +203,8 @@ def _ranking_slopes(loss: RankingLoss, y: Vector, weights: Vector | None) -> Vec
     elif loss.name == "lambda_ndcg":
         # |gain_i - gain_j| summed over j is at most that of both.
         gains = gain(labels)
-        best, _ = loss._ideal(labels, found, len(labels))  # type: ignore[attr-defined]
-        found_slopes = SWAP / best[group] * (total(np.ones(len(gains))) * gains + total(gains))
+        best, _ = loss.ideal_order(labels, found, len(labels))  # type: ignore[attr-defined]
+        found_slopes = MAX_DISCOUNT_STEP / best[group] * (total(np.ones(len(gains))) * gains + total(gains))
     elif loss.name == "mrr":
         relevant = (labels > 0.0).astype(np.float64)
         found_slopes = 1.0 / np.where(relevant > 0.0, total(relevant), total(1.0 - relevant))

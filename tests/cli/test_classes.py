@@ -1,4 +1,4 @@
-"""The commands with several classes and several labels a row."""
+"""The commands with several classes and several labels per row."""
 
 import functools
 import json
@@ -150,7 +150,7 @@ def test_one_clear_line(words, code, message, classes_file, tmp_path, monkeypatc
 
 def test_sets_of_labels_need_a_loss_for_them(sets_file, tmp_path, bmrm_train, bmrm_predict, classes_file):
     outcome = bmrm_train("--loss", "multiclass", sets_file, tmp_path / "model")
-    assert (outcome.code, "several labels a row" in outcome.err) == (3, True)
+    assert (outcome.code, "several labels per row" in outcome.err) == (3, True)
     bmrm_train("--loss", "multiclass", classes_file, tmp_path / "model")
     outcome = bmrm_predict(sets_file, tmp_path / "model", tmp_path / "out")
     assert (outcome.code, "several labels" in outcome.err) == (3, True)

@@ -450,7 +450,7 @@ def test_a_path_uses_the_cuts_again(name):
 
 
 def test_no_values_by_row():
-    with pytest.raises(ParameterError, match="loss roc_area: is no sum over rows"):
+    with pytest.raises(ParameterError, match="loss roc_area: is not a sum over rows"):
         losses.get("roc_area").value(np.zeros(2), np.array([-1.0, 1.0]))
 
 

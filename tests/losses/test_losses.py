@@ -247,7 +247,7 @@ def test_poisson_labels():
     poisson = losses.get("poisson")
     with pytest.raises(DataError, match="row 2 has label -1"):
         poisson.check_labels(np.array([1.0, -1.0]))
-    with pytest.raises(DataError, match="every label is 0"):
+    with pytest.raises(DataError, match="found only labels of 0"):
         poisson.check_labels(np.zeros(3))
 
 

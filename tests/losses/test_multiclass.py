@@ -379,7 +379,7 @@ def test_tree_costs_count_edges():
         losses.tree_costs(["ab", "ab"])
 
 
-BAD_SETS = "several labels a row, expected one"
+BAD_SETS = "several labels per row, expected one"
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ BAD_SETS = "several labels a row, expected one"
         ),
         ([1, 2, 3], {"cuts_per_pass": 4}, ParameterError, "from 1 to 3"),
         ([(), (), ()], {"loss": "multilabel"}, DataError, "no row with a label"),
-        ([(1.0,), (2.0,)], {"loss": "multilabel"}, DataError, "2 rows of them, expected 3"),
+        ([(1.0,), (2.0,)], {"loss": "multilabel"}, DataError, "found 2 rows, expected 3"),
         ([(1.0,), (np.inf,), ()], {"loss": "multilabel"}, DataError, "row 2 has inf"),
         ([("a",), (), ()], {"loss": "multilabel"}, DataError, "expected numbers"),
         (np.full((3, 2), 2), {"loss": "multilabel"}, DataError, "zeros and ones"),
