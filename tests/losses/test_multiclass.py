@@ -392,7 +392,7 @@ BAD_SETS = "several labels per row, expected one"
         (None, {}, DataError, "labels are missing"),
         ([1, 2, 3], {"fit_intercept": True}, ParameterError, "is penalised"),
         ([1, 2, 3], {"costs": [[0, 1], [1, 0]]}, DataError, "2 classes, expected the 3"),
-        ([1, 2, 3], {"costs": [[0, 1, 1], [1, 0, 1]]}, ParameterError, "a row and a column a class"),
+        ([1, 2, 3], {"costs": [[0, 1, 1], [1, 0, 1]]}, ParameterError, "one row and one column per class"),
         ([1, 2, 3], {"costs": [[0, -1], [1, 0]]}, ParameterError, "row 1, column 2 has -1"),
         ([1, 2, 3], {"costs": [[0, 1], [1, 2]]}, ParameterError, "row 2 has 2 on the diagonal"),
         ([1, 2, 3], {"costs": "x"}, ParameterError, "expected a matrix"),

@@ -144,7 +144,11 @@ def solve_wrong(answer):
         (lambda: bmrm.solve([], [], Structured(OneLabel(2, 3))), DataError, "0 inputs"),
         (lambda: bmrm.solve(X, None, Structured(OneLabel(2, 3))), DataError, "0 outputs"),
         (lambda: bmrm.solve(X, Y, Structured(Wrong((0.0, np.zeros(2))))), DataError, "example 1 has a diff"),
-        (lambda: bmrm.solve(X, Y, Structured(Wrong((-1.0, np.zeros(12))))), DataError, "maximum -1, below"),
+        (
+            lambda: bmrm.solve(X, Y, Structured(Wrong((-1.0, np.zeros(12))))),
+            DataError,
+            "maximum -1, expected at",
+        ),
         (lambda: solve_wrong((0.0, ([-1], [1.0]))), DataError, r"example 1 has indices \[-1\]"),
         (lambda: solve_wrong((0.0, ([12], [1.0]))), DataError, "indices from 0 to 11"),
         (lambda: solve_wrong((0.0, ([1, 2], [1.0]))), DataError, "expected as many"),

@@ -110,7 +110,7 @@ def test_rows_of_weight_zero_take_no_part():
     ("arguments", "error", "message"),
     [
         (([1.0, 2.0], [0, 1], "beta"), ParameterError, "calibration: found 'beta'"),
-        (([1.0, 2.0], [0, 1, 1]), DataError, "expected as many"),
+        (([1.0, 2.0], [0, 1, 1]), DataError, "expected the same number"),
         (([1.0, np.nan], [0, 1]), DataError, "not finite"),
         (([1.0, 2.0], [1, 1]), DataError, "found 1 classes"),
         (([1.0, 2.0, 3.0], [0, 1, 2]), DataError, "found 3 classes"),
@@ -176,7 +176,7 @@ def test_a_model_file_keeps_it(calibration, tmp_path):
 
 def test_models_without_one():
     assert not model(None).has_probabilities
-    with pytest.raises(ParameterError, match="without calibration"):
+    with pytest.raises(ParameterError, match="no calibration"):
         model(None).probabilities(np.zeros(2))
     logistic = model(None, loss="logistic")
     np.testing.assert_allclose(logistic.probabilities(np.array([0.0, 2.0])), [0.5, 1 / (1 + np.exp(-2.0))])

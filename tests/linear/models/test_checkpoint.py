@@ -100,7 +100,7 @@ def test_another_problem_is_refused(tmp_path, change, message):
 def test_other_data_of_the_same_size_are_refused(tmp_path):
     written(tmp_path / "state")
     X, y = problem(seed=1)
-    with pytest.raises(DataError, match="of other data"):
+    with pytest.raises(DataError, match="for other data"):
         bmrm.solve(X, y, lam=1e-3, warm_start=Checkpoint.load(tmp_path / "state"))
 
 

@@ -45,7 +45,7 @@ def test_auc_in_blocks(monkeypatch):
     rng = np.random.default_rng(1)
     positive, negative = rng.standard_normal(1000), rng.standard_normal(700)
     whole = metrics.roc_auc(positive, negative)
-    monkeypatch.setattr(metrics, "_BLOCK", 64)
+    monkeypatch.setattr(metrics, "_SEARCH_BLOCK_ROWS", 64)
     assert metrics.roc_auc(positive, negative) == whole
 
 
