@@ -1,7 +1,5 @@
 """Losses for two classes, labelled -1 and +1, as functions of ``y u``."""
 
-import numpy as np
-
 from bmrm.losses.base import ScalarLoss, about_row_loss
 from bmrm.losses.extent import Extent
 
@@ -39,11 +37,6 @@ class Logistic(ScalarLoss):
     name, task = "logistic", "binary"
     about = about_row_loss("log(1 + exp(-y u))", "Cox, J. R. Stat. Soc. B 20 (1958) 215")
     slope_limit = 1.0
-
-    @staticmethod
-    def probability(margins: np.ndarray) -> np.ndarray:
-        """Probability of the class +1 at each margin."""
-        return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
 
 class Exponential(ScalarLoss):

@@ -137,19 +137,6 @@ class Softmax(ClassLoss):
         "Krishnapuram, Carin, Figueiredo, Hartemink, IEEE PAMI 27 (2005) 957",
     )
 
-    @staticmethod
-    def probabilities(margins: Vector) -> Vector:
-        """Probability of each class, shape (m, K), at margins of that shape.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> Softmax.probabilities(np.array([[0.0, 0.0, -np.inf]]))
-        array([[0.5, 0.5, 0. ]])
-        """
-        e = np.exp(margins - margins.max(axis=1, keepdims=True))
-        return np.asarray(e / e.sum(axis=1, keepdims=True))
-
 
 class Multilabel(ClassLoss):
     """``sum_c max(0, 1 - y_c u_c)``, y_c = 1 for the labels of a row and -1 for the others.

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 import bmrm
 from bmrm import losses
+from bmrm.base.probabilities import softmax
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.selection.cross_validation import cross_validate
 
@@ -255,7 +256,7 @@ def test_softmax_is_scikit_learns_logistic_regression():
     ).fit(X, labels)
     ours = bmrm.solve(X, labels, "softmax", lam=lam, tol=1e-9)
     assert ours.objective == pytest.approx(value("softmax", X, y, theirs.coef_.T, lam), rel=1e-6)
-    probabilities = losses.LOSSES["softmax"].probabilities(ours.decision_function(X))
+    probabilities = softmax(ours.decision_function(X))
     np.testing.assert_allclose(probabilities, theirs.predict_proba(X), atol=1e-4)
 
 
@@ -348,7 +349,7 @@ def test_models_survive_their_file(name, tmp_path):
         np.testing.assert_allclose(sums, 1.0, rtol=1e-12)
     else:
         with pytest.raises(
-            ParameterError, match="expected one that is calibrated, or of the loss logistic or softmax"
+            ParameterError, match="expected one with a calibration, or with the loss logistic or softmax"
         ):
             model.probabilities(model.decision_function(X))
 

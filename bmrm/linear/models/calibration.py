@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmrm.base.arguments import check_finite, numbers, predictions
 from bmrm.base.interrupts import interruptible
+from bmrm.base.probabilities import logistic
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import effective_sample_size, scale_weights
 from bmrm.errors import DataError, ParameterError
@@ -56,7 +57,7 @@ class Platt:
 
     def probability(self, values: ArrayLike) -> Vector:
         """Return the probability of the larger label at each decision value."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * predictions(values) + self.b)))
+        return logistic(-(self.a * predictions(values) + self.b))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,7 @@ def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Plat
     a, b = 0.0, float(np.log((down + 1.0) / (up + 1.0)))
     value = negative_log_likelihood(a, b)
     for _ in range(MAX_NEWTON_STEPS):
-        p = np.exp(-np.logaddexp(0.0, a * x + b))
+        p = logistic(-(a * x + b))
         first, second = weights * (target - p), weights * p * (1.0 - p)  # derivatives in a x_i + b
         ga, gb = float(np.einsum("i,i->", first, x)), float(first.sum())
         if abs(ga) < GRADIENT_TOLERANCE and abs(gb) < GRADIENT_TOLERANCE:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from bmrm.base import arguments
+from bmrm.base.probabilities import log_sum_exp
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import drop_idle_rows, fill_idle_labels, validate_weights
 from bmrm.errors import DataError
@@ -100,8 +101,7 @@ class MulticlassMetrics:
         self._right += float(s[right].sum())
         if self._probabilities:
             known = np.flatnonzero(actual < K)
-            top = values.max(axis=1, keepdims=True)
-            sums = np.log(np.exp(values - top).sum(axis=1)) + top[:, 0]
+            sums = log_sum_exp(values)
             self._log_loss += float((s[known] * (sums[known] - values[known, actual[known]])).sum())
             self._known += float(s[known].sum())
 

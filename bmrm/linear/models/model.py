@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bmrm._version import __version__
 from bmrm.base import arguments
+from bmrm.base.probabilities import logistic, softmax
 from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector, make_arrays_read_only
 from bmrm.errors import DataError, ParameterError
@@ -423,16 +424,13 @@ class Model:
         if self.calibration is not None:
             return self.calibration.probability(values)
         if self.loss == "softmax":
-            top = values.max(axis=1, keepdims=True)
-            with np.errstate(invalid="ignore"):  # of infinities, as where products overflow
-                e = np.exp(np.where(values == top, 0.0, values - top))
-            return np.asarray(e / e.sum(axis=1, keepdims=True))
+            return softmax(values)
         if not self.has_probabilities:
             raise ParameterError(
                 f"probabilities: found a model with the loss {self.loss} and no calibration, expected one "
                 "with a calibration, or with the loss logistic or softmax"
             )
-        return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
+        return logistic(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, whole or not at all.
