@@ -35,9 +35,14 @@ MAX_DISCOUNT_STEP = 1.0 - 1.0 / np.log2(3.0)
 """Largest fall of DCG's discount between neighbouring positions: from the first to the second."""
 
 
+def discount_divisor(position: Indices) -> Vector:
+    """Return ``log2(2 + position)``, by which DCG divides a gain; positions count from 0."""
+    return np.asarray(np.log2(position + 2.0))
+
+
 def discount(position: Indices) -> Vector:
-    """Return DCG's discount ``1 / log2(2 + position)``; positions count from 0."""
-    return np.asarray(1.0 / np.log2(position + 2.0))
+    """Return DCG's discount, one over the divisor."""
+    return np.asarray(1.0 / discount_divisor(position))
 
 
 def gain(relevance: Vector) -> Vector:

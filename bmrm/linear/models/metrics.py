@@ -30,6 +30,7 @@ from bmrm.linear.models.class_metrics import (
     MultilabelMetrics,
     known_classes,
 )
+from bmrm.losses.ranking import discount_divisor, gain
 
 _SEARCH_BLOCK_ROWS = 1 << 18  # rows ranked at a time, sorted in cache
 
@@ -573,7 +574,7 @@ class RankingMetrics:
 
     def _dcg(self, relevance: Vector) -> float:
         top = relevance[: self._k]
-        return float(((np.exp2(top) - 1) / np.log2(np.arange(len(top)) + 2.0)).sum())
+        return float((gain(top) / discount_divisor(np.arange(len(top)))).sum())
 
 
 class _Mean:
