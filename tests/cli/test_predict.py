@@ -55,7 +55,7 @@ def test_probability_needs_the_logistic_loss(data, folder, bmrm_predict):
     for option in (["--probability"], ["-b", "1"]):
         outcome = bmrm_predict(*option, data, "model", "out")
         assert outcome.code == 2
-        assert outcome.err.startswith(f"bmrm-predict: {' '.join(option)}: found a model of the loss hinge")
+        assert outcome.err.startswith(f"bmrm-predict: {' '.join(option)}: found a model with the loss hinge")
         assert "logistic" in outcome.err
         assert not (folder / "out").exists()
 
@@ -196,7 +196,7 @@ def test_chunks_make_no_difference(folder, data, bmrm_predict, monkeypatch):
 def test_rows_written_at_a_time_make_no_difference(option, folder, data, bmrm_predict, monkeypatch):
     model("logistic").save("model")
     whole = bmrm_predict(option, data, "model", "whole")
-    monkeypatch.setattr("bmrm.cli.predict._ROWS", 7)
+    monkeypatch.setattr("bmrm.cli.predict._CHUNK_ROWS", 7)
     assert bmrm_predict(option, data, "model", "parts") == whole
     assert (folder / "whole").read_bytes() == (folder / "parts").read_bytes()
 

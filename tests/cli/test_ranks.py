@@ -201,7 +201,10 @@ def test_features_without_a_penalty_leave_weights_on_every_rank(data, folder):
 
 def test_weights_are_spread_with_mpi_only(data, bmrm_train):
     done = bmrm_train("--weights", "owned", data, "model")
-    assert (done.code, done.err) == (2, "bmrm-train: --weights: goes with MPI only; start it by mpiexec\n")
+    assert (done.code, done.err) == (
+        2,
+        "bmrm-train: --weights: only with MPI; start the command with mpiexec\n",
+    )
 
 
 def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
@@ -261,8 +264,8 @@ def test_a_set_of_files(folder):
             2,
             "weights owned: reg l1 is solved on whole cuts",
         ),
-        (["--cache", "train.txt"], 2, "--cache: goes without MPI only"),
-        (["-v", "3", "train.txt"], 2, "--folds: goes without MPI only"),
+        (["--cache", "train.txt"], 2, "--cache: only without MPI"),
+        (["-v", "3", "train.txt"], 2, "--folds: only without MPI"),
         (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),
         (["train.txt", "train.txt"], 2, "train.txt: is DATA itself"),
         (["--checkpoint", "nowhere/best", "train.txt"], 1, "nowhere/best: No such file"),

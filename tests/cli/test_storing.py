@@ -20,14 +20,14 @@ from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 
 LAM = 1e-4
-EVERY_SIZE = "from bmrm.cli import storing; storing.SMALL = -1; "
+EVERY_SIZE = "from bmrm.cli import storing; storing.MAX_FLOAT64_FILE_BYTES = -1; "
 COMMAND = f"import sys; {EVERY_SIZE}from bmrm.cli.train import main; sys.exit(main())"
 
 
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch):
     """Have small data stored as large ones are."""
-    monkeypatch.setattr(storing, "SMALL", -1)
+    monkeypatch.setattr(storing, "MAX_FLOAT64_FILE_BYTES", -1)
 
 
 def identity_numbers():
@@ -198,8 +198,8 @@ def test_going_on_takes_the_type_of_the_checkpoint(ids, data, bmrm_train):
 def test_states_on_the_way_hold_for_the_numbers(data, bmrm_train, monkeypatch):
     """A checkpoint's objective is no smaller than J of the file, and going on from it is not refused."""
     X, y = two_classes()
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_EVERY", 0.0)
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("bmrm.cli.observer.MAX_CHECKPOINT_SHARE", 1e9)
     bmrm_train(*WORDS, "--max-iter", "1", "--checkpoint", "state", data, "model")
     model = Checkpoint.load("state").model
     assert logistic(X, y, model) <= model.certificate.objective

@@ -74,7 +74,7 @@ def test_a_wide_gap_that_rounding_leaves_comes_with_advice(folder, bmrm_train):
     outcome = bmrm_train("--lambda", "1e-2", "wide")
     assert outcome.code == 4
     assert "limit of precision" in outcome.out
-    advice = "rounding     is too much: scale features that are far larger than the others"
+    advice = "rounding     is too large: scale features that are far larger than the others"
     assert advice in outcome.out.splitlines()
 
 
@@ -265,8 +265,8 @@ def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
         save(path, *parts)
         seen.append(Model.load(path))
 
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_EVERY", 0.0)
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("bmrm.cli.observer.MAX_CHECKPOINT_SHARE", 1e9)
     monkeypatch.setattr(checkpoint, "save", spy)
     bmrm_train("-q", "--checkpoint", "best", "--lambda", "0.01", data, "model")
     running = [m for m in seen if m.certificate.status == "running"]

@@ -397,7 +397,7 @@ BINARY7, GROUPS7 = (Y7 > 0).astype(float), np.zeros(7, int)
         ("pairwise", np.ones(7), {}, DataError, "nothing to rank, expected different labels"),
         ("pairwise", Y7, {"groups": np.arange(7)}, DataError, "nothing to rank"),
         ("pairwise", Y7, {"groups": np.arange(6)}, DataError, r"groups: found shape \(6,\)"),
-        ("pairwise", Y7, {"groups": np.full(7, np.nan)}, DataError, "row 1 has none"),
+        ("pairwise", Y7, {"groups": np.full(7, np.nan)}, DataError, "row 1 has no group"),
         ("pairwise", Y7, {"groups": [1, "a", None, 2, 3, 4, 5]}, DataError, "compared"),
         ("ndcg", np.zeros(7), {}, DataError, "nothing to rank, expected different labels"),
         ("ndcg", Y7 - 1, {}, DataError, "row 2 has label -1, expected a relevance from 0 to 50"),
