@@ -2,7 +2,7 @@
 
 Their risk is a mean over groups of rows, ``R(u) = sum_g share_g F_g(u)``, or one F of all rows.  F is
 convex but not a sum over rows: it is computed by sorting the margins (``src_cython/joint``).  A row of weight
-0 takes no part, as if it were absent; this is how cross-validation holds rows out.
+0 takes no part, as if it were absent; this is how cross validation holds rows out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``bmrm-bench``: what it prints, and what it says where there is no GPU."""
+"""``bmrm-bench``: its output, and its messages without a GPU."""
 
 import json
 

@@ -157,7 +157,7 @@ def test_sets_of_labels_need_a_loss_for_them(sets_file, tmp_path, bmrm_train, bm
 
 
 def test_rows_without_labels_in_small_chunks(sets_file, tmp_path, monkeypatch, bmrm_train, bmrm_predict):
-    """Rows without a label before the first that has several, in a chunk of their own."""
+    """Rows without a label come before the first row with several, in a separate chunk."""
     sets_file.write_text(" 1:1\n2 1:1\n" * 100 + sets_file.read_text())
     words = ("--loss", "multilabel", "-B", "1", sets_file)
     model, whole, parts = (tmp_path / name for name in ("model", "whole", "parts"))

@@ -1,4 +1,4 @@
-"""The first thing that a process with a GPU does, and the last of any command, where there need be none."""
+"""The start of a process that uses a GPU, and the end of every command; a GPU is not required."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""``bmrm-predict``: predictions, metrics, bounded memory, and its agreement with LIBLINEAR's habits."""
+"""``bmrm-predict``: predictions, metrics, bounded memory, and agreement with LIBLINEAR's conventions."""
 
 import json
 import os
@@ -145,7 +145,7 @@ def test_feature_numbers_start_as_in_training(folder, bmrm_train, bmrm_predict):
 
 
 def test_values_are_read_in_full(folder, bmrm_predict):
-    """Numbers that float32 cannot tell apart, nor hold."""
+    """Numbers that float32 cannot distinguish or represent."""
     (folder / "train").write_text("".join(f"{i} 1:{20240000 + i} 2:{i}e39\n" for i in range(1, 9)))
     Model(np.array([1.0, 1e-39]), -20240000.0, "squared", "regression", None, lam=1.0).save("model")
     outcome = bmrm_predict("train", "model", "out")

@@ -1,4 +1,4 @@
-"""``bmrm-train -C``, ``--lambdas`` and ``--calibrate``, and ``bmrm-predict`` with what they leave."""
+"""``bmrm-train -C``, ``--lambdas`` and ``--calibrate``, and ``bmrm-predict`` with their models."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_calibrated_probabilities(method, data, folder, bmrm_train, bmrm_predict
 
 @pytest.mark.parametrize("words", [["-v", "3"], ["-C", "-v", "3", "--lambdas", GRID, "--calibrate", "platt"]])
 def test_rows_of_weight_zero_are_as_good_as_removed(words, folder, bmrm_train):
-    """Folds, scores, the lambda picked and the calibration are those of a file without them."""
+    """Folds, scores, the selected lambda and the calibration are those of a file without these rows."""
     X, y = two_classes()
     weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], 60)
     some = np.flatnonzero(weights)

@@ -1,4 +1,4 @@
-"""The model file: what is saved is what is loaded, other tools read it, and damage is never a crash."""
+"""The model file: loading returns what was saved, other tools read it, and damage never crashes."""
 
 import contextlib
 import json
