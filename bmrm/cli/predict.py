@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from bmrm.base.vectors import Vector
     from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
     from bmrm.linear.models.model import Model
 
-    Vector = npt.NDArray[np.float64]
     Dense = npt.NDArray[np.floating[Any]]
 
 PROGRAM = "bmrm-predict"

@@ -23,14 +23,11 @@ from bmrm.linear.solvers.settings import SMALLEST_TOL
 from bmrm.matrix.row_weights import lam_from_c, row_weights
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from bmrm.base.vectors import Vector
     from bmrm.cli.options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.models.calibration import Calibration
 
-    Weights = npt.NDArray[np.float64]
 
 DEFAULT_FOLDS = 5
 
@@ -88,7 +85,7 @@ def _with_remaining_time(options: TrainOptions, elapsed: float) -> TrainOptions 
     return dataclasses.replace(options, max_time=remaining) if remaining > 0.0 else None
 
 
-def _placed(options: TrainOptions, data: Data) -> tuple[dict[str, Any], Weights | None]:
+def _placed(options: TrainOptions, data: Data) -> tuple[dict[str, Any], Vector | None]:
     """Return the arguments of the data set, and its row weights."""
     given = placement(options, data)
     return given, row_weights(data.y, data.X.shape[0], given["sample_weight"], given["class_weight"])

@@ -28,7 +28,7 @@ class Interrupts(interrupts.Interrupts):
                 import_module(module)
 
     @contextlib.contextmanager
-    def importing_beside(self, *modules: str) -> Iterator[None]:
+    def importing_in_background(self, *modules: str) -> Iterator[None]:
         """Import modules in the background; a failed import shows again where the module is needed.
 
         A `KeyboardInterrupt` inside an import may leave Python's import lock locked (3.11), for which the

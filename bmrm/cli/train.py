@@ -98,7 +98,7 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
             check(options)
             warm = warm_start(options)
             dtype = first_type(options, group, warm)
-        with interrupts.importing_beside("bmrm.linear.solve"):
+        with interrupts.importing_in_background("bmrm.linear.solve"):
             stored = Stored.load(options, dtype, group)
         checkpoint = _Checkpoint(options.checkpoint, group)
         checkpoint.follow(stored)

@@ -21,12 +21,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from petsc4py import PETSc
 
+from bmrm.base.vectors import Vector
 from bmrm.matrix import _cpu
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ DEFAULT_STREAM = 0
 """CUDA's default stream, which PETSc uses unless another one is set (PetscDeviceContext)."""
 
 Operator = Literal["normal", "transposed"]
-_Array: TypeAlias = npt.NDArray[np.float64]
 
 
 def share_stream(matrix: Matrix) -> None:
@@ -64,7 +63,7 @@ def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
 
 
 @contextmanager
-def host_arrays(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[_Array, _Array]]:
+def host_arrays(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[Vector, Vector]]:
     """Give access to the arrays of x, for reading, and of y, for writing, as float64 on the host.
 
     A context manager, because an array in a local variable would not be returned to PETSc while a traceback

@@ -54,7 +54,9 @@ def taken(loss, columns, classes):
     return int(peak), int(cuts), climbed == "True"
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system tells no peak of memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="the system does not report peak memory"
+)
 @pytest.mark.parametrize(
     ("loss", "columns", "classes", "climbs"),
     [

@@ -254,7 +254,7 @@ import _imp, sys
 from bmrm.cli.signals import Interrupts
 
 sys.path.insert(0, sys.argv[1])
-with Interrupts() as interrupts, interrupts.importing_beside("brought_beside"):
+with Interrupts() as interrupts, interrupts.importing_in_background("brought_beside"):
     _imp.acquire_lock()
     print("locked", flush=True)
     if sys.argv[2] == "interrupted":
@@ -287,7 +287,7 @@ def test_reading_imports_nothing_that_an_interrupt_could_strike(data, folder):
         "    before = set(sys.modules)\n"
         "    yield\n"
         "    print(*(name for name in sys.modules if name not in before))\n"
-        "signals.Interrupts.importing_beside = beside\n"
+        "signals.Interrupts.importing_in_background = beside\n"
         "train.main(['-q', '--device', 'cpu', sys.argv[1], 'model'])\n"
     )
     assert start_python(code, data, cwd=folder).communicate(timeout=60) == ("\n", "")
@@ -298,11 +298,11 @@ def test_modules_are_imported_beside_what_waits(tmp_path, monkeypatch):
     (tmp_path / "broken_beside.py").write_text("raise ValueError('broken')\n")
     monkeypatch.syspath_prepend(tmp_path)
     with Interrupts() as interrupts:
-        with interrupts.importing_beside("brought_beside", "broken_beside"):
+        with interrupts.importing_in_background("brought_beside", "broken_beside"):
             pass
         assert sys.modules["brought_beside"].DONE
         with pytest.raises(ValueError, match="broken"):  # where the module is needed
             import broken_beside  # noqa: F401
-        with pytest.raises(KeyboardInterrupt), interrupts.importing_beside("brought_beside"):
+        with pytest.raises(KeyboardInterrupt), interrupts.importing_in_background("brought_beside"):
             signal.raise_signal(signal.SIGINT)
     monkeypatch.delitem(sys.modules, "brought_beside")
