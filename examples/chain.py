@@ -1,11 +1,11 @@
-"""Tag sequences with a chain model, trained through a Viterbi oracle with a certified gap.
+"""Tag sequences with a chain model, trained with a Viterbi oracle and a certified gap.
 
-A sequence x of n vectors has n tags. The model gives a tagging the value
+A sequence x of n vectors has n tags. The model scores a tagging by
 
     sum_t <emission[y_t], x_t> + sum_t transition[y_t, y_{t + 1}],
 
-and the oracle finds the best one by dynamic programming; for training it adds 1 for each tag that is wrong,
-the Hamming cost. Tags that follow each other help where a vector alone is ambiguous:
+and the oracle finds the best tagging by dynamic programming; for training it adds 1 for each wrong tag, the
+Hamming cost. Neighbouring tags help if a vector alone is ambiguous:
 
     python examples/chain.py
 """
@@ -14,11 +14,12 @@ import numpy as np
 
 import bmrm
 
-TAGS, SIZE = 4, 3
+TAGS = 4
+SIZE = 3  # length of the vectors
 
 
 def viterbi(scores: np.ndarray, transition: np.ndarray) -> np.ndarray:
-    """Return the path of the largest sum of scores (n, K) and transitions (K, K)."""
+    """Return the path with the largest sum of scores (n, K) and transitions (K, K)."""
     best, back = scores[0], []
     for row in scores[1:]:
         paths = best[:, None] + transition
@@ -31,7 +32,7 @@ def viterbi(scores: np.ndarray, transition: np.ndarray) -> np.ndarray:
 
 
 class Chain:
-    """The oracle: emissions, then transitions, in one vector of weights."""
+    """The oracle; the vector of weights has the emissions, then the transitions."""
 
     n_features = TAGS * SIZE + TAGS * TAGS
 
@@ -39,7 +40,7 @@ class Chain:
         return w[: TAGS * SIZE].reshape(TAGS, SIZE), w[TAGS * SIZE :].reshape(TAGS, TAGS)
 
     def psi(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Joint features of a sequence and its tags: sums of vectors by tag, counts of pairs of tags."""
+        """Return the joint features: sums of vectors per tag, and counts of pairs of tags."""
         emission, transition = np.zeros((TAGS, SIZE)), np.zeros((TAGS, TAGS))
         np.add.at(emission, y, x)
         np.add.at(transition, (y[:-1], y[1:]), 1.0)
@@ -56,7 +57,7 @@ class Chain:
 
 
 def draw(rng: np.random.Generator, sequences: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Draw tags from a cycle that mostly moves on, and noisy vectors for them."""
+    """Draw tags that mostly follow a cycle, and noisy vectors for them."""
     centres = np.random.default_rng(5).normal(size=(TAGS, SIZE))
     inputs, outputs = [], []
     for _ in range(sequences):
@@ -67,8 +68,8 @@ def draw(rng: np.random.Generator, sequences: int) -> tuple[list[np.ndarray], li
     return inputs, outputs
 
 
-def right(predicted: list[np.ndarray], outputs: list[np.ndarray]) -> float:
-    """Share of tags that are right."""
+def accuracy(predicted: list[np.ndarray], outputs: list[np.ndarray]) -> float:
+    """Return the share of correct tags."""
     return float(np.mean(np.concatenate(predicted) == np.concatenate(outputs)))
 
 
@@ -82,6 +83,6 @@ if __name__ == "__main__":
     )
     single = bmrm.solve(np.vstack(X), np.concatenate(Y), "multiclass", lam=1e-2)
     alone = [single.predict(x) for x in X_test]
-    together, apart = right(chain.predict(X_test), Y_test), right(alone, Y_test)
-    print(f"tags right on new sequences: {together:.1%} as chains, {apart:.1%} one by one")
-    assert together > apart
+    as_chains, one_by_one = accuracy(chain.predict(X_test), Y_test), accuracy(alone, Y_test)
+    print(f"correct tags in new sequences: {as_chains:.1%} as chains, {one_by_one:.1%} one by one")
+    assert as_chains > one_by_one

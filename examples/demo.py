@@ -34,7 +34,7 @@ def breast_cancer(path: Path) -> None:
 
 
 def text(path: Path) -> None:
-    """Write 60 000 rows of about 50 words out of 5 000, labelled by a noisy linear rule."""
+    """Write 60 000 rows of about 50 out of 5 000 words, labelled by a noisy linear rule."""
     size = ["--rows", "60000", "--cols", "5000", "--nnz-per-row", "50"]
     subprocess.run([sys.executable, TEXT, path, *size], check=True)
 
@@ -50,7 +50,7 @@ def split(path: Path) -> tuple[Path, Path]:
 
 
 def run(*arguments: object) -> str:
-    """Run one of the package's commands and return what it prints."""
+    """Run one of the package's commands and return its output."""
     command, *rest = map(str, arguments)
     print("$", command, *rest, flush=True)
     done = subprocess.run([COMMANDS / command, *rest], check=False, stdout=subprocess.PIPE, text=True)
@@ -60,14 +60,14 @@ def run(*arguments: object) -> str:
 
 
 def objective(weights: dict[str, np.ndarray], X: sp.csr_matrix, y: np.ndarray, loss: str) -> float:
-    """J(w) = lam/2 |w|^2 + the mean loss, written out from the definition."""
+    """Return J(w) = lam/2 |w|^2 + the mean loss, from its definition."""
     margin = np.where(y > 0, 1, -1) * (X @ weights["w"] + weights["intercept"])
     losses = np.maximum(0.0, 1.0 - margin) if loss == "hinge" else np.logaddexp(0.0, -margin)
     return 0.5 * LAM * float(weights["w"] @ weights["w"]) + float(losses.mean())
 
 
 def demonstrate(data: Path, loss: str, *options: str) -> None:
-    """Train on three quarters of the rows, predict the rest, check what was claimed."""
+    """Train on three quarters of the rows, check the certificate, predict the rest."""
     train, test = split(data)
     model, out = data.with_suffix(".model"), data.with_suffix(".out")
 
@@ -79,13 +79,13 @@ def demonstrate(data: Path, loss: str, *options: str) -> None:
 
     weights = load_file(model)
     evaluated = objective(weights, *load_svmlight_file(str(train), n_features=weights["w"].size), loss)
-    print(f"  objective evaluated anew {evaluated:.8f}")
+    print(f"  objective from its definition {evaluated:.8f}")
     if abs(evaluated - report["objective"]) > 1e-6 * evaluated or evaluated < report["lower_bound"]:
         sys.exit(f"demo: the certificate of {model} does not hold")
 
     run("bmrm-predict", "-q", test, model, out)
     labels = load_svmlight_file(str(test), n_features=weights["w"].size)[1]
-    print(f"  {np.mean(np.loadtxt(out) == labels):.1%} of the {labels.size} rows held back are right\n")
+    print(f"  {np.mean(np.loadtxt(out) == labels):.1%} of the {labels.size} held-out rows are correct\n")
 
 
 def main() -> None:

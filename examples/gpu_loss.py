@@ -1,8 +1,8 @@
-"""A loss of your own whose arrays stay where the margins are, with derivatives by PyTorch.
+"""A loss of your own whose arrays stay on the GPU, with derivatives by PyTorch.
 
-With `arrays="torch"` the function gets tensors that share the solver's memory: on the GPU where X is there,
-else on the host. Nothing but a few sums crosses the bus. The loss is the logistic one, so that the built-in
-tells whether the answer is right. Without PyTorch the same is done with NumPy.
+With `arrays="torch"` the function gets tensors that share the solver's memory: on the GPU if X is there,
+otherwise on the host. Only a few sums cross the bus. The loss is the logistic loss, so that the built-in one
+can check the result. Without PyTorch the program uses NumPy.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from bmrm.losses import CallableLoss
 
 
 def by_torch(u, y):
-    """log(1 + exp(-y u)) and its derivative in u, by automatic differentiation."""
+    """Return log(1 + exp(-y u)) and its derivative in u, by automatic differentiation."""
     import torch
 
     u.requires_grad_(True)
@@ -25,7 +25,7 @@ def by_torch(u, y):
 
 
 def by_numpy(u, y):
-    """The same, written out."""
+    """Return the same from formulas."""
     return np.logaddexp(0.0, -y * u), -y / (1.0 + np.exp(y * u))
 
 

@@ -1,8 +1,8 @@
-"""Train for four strengths of the regulariser on one data set and draw how the certificate closes.
+"""Train for four regularisation strengths on one data set, and plot how the certificate's gap closes.
 
-Each solve starts from the last one's weights and cuts, since a cut bounds the risk whatever lam is. The
-picture, lam_path.png, has a column a lam: above, the best objective and the lower bound meet; below, the gap
-between them falls to the tolerance. It needs matplotlib.
+Each solve starts from the weights and cuts of the previous one, since a cut bounds the risk for every lam.
+The plot, lam_path.png, has one column per lam: in the upper row the best objective and the lower bound meet;
+in the lower row the gap between them falls to the tolerance. It needs matplotlib.
 """
 
 import matplotlib.pyplot as plt
@@ -50,7 +50,7 @@ def main() -> None:
         certificate = f"J {result.objective:.6f}, bound {result.lower_bound:.6f}"
         print(f"lam {result.lam:g}: {result.status} after {result.n_iter} passes, {certificate}")
     draw(results, "lam_path.png")
-    print("drawn in lam_path.png")
+    print("plotted in lam_path.png")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Train with a loss of your own: log-cosh, a smooth cousin of the absolute loss.
+"""Train with a loss of your own: log-cosh, a smooth relative of the absolute loss.
 
 A loss is a Python function of margins u and labels y that returns each row's value and its derivative in u.
-It must be convex in u; the certificate rests on that. The program trains with it, confirms the answer with a
-general minimiser of SciPy, and shows that the absolute loss written this way agrees with the built-in one.
+It must be convex in u; the certificate rests on that. The program trains with it, confirms the result with a
+general minimiser from SciPy, and shows that an absolute loss written this way agrees with the built-in one.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ LAM = 1e-2
 
 
 def log_cosh(u: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log cosh(u - y), written so that it cannot overflow."""
+    """Return log cosh(u - y), safe from overflow, and its derivative."""
     e = u - y
     return np.logaddexp(e, -e) - np.log(2.0), np.tanh(e)
 
 
 def absolute(u: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """|u - y|; at the kink any slope between -1 and 1 is a subgradient."""
+    """Return |u - y| and a subgradient; at the kink any slope between -1 and 1 is one."""
     return np.abs(u - y), np.sign(u - y)
 
 

@@ -2,12 +2,12 @@
 
     mpiexec -n 2 python examples/petsc_ridge.py [-ksp_monitor …]
 
-Each rank holds half of the rows. PETSc's LSQR sees [X; sqrt(m lam) I], a nested matrix; conjugate gradients
-see X'X + m lam I with its diagonal for Jacobi; and `bmrm.solve` minimises the same function,
+Each rank has half of the rows. PETSc's LSQR solves with [X; sqrt(m lam) I], a nested matrix; conjugate
+gradients solve with X'X + m lam I, and its diagonal for Jacobi; and `bmrm.solve` minimises the same function,
 
     lam/2 |w|^2 + sum_i (x_i . w - y_i)^2 / (2 m).
 
-Takes the options of PETSc's KSP, with the prefixes lsqr_ and cg_.
+The program accepts the options of PETSc's KSP, with the prefixes lsqr_ and cg_.
 """
 
 import sys
@@ -23,12 +23,14 @@ from petsc4py import PETSc  # noqa: E402
 import bmrm  # noqa: E402
 from bmrm.petsc import normal_mat, resident_mat, weights  # noqa: E402
 
-ROWS, FEATURES, LAM = 4000, 300, 1e-3
+ROWS = 4000
+FEATURES = 300
+LAM = 1e-3
 world = PETSc.COMM_WORLD
 
 
 def rows_of_this_rank() -> tuple[sp.csr_array, np.ndarray]:
-    """The same data for any number of ranks, cut into runs of rows."""
+    """Return this rank's rows of data that are the same for any number of ranks."""
     rng = np.random.default_rng(0)
     X = sp.random_array((ROWS, FEATURES), density=0.05, format="csr", rng=rng)
     y = X @ rng.standard_normal(FEATURES) + 0.1 * rng.standard_normal(ROWS)
@@ -37,7 +39,7 @@ def rows_of_this_rank() -> tuple[sp.csr_array, np.ndarray]:
 
 
 def krylov(name: str, operator: PETSc.Mat, rhs: PETSc.Vec, w: PETSc.Vec, preconditioner: str) -> None:
-    """Solve by the Krylov method of that name."""
+    """Solve with the named Krylov method."""
     ksp = PETSc.KSP().create(world)
     ksp.setOptionsPrefix(f"{name}_")
     ksp.setType(name)

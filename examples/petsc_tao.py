@@ -1,11 +1,11 @@
-"""Logistic regression by PETSc's TAO on a resident matrix, beside bmrm's certified answer.
+"""Logistic regression by PETSc's TAO on a resident matrix, compared with bmrm's certified result.
 
     mpiexec -n 2 python examples/petsc_tao.py [-bmrm_tol 1e-6 -tao_monitor …]
 
-TAO's own `bmrm` is given the mean loss and adds lam/2 |w|^2 itself; its `blmvm` (limited memory) is given the
-whole objective; its `owlqn` adds lam |w|_1, the lasso's penalty. Loss and gradient are two products with the
-resident matrix. bmrm then solves the first problem by `bmrm.petsc.solve`, with its own options from the same
-database, and says how far from the optimum each can be.
+TAO's own method `bmrm` gets the mean loss and adds lam/2 |w|^2 itself; its `blmvm` (limited memory) gets the
+whole objective; its `owlqn` adds lam |w|_1, the penalty of the lasso. Loss and gradient take two products
+with the resident matrix. `bmrm.petsc.solve`, with options from the same database, solves the first problem
+too, and its lower bound shows how far from the optimum each result can be.
 """
 
 import sys
@@ -19,12 +19,14 @@ from petsc4py import PETSc  # noqa: E402
 
 import bmrm.petsc  # noqa: E402
 
-ROWS, FEATURES, LAM = 3000, 60, 1e-2
+ROWS = 3000
+FEATURES = 60
+LAM = 1e-2
 world = PETSc.COMM_WORLD
 
 
 def matrix_and_labels() -> tuple[PETSc.Mat, PETSc.Vec]:
-    """An AIJ matrix whose rows are spread over the ranks, and labels -1 and +1."""
+    """Return an AIJ matrix whose rows are distributed over the ranks, and labels -1 and +1."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((ROWS, FEATURES)) * (rng.random((ROWS, FEATURES)) < 0.2)
     labels = np.where(X @ rng.standard_normal(FEATURES) + rng.standard_normal(ROWS) > 0, 1.0, -1.0)
@@ -56,7 +58,7 @@ class MeanLoss:
 
 
 def train(kind: str, ridge: float) -> PETSc.Vec:
-    """Minimise by TAO's method of that name."""
+    """Minimise with the named TAO method."""
     w, slot = X.createVecRight(), X.createVecRight()
     tao = PETSc.TAO().create(world)
     tao.setType(kind)

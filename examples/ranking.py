@@ -1,7 +1,7 @@
-"""Rank documents within queries, and compare what each loss is good for.
+"""Rank documents within queries, and compare the losses by several metrics.
 
-Queries of all sizes have documents of relevance 0 to 4. Regression on the relevances is what one would do
-without a ranking loss; it spends its weights on telling queries apart. The program checks the objective of
+Queries of all sizes have documents of relevance 0 to 4. Without a ranking loss one would use regression on
+the relevances, which wastes its weights on differences between queries. The program checks the objective of
 the pairwise loss by listing every pair.
 """
 
@@ -10,13 +10,14 @@ import numpy as np
 import bmrm
 from bmrm import RankingMetrics
 
-LAM, FEATURES = 1e-3, 25
+LAM = 1e-3
+FEATURES = 25
 
 
 def documents(queries: int, rng: np.random.Generator, planted: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Rows, relevances and query of each row; queries differ in size and in how well they are served."""
+    """Return rows, relevances and the query of each row; queries differ in size and in mean relevance."""
     qid = np.repeat(np.arange(queries), rng.integers(2, 60, queries))
-    level = 3.0 * rng.standard_normal(queries)  # what regression has to explain and ranking has not
+    level = 3.0 * rng.standard_normal(queries)  # regression has to explain it, ranking does not
     X = rng.standard_normal((len(qid), FEATURES))
     X[:, -1] += level[qid]
     score = X[:, :-1] @ planted + level[qid] + 1.5 * rng.standard_normal(len(qid))
@@ -24,7 +25,7 @@ def documents(queries: int, rng: np.random.Generator, planted: np.ndarray) -> tu
 
 
 def pairwise_objective(w: np.ndarray, X: np.ndarray, y: np.ndarray, qid: np.ndarray) -> float:
-    """J by its definition: the mean over queries of the mean hinge over all pairs."""
+    """Return J from its definition, with the mean over queries of the mean hinge over all pairs."""
     means = []
     for q in np.unique(qid):
         u, relevance = X[qid == q] @ w, y[qid == q]
@@ -55,8 +56,8 @@ def main() -> None:
         )
         if loss == "pairwise":
             by_hand = pairwise_objective(result.w, X, y, qid)
-            assert abs(by_hand - result.objective) <= 1e-12 * by_hand, "J is not what the result says"
-    print("The objective of pairwise is that of all pairs, listed one by one.")
+            assert abs(by_hand - result.objective) <= 1e-12 * by_hand, "J differs from the result's objective"
+    print("The objective of pairwise equals that of all pairs, one by one.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Choose lam by cross validation, calibrate probabilities, and check both on rows that were kept aside.
+"""Choose lam by cross validation, calibrate probabilities, and check both on new rows.
 
-The grid of ten lam times five folds is fifty certified solves on one resident matrix, and they share their
-cutting planes. The picture, select_lam.png, needs matplotlib.
+Ten lam and five folds make fifty certified solves on one resident matrix, which share their cutting planes.
+The plot, select_lam.png, needs matplotlib.
 """
 
 import numpy as np
@@ -31,7 +31,9 @@ def main() -> None:
 
     model = Model.from_result(found.result, calibration=found.calibrate("platt"))
     accuracy = np.mean(model.predict(X_new) == y_new)
-    print(f"lam {found.lam:.3g}: held out {found.mean[found.chosen]:.4f}, new rows {accuracy:.4f} right")
+    print(
+        f"lam {found.lam:.3g}: accuracy {found.mean[found.chosen]:.4f} held out, {accuracy:.4f} on new rows"
+    )
 
     scores = ProbabilityMetrics((-1.0, 1.0))
     scores.update(model.predict_probability(X_new), y_new)
@@ -40,7 +42,7 @@ def main() -> None:
     print(f"log loss on new rows {scores.report()['log_loss']:.4f}; of the true probabilities "
           f"{best.report()['log_loss']:.4f}")  # fmt: skip
     plots.save(found.plot(), "select_lam.png")
-    print("drawn in select_lam.png")
+    print("plotted in select_lam.png")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Train a model and check its certificate with nothing but NumPy.
+"""Train a model and check its certificate with NumPy alone.
 
-`bmrm.solve` says that its objective J is at most `gap` above the optimum. This program evaluates J of the
-answer from its definition, and then tries to get below the lower bound: by gradient descent from the answer,
-with none of the library's code. It cannot, if the bound is right.
+`bmrm.solve` certifies that its objective J is at most `gap` above the optimum. This program evaluates J at
+the result from its definition. Then it tries to get below the lower bound, by gradient descent from the
+result, without the library's code. It cannot, if the bound is correct.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ LAM = 1e-3
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
-    """Breast-cancer data from scikit-learn, scaled; two overlapping clouds where that is not installed."""
+    """Return scaled breast-cancer data from scikit-learn, or two overlapping clouds if it is missing."""
     try:
         from sklearn.datasets import load_breast_cancer
     except ImportError:
@@ -25,12 +25,12 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def objective(w: np.ndarray, b: float, X: np.ndarray, y: np.ndarray) -> float:
-    """J = lam/2 |w|^2 + mean log(1 + exp(-y (x.w + b)))."""
+    """Return J = lam/2 |w|^2 + mean log(1 + exp(-y (x.w + b)))."""
     return 0.5 * LAM * (w @ w) + np.logaddexp(0.0, -y * (X @ w + b)).mean()
 
 
 def descend(w: np.ndarray, b: float, X: np.ndarray, y: np.ndarray, steps: int = 2000) -> float:
-    """Least J that gradient descent reaches with steps 1 / L, L bounding the curvature of J."""
+    """Return J after gradient descent with steps 1 / L, where L bounds the curvature of J."""
     X1 = np.column_stack([X, np.ones(len(y))])
     step = 1.0 / (LAM + np.linalg.norm(X1, 2) ** 2 / (4 * len(y)))
     for _ in range(steps):
@@ -47,11 +47,9 @@ def main() -> None:
     evaluated = objective(result.w, result.intercept, X, y)
     reached = descend(result.w, result.intercept, X, y)
     print(f"NumPy's J    {evaluated:.9f}, and {reached:.9f} after 2000 steps of gradient descent")
-    assert abs(evaluated - result.objective) <= 1e-12, "the objective is not what the result says"
-    assert result.lower_bound <= reached, "something is below the lower bound"
-    print(
-        f"The certificate holds: at most {result.gap / result.objective:.1e} above the optimum, relatively."
-    )
+    assert abs(evaluated - result.objective) <= 1e-12, "J differs from the result's objective"
+    assert result.lower_bound <= reached, "J is below the lower bound"
+    print(f"The certificate holds: the relative gap is at most {result.gap / result.objective:.1e}.")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Hold random solves against exact arithmetic: no bound above an attained J, none "converged" beyond tol.
+"""Check random solves with exact arithmetic: no bound above an attained J, no "converged" beyond tol.
 
     python scripts/certify.py [--n 100000] [--seed S] [--processes 2] [--backend auto|cpu|gpu]
                               [--gpu N] [--losses hinge,...] [--json FILE]
     python scripts/certify.py --replay SEED:INDEX [--backend cpu|gpu] [--losses hinge,...]
 
-Problems come from ``tests/problems.py``, J from ``tests/oracle.py``, and what is held against what is in
-``tests/certificates.py``. Without ``--seed`` a fresh seed is drawn and printed. "auto" does a tenth of the
-solves on a GPU if there is one. A case that fails is printed with the line that replays it. python-flint
-encloses exp and log if it is installed, else `decimal` does. The exit status is 1 if any claim was false.
+Problems come from ``tests/problems.py`` and J from ``tests/oracle.py``; ``tests/certificates.py`` has the
+checks. Without ``--seed`` a new seed is drawn and printed. "auto" does a tenth of the solves on a GPU if
+there is one. A failing case is printed with the command that replays it. exp and log are enclosed by
+python-flint if it is installed, otherwise by `decimal`. The exit status is 1 if any claim was false.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-PRINTED = 200
-"""Failures that are printed one by one and written to the file; all are counted."""
+MAX_REPORTED_FAILURES = 200
+"""Maximum number of failures that are printed and written to the file; all are counted."""
 
-FEW = 20
-"""Solves that did not converge that are written to the file."""
+MAX_REPORTED_UNCONVERGED = 20
+"""Maximum number of solves that did not converge that are written to the file."""
 
-HANGS = 300.0
-"""Seconds after which a case is taken to hang; its process is ended."""
+CASE_TIMEOUT_SECONDS = 300.0
+"""A case that takes longer counts as hanging, and its process is killed."""
 
 DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 
 
 @dataclass
 class Tally:
-    """What came of all cases on one backend."""
+    """The outcome of all cases on one backend."""
 
     backend: str
     solves: int = 0
@@ -62,7 +62,7 @@ class Tally:
 
 
 def end_with_parent() -> None:
-    """End this process once the one that started it is gone, however that ended."""
+    """End this process when its parent process has ended, for whatever reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -70,7 +70,7 @@ def end_with_parent() -> None:
 
 
 def work(backend: str, seed: int, losses: tuple[str, ...], indices: Any, reports: Any) -> None:
-    """Run cases, one after the other, until there are no more."""
+    """Run cases until there are no more."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     threading.Thread(target=end_with_parent, daemon=True).start()
     from certificates import Case
@@ -81,7 +81,7 @@ def work(backend: str, seed: int, losses: tuple[str, ...], indices: Any, reports
 
 
 class Backend:
-    """The processes that run cases on one backend, and what came of them."""
+    """The processes that run cases on one backend, and their outcome."""
 
     def __init__(
         self, name: str, wanted: int, processes: int, seed: int, losses: tuple[str, ...], reports: Any
@@ -113,7 +113,7 @@ class Backend:
         self._next += not self.done
 
     def take(self, pid: int, index: int, report: Any) -> None:
-        """Take in what a worker says: that it begins with a case, or what came of it."""
+        """Process a worker's message: the start of a case, or its report."""
         self._running[pid] = index, time.monotonic()
         if report is None:
             return
@@ -130,12 +130,12 @@ class Backend:
             tally.failures.append(asdict(failure) | {"problem": report.description})
         tally.unconverged += [asdict(one) | {"problem": report.description} for one in report.unconverged]
 
-    def look(self) -> list[tuple[str, int]]:
-        """Replace workers that died or hang; return what befell them, and the index of the case."""
+    def replace_dead(self) -> list[tuple[str, int]]:
+        """Replace workers that crashed or hang; return which of the two, and the index of the case."""
         said = []
         for pid, (worker, _) in list(self._workers.items()):
             index, since = self._running.get(pid, (-1, time.monotonic()))
-            hangs = time.monotonic() - since > HANGS
+            hangs = time.monotonic() - since > CASE_TIMEOUT_SECONDS
             if worker.is_alive() and not hangs:
                 continue
             del self._workers[pid]
@@ -194,7 +194,7 @@ def replay(seed: int, index: int, backend: str, losses: tuple[str, ...]) -> int:
 
 
 def table(tally: Tally) -> str:
-    """Lay out counts by loss, a column a kind of failure."""
+    """Format the counts as a table, with one row per loss and one column per kind of failure."""
     kinds = sorted({kind for kind, _ in tally.kinds})
     losses = sorted({loss for _, loss in (*tally.counts, *tally.kinds)})
     head = [
@@ -220,7 +220,7 @@ def table(tally: Tally) -> str:
 
 
 def figures(tally: Tally) -> dict[str, Any]:
-    """Return the figures of a backend for the file."""
+    """Return the results of a backend for the file."""
     well = tally.total("converged") + tally.total("unconverged")
     return {
         "backend": tally.backend,
@@ -237,8 +237,8 @@ def figures(tally: Tally) -> dict[str, Any]:
             for loss in sorted({loss for _, loss in tally.counts})
         },
         "beyond_a_dual_in_float64": tally.total("beyond a dual in float64"),
-        "failures": tally.failures[:PRINTED],
-        "not_converged": tally.unconverged[:FEW],
+        "failures": tally.failures[:MAX_REPORTED_FAILURES],
+        "not_converged": tally.unconverged[:MAX_REPORTED_UNCONVERGED],
     }
 
 
@@ -250,7 +250,7 @@ def _sums(counts: Counter[tuple[str, str]]) -> Counter[str]:
 
 
 def shares(n: int, backend: str, gpu_share: int | None) -> dict[str, int]:
-    """Deal the solves out to CPU and GPU."""
+    """Divide the solves between CPU and GPU."""
     from bmrm.matrix.gpu.devices import gpu
 
     there = gpu() is not None
@@ -281,11 +281,11 @@ def certify(options: argparse.Namespace, losses: tuple[str, ...]) -> int:
         try:
             name, index, pid, report = reports.get(timeout=1.0)
         except Empty:
-            look_after(backends, seed, options.losses)
+            replace_workers(backends, seed, options.losses)
             continue
         backends[name].take(pid, index, report)
         failed = [] if report is None else report.failures
-        if failed and printed < PRINTED:
+        if failed and printed < MAX_REPORTED_FAILURES:
             printed += 1
             print(f"{report.description}\n    {replay_line(seed, index, name, options.losses)}")
             for failure in failed[:3]:
@@ -294,7 +294,7 @@ def certify(options: argparse.Namespace, losses: tuple[str, ...]) -> int:
         if time.monotonic() - said > options.every:
             said = time.monotonic()
             print(progress(list(backends.values()), said - started), file=sys.stderr, flush=True)
-            look_after(backends, seed, options.losses)
+            replace_workers(backends, seed, options.losses)
     elapsed = time.monotonic() - started
     for backend in backends.values():
         backend.stop()
@@ -304,8 +304,9 @@ def certify(options: argparse.Namespace, losses: tuple[str, ...]) -> int:
         print(f"\n{tally.backend}: {tally.solves} solves of {tally.cases} problems, {tally.seconds:.0f} s")
         print(table(tally))
         print("failures:", dict(_sums(tally.kinds)) or "none")
-        told = figures(tally)
-        print(f"well-conditioned and not converged: {told['unconverged']} ({told['unconverged_share']:.3%})")
+        counts = figures(tally)
+        share = counts["unconverged_share"]
+        print(f"well-conditioned and not converged: {counts['unconverged']} ({share:.3%})")
     if options.json:
         content = {
             "command": f"scripts/certify.py --n {options.n} --seed {seed}",
@@ -324,15 +325,15 @@ def certify(options: argparse.Namespace, losses: tuple[str, ...]) -> int:
     return 1 if any(tally.kinds for tally in tallies) else 0
 
 
-def look_after(backends: dict[str, Backend], seed: int, losses: str | None) -> None:
-    """Replace workers that died or hang, and print the lines that replay their cases."""
+def replace_workers(backends: dict[str, Backend], seed: int, losses: str | None) -> None:
+    """Replace workers that crashed or hang, and print the commands that replay their cases."""
     for name, backend in backends.items():
-        for kind, index in backend.look():
+        for kind, index in backend.replace_dead():
             print(f"{kind}:\n    {replay_line(seed, index, name, losses)}", flush=True)
 
 
 def progress(backends: list[Backend], elapsed: float) -> str:
-    """Say how far all backends are, and how long the slowest will take."""
+    """Return the progress of all backends, and the time that the slowest still needs."""
     done, wanted = (
         sum(values) for values in ((b.tally.solves for b in backends), (b.wanted for b in backends))
     )
@@ -340,26 +341,27 @@ def progress(backends: list[Backend], elapsed: float) -> str:
     failed = sum(sum(b.tally.kinds.values()) for b in backends)
     left = max((b.wanted - b.tally.solves) * elapsed / max(b.tally.solves, 1) for b in backends)
     return (
-        f"{done} of {wanted} solves, {rate:.0f} a second, {failed} failures, {max(left, 0) / 60:.1f} min left"
+        f"{done} of {wanted} solves, {rate:.0f} per second, {failed} failures, "
+        f"{max(left, 0) / 60:.1f} min left"
     )
 
 
 def main() -> int:
-    """Read the command line and do what it asks for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--n", type=int, default=100_000, help="solves, those on a GPU included")
+    parser.add_argument("--n", type=int, default=100_000, help="number of solves, including those on a GPU")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--backend", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument(
-        "--gpu", type=int, metavar="N", help="solves on a GPU; default: a tenth where there is one"
+        "--gpu", type=int, metavar="N", help="number of solves on a GPU; default: a tenth if there is one"
     )
     parser.add_argument("--losses", help="names, separated by commas; default: all")
     parser.add_argument("--json", metavar="FILE", help="write counts and failures")
     parser.add_argument(
-        "--every", type=float, default=10.0, metavar="SECONDS", help="between lines of progress"
+        "--every", type=float, default=10.0, metavar="SECONDS", help="time between progress lines"
     )
     parser.add_argument("--replay", metavar="SEED:INDEX", help="run one case and print its solves")
     options = parser.parse_args()

@@ -1,14 +1,14 @@
-"""Damages files of every kind that is read, at random, and looks for anything but a clean outcome.
+"""Damage files of every format at random, read them, and look for anything except a clean outcome.
 
     make fuzz                                 under the compiler's sanitizers, for FUZZ_SECONDS=600
     python scripts/fuzz.py [--seconds 600] [--seed N] [--out fuzz-failures]
-    python scripts/fuzz.py --replay SEED:CASE           one case again, in this process
+    python scripts/fuzz.py --replay SEED:CASE           run one case again, in this process
 
-Reading must give data, or an error of the documented classes whose text is one line of printable characters.
-SVMlight text must agree with the reference parser of the tests, faults included, and a damaged cache must
-give what the text gives. A signal, a report of a sanitizer, a case that takes a minute or gigabytes are
-failures too: cases run in a process of their own. Each is made from the seed and its number alone. What was
-read in a case that fails is kept in the folder --out, and the line that replays it is printed.
+Reading must return data, or raise an error of the documented classes whose text is one line of printable
+characters. SVMlight text must be read as by the reference parser of the tests, errors included, and a damaged
+cache must give the same data as the text. A signal, a sanitizer report, and a case that takes a minute or
+gigabytes are failures too, so cases run in a separate process. Each case depends only on the seed and its
+number. The input of a failing case is kept in the folder --out, and the command that replays it is printed.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from bmrm.matrix.gpu import cache as device_cache
 
 _SEAL = re.compile(rb'(\\"checksum\\": \\")[0-9a-f]{16}')
 
-PATIENCE = 60.0
-"""Seconds that a case may take."""
+CASE_TIMEOUT_SECONDS = 60.0
+"""Maximum duration of a case."""
 
-MOST_GROWTH = 1 << 20
-"""KiB that the process may grow by in a case: files are small, and no header is believed."""
+MAX_GROWTH_KIB = 1 << 20
+"""Maximum growth of the process in a case: the files are small, and sizes in headers are not trusted."""
 
 TEXT = b"""# two lists of labels, a query, all kinds of numbers
 1,2 qid:3 1:0.5 7:-2.25e-3 12:1 # 0:9
@@ -122,7 +122,7 @@ EXPECTED = (BmrmError,)
 
 
 def mutated(rng: random.Random, data: bytes, tokens: list[bytes]) -> bytes:
-    """Apply some cuts, copies, replaced bytes and inserted tokens."""
+    """Delete, copy, replace and insert some bytes and tokens."""
     found = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 3, 8])):
         at = rng.randrange(len(found) + 1)
@@ -161,8 +161,8 @@ def mangled(rng: random.Random, value: Any) -> Any:
     return [*value[:at], *([mangled(rng, value[at])] if rng.random() < 0.8 else []), *value[at + 1 :]]
 
 
-def some_times(rng: random.Random, change: Callable[[random.Random, Any], Any], value: Any) -> Any:
-    """Change once or a few times."""
+def repeatedly(rng: random.Random, change: Callable[[random.Random, Any], Any], value: Any) -> Any:
+    """Apply a change once or a few times."""
     for _ in range(rng.choice([1, 1, 2, 3])):
         value = change(rng, value)
     return value
@@ -175,13 +175,13 @@ def split(whole: bytes) -> tuple[Any, bytes]:
 
 
 def joined(header: Any, tensors: bytes) -> bytes:
-    """Undo `split`."""
+    """Return a safetensors file with this header and these tensors."""
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + tensors
 
 
 class Corpus:
-    """Good files, in a folder, and the place for a bad one."""
+    """Good files in a folder, and the path of the damaged file."""
 
     def __init__(self, folder: Path) -> None:
         self.path, self.text = folder / "input", folder / "text"
@@ -230,13 +230,13 @@ class Corpus:
         self.checkpoint = self.path.read_bytes()
 
     def write(self, content: bytes) -> Path:
-        """Write the file that the case reads."""
+        """Write the damaged file."""
         self.path.write_bytes(content)
         return self.path
 
 
 def text_case(rng: random.Random, corpus: Corpus) -> None:
-    """Hold a mutated text against the reference."""
+    """Compare the reader with the reference parser on a mutated text."""
     options = {
         "dtype": rng.choice(["float32", "float64"]),
         "zero_based": rng.choice(["auto", "auto", True, False]),
@@ -262,7 +262,7 @@ def file_case(rng: random.Random, corpus: Corpus) -> None:
 
 
 def changing_case(rng: random.Random, corpus: Corpus) -> None:
-    """Read a text that is written to between the looks at it."""
+    """Read a text that changes between the reader's passes."""
     path = corpus.write(TEXT * 30)
 
     def write(*counted: int) -> None:
@@ -277,7 +277,7 @@ def changing_case(rng: random.Random, corpus: Corpus) -> None:
 
 
 def read_any(path: Path, **options: Any) -> None:
-    """Read a file of whatever format; what comes of it is sound."""
+    """Read a file of any format, and check that the data are valid."""
     data = read_data(path, **options)
     if isinstance(data.X, Csr):
         data.X.to_scipy().check_format(full_check=True)
@@ -298,7 +298,7 @@ def binary_case(rng: random.Random, corpus: Corpus) -> None:
 
 
 def npy_case(rng: random.Random, corpus: Corpus) -> None:
-    """Read an npy file of a sound header that names odd types and shapes."""
+    """Read an npy file with a valid header that has odd types and shapes."""
     file = io.BytesIO()
     header = {
         "descr": rng.choice(
@@ -315,18 +315,18 @@ def npy_case(rng: random.Random, corpus: Corpus) -> None:
 
 
 def packed_case(rng: random.Random, corpus: Corpus) -> None:
-    """Read a mutated compressed text, or one within another."""
+    """Read a mutated compressed text, which may be compressed twice."""
     content = mutated(rng, rng.choice(corpus.packed), BYTES)
     read_any(corpus.write(gzip.compress(content) if rng.random() < 0.1 else content))
 
 
 def cache_case(rng: random.Random, corpus: Corpus) -> None:
-    """Read a text beside a mutated cache, whose header may match its checksum all the same."""
+    """Read a text with a mutated cache, whose header may still match its checksum."""
     content = corpus.cache
     if rng.random() < 0.5:
         length = int.from_bytes(content[8:16], "little")
         text = (
-            json.dumps(some_times(rng, mangled, json.loads(content[24 : 24 + length]))).encode().ljust(length)
+            json.dumps(repeatedly(rng, mangled, json.loads(content[24 : 24 + length]))).encode().ljust(length)
         )
         checksum = _svmlight.checksum(text).to_bytes(8, "little")
         content = content[:8] + len(text).to_bytes(8, "little") + checksum + text + content[24 + length :]
@@ -345,10 +345,10 @@ def damaged_tensors(rng: random.Random, good: bytes) -> bytes:
     header, tensors = split(good)
     if rng.random() < 0.4:
         key = rng.choice(list(header["__metadata__"]))
-        document = some_times(rng, mangled, json.loads(header["__metadata__"][key]))
+        document = repeatedly(rng, mangled, json.loads(header["__metadata__"][key]))
         header["__metadata__"][key] = json.dumps(document)
     elif rng.random() < 0.6:
-        header = some_times(rng, mangled, header)
+        header = repeatedly(rng, mangled, header)
     damaged = joined(header, tensors)
     if rng.random() < 0.5:
         damaged = sealed(damaged)
@@ -356,8 +356,8 @@ def damaged_tensors(rng: random.Random, good: bytes) -> bytes:
 
 
 def sealed(whole: bytes) -> bytes:
-    """Give a file the checksum of its content, or what lies behind that check would never be reached."""
-    with suppress(DataError):  # it has no place for one
+    """Insert the correct checksum into a file, so that the code after its check is reached."""
+    with suppress(DataError):  # the file has no place for a checksum
         return b"".join(content.sealed(_SEAL.sub(rb"\g<1>" + content.UNKNOWN.encode(), whole)))
     return whole
 
@@ -379,7 +379,7 @@ def checkpoint_case(rng: random.Random, corpus: Corpus) -> None:
 
 
 def numbers_case(rng: random.Random, corpus: Corpus) -> None:
-    """Read damaged weights, costs, options and memories of kernels."""
+    """Read damaged weights, costs, options and cached kernel plans."""
     path = str(corpus.write(mutated(rng, b"1\n0.5\n2e3\n0\n", TOKENS)))
     with suppress(BmrmError):
         loading.numbers(path, 4, "weight", "rows")
@@ -423,7 +423,7 @@ CASES = (
 
 
 def run_case(seed: int, number: int, corpus: Corpus) -> None:
-    """Run one case; raise for anything but a clean outcome."""
+    """Run one case; raise for anything except a clean outcome."""
     rng = random.Random(f"{seed}:{number}")
     case = rng.choice(CASES)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -433,19 +433,19 @@ def run_case(seed: int, number: int, corpus: Corpus) -> None:
         text = str(error)
         assert text.isprintable(), f"not one line of printable characters: {text!r}"
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < MOST_GROWTH, f"took {grown >> 10} MiB"
+    assert grown < MAX_GROWTH_KIB, f"took {grown >> 10} MiB"
 
 
 def quietly(folder: Path) -> Corpus:
-    """Make the good files, for cases that warn of nothing and leave no file elsewhere."""
-    warnings.simplefilter("ignore")  # numpy warns of odd headers before it refuses them
+    """Make the good files; silence warnings, and keep all files in the folder."""
+    warnings.simplefilter("ignore")  # NumPy warns about odd headers before it refuses them
     np.seterr(all="ignore")
     os.environ["XDG_CACHE_HOME"] = str(folder)
     return Corpus(folder)
 
 
 def work(seed: int, first: int, folder: Path) -> None:
-    """Run cases in this process for ever, their numbers in a file; leave it at the first that fails."""
+    """Run cases in this process, with the current number in a file; exit at the first that fails."""
     faulthandler.enable()
     corpus = quietly(folder)
     number = first
@@ -461,7 +461,7 @@ def work(seed: int, first: int, folder: Path) -> None:
 
 
 def at_work(folder: Path) -> int:
-    """Return the number of the case at work, -1 before the first."""
+    """Return the number of the current case, -1 before the first."""
     try:
         return int((folder / "number").read_bytes() or b"-1")
     except FileNotFoundError:
@@ -469,7 +469,7 @@ def at_work(folder: Path) -> int:
 
 
 def until(process: subprocess.Popen[bytes], folder: Path, end: float) -> bool:
-    """Wait for the end of a process or of the time; end one that takes too long. Whether it failed."""
+    """Wait for the process or for ``end``, and kill a process that hangs; return whether a case failed."""
     number, since = -1, time.monotonic()
     while process.poll() is None:
         time.sleep(0.2)
@@ -480,14 +480,14 @@ def until(process: subprocess.Popen[bytes], folder: Path, end: float) -> bool:
             process.kill()
             process.wait()
             return False
-        if now - since > (PATIENCE if number >= 0 else 5 * PATIENCE):
+        if now - since > (CASE_TIMEOUT_SECONDS if number >= 0 else 5 * CASE_TIMEOUT_SECONDS):
             process.send_signal(signal.SIGABRT)  # with a traceback
             process.wait()
     return True
 
 
 def fuzz(seconds: float, seed: int, out: Path) -> int:
-    """Run cases in processes of their own; return how many failed."""
+    """Run cases in separate processes; return how many failed."""
     number, failed, end = 0, 0, time.monotonic() + seconds
     while time.monotonic() < end and failed < 20:
         with tempfile.TemporaryDirectory() as name:
@@ -502,7 +502,7 @@ def fuzz(seconds: float, seed: int, out: Path) -> int:
                 kept = out / f"{seed}-{number}"
                 shutil.copytree(folder, kept, dirs_exist_ok=True)
                 print((folder / "log").read_text(errors="replace")[-4000:])
-                print(f"FAILED with status {process.returncode}; files in {kept}; again by:")
+                print(f"FAILED with status {process.returncode}; files in {kept}; replay with:")
                 print(f"  {sys.executable} {__file__} --replay {seed}:{number}", flush=True)
                 number += 1
     print(f"{number} cases of seed {seed}, {failed} failed")
@@ -510,11 +510,11 @@ def fuzz(seconds: float, seed: int, out: Path) -> int:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, help="default: a new one, which is printed")
-    parser.add_argument("--out", type=Path, default=Path("fuzz-failures"), help="folder for what fails")
+    parser.add_argument("--out", type=Path, default=Path("fuzz-failures"), help="folder for failing inputs")
     parser.add_argument("--replay", metavar="SEED:CASE")
     parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

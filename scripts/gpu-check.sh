@@ -1,7 +1,7 @@
 #!/bin/sh
-# On a machine with an NVIDIA GPU and an nvcc: builds for that GPU in place, runs the tests that need it, and prints
-# the tables of solves on the thesis's ten sets and of products against NVIDIA's libraries. PYTHON serves as it is
-# where it has the packages (nothing is fetched then); else they go into the environment VENV.
+# On a machine with an NVIDIA GPU and nvcc: builds in place for that GPU, runs the tests that need it, and prints the
+# tables of solves on the thesis's ten data sets and of products compared with NVIDIA's libraries. If PYTHON has the
+# packages, it is used unchanged and nothing is downloaded; otherwise they are installed into the environment VENV.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# On a machine with an NVIDIA GPU, after `make gpu-check`: the GPU tests under compute-sanitizer, for bad accesses,
-# reads of memory that nothing wrote, and races in shared memory. One tool after the other, for side by side they
-# take turns on the GPU and each is some times slower: memcheck and initcheck take 5 to 15 minutes on an H100,
-# racecheck hours, for the tests make a million launches, each of which takes it 10 ms. Each log ends with its
-# verdict, and the exit status is 0 where all are clean. `TOOLS="memcheck"` runs that one alone.
-# Without backtraces: to print those of Python the tool keeps its frames, and with them vectors that a test under a
-# memory limit needs back. Without what the runtime answers, too: it is checked at every call, and tests ask for more
-# memory than there is. Two tests are left out, for the tool itself loads the driver, and hides no GPU from it.
+# On a machine with an NVIDIA GPU, after `make gpu-check`: runs the GPU tests under compute-sanitizer, to find invalid
+# accesses, reads of uninitialised memory, and races in shared memory. The tools run one after the other, because
+# side by side they would take turns on the GPU and each be several times slower. memcheck and initcheck take 5 to 15
+# minutes on an H100, racecheck takes hours: the tests make a million launches, and each takes 10 ms. Each log ends
+# with a summary, and the exit status is 0 if all are clean. `TOOLS="memcheck"` runs only that tool.
+# Backtraces are off: to print those of Python, the tool keeps its frames alive, and with them vectors whose memory
+# a test with a memory limit needs. Reports of API errors are off: the package checks every call, and tests request
+# more memory than there is. Two tests are left out, because the tool itself loads the driver and sees hidden GPUs.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,10 +1,10 @@
-"""Kill bmrm-train at random moments: the model file is then the old one or the new one, whole, or none.
+"""Kill bmrm-train at random moments: it must leave the whole old model, the whole new one, or none.
 
     python scripts/kill_runs.py [--kills 200] [--device cpu,cuda] [--jobs 2] [--seed 0]
 
-Moments are spread over the time that a run takes, and every other kill waits for the file in which the model
-is being written, so that the write itself is hit too. Half of the runs begin with an older model in place.
-What killed runs leave beside it must be no model, and gone after a run that was let finish.
+The moments are spread over the duration of a run. Every other kill waits for the temporary file of the model,
+so that the write itself is hit too. Half of the runs start with an older model in place. Files that killed
+runs leave behind must not be models, and must be gone after a run that finishes.
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ import bmrm
 from bmrm.linear.models.model import Model
 from bmrm.matrix.gpu.devices import gpu
 
-ROWS, FEATURES, NONZEROS = 150, 40_000, 60
+ROWS = 150
+FEATURES = 40_000
+NONZEROS_PER_ROW = 60
 TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"
-OLD, NEW = "1", "0.01"
-"""Values of lam, by which the old model and the new one differ."""
+OLD_LAM = "1"  # of the model that is in place before a run
+NEW_LAM = "0.01"  # of the model that a run writes
 
 
 def write_data(path: Path) -> None:
-    """Few rows with many features, for a model that takes some time to write."""
+    """Write few rows with many features, for a model that takes some time to write."""
     rng = np.random.default_rng(0)
     with path.open("w") as file:
         for row in range(ROWS):
-            columns = np.sort(rng.choice(FEATURES, NONZEROS, replace=False)) + 1
-            values = rng.standard_normal(NONZEROS).round(3) + 0.01
+            columns = np.sort(rng.choice(FEATURES, NONZEROS_PER_ROW, replace=False)) + 1
+            values = rng.standard_normal(NONZEROS_PER_ROW).round(3) + 0.01
             entries = " ".join(f"{c}:{v:.3f}" for c, v in zip(columns, values, strict=True))
             file.write(f"{1 - 2 * (row % 2)} {entries}\n")
 
 
 def start(folder: Path, lam: str, device: str) -> subprocess.Popen[bytes]:
-    """Start a run in a process of its own."""
+    """Start a run in a separate process."""
     words = ["--lambda", lam, "--device", device, "data", "model"]
     return subprocess.Popen(
         [sys.executable, "-c", TRAIN, *words],
@@ -58,7 +60,7 @@ def start(folder: Path, lam: str, device: str) -> subprocess.Popen[bytes]:
 
 
 def finish(folder: Path, lam: str, device: str) -> tuple[np.ndarray, float]:
-    """Let a run finish; return the weights of its model and the seconds that it took."""
+    """Run to the end; return the weights of the model and the seconds."""
     began = time.perf_counter()
     process = start(folder, lam, device)
     errors = process.communicate()[1].decode()
@@ -68,19 +70,19 @@ def finish(folder: Path, lam: str, device: str) -> tuple[np.ndarray, float]:
 
 
 def temporaries(folder: Path) -> list[str]:
-    """Files that are neither the data nor the model."""
+    """Return the names of files that are neither the data nor the model."""
     return sorted(set(os.listdir(folder)) - {"data", "model"})
 
 
 def kill_one(folder: Path, device: str, moment: float, delay: float | None, usual: float) -> str:
-    """Kill a run at a moment, or so long after its temporary file appears; return what it was doing."""
+    """Kill a run at ``moment``, or ``delay`` after its temporary file appears; return what it was doing."""
     before = temporaries(folder)
-    process = start(folder, NEW, device)
+    process = start(folder, NEW_LAM, device)
     began = time.perf_counter()
     if delay is None:
         time.sleep(moment)
     else:
-        # The first temporary file tests whether the folder can be written.
+        # An earlier temporary file only tests whether the folder can be written.
         while process.poll() is None and (
             time.perf_counter() - began < 0.5 * usual or temporaries(folder) == before
         ):
@@ -95,7 +97,7 @@ def kill_one(folder: Path, device: str, moment: float, delay: float | None, usua
 
 
 def check(folder: Path, models: dict[str, np.ndarray], allowed: set[str]) -> str:
-    """Return which of the models the folder holds; raise where it is none of those allowed."""
+    """Return which of the models is in the folder; raise if it is not one of those allowed."""
     found = "none"
     if (folder / "model").exists():
         w = Model.load(folder / "model").w
@@ -107,21 +109,21 @@ def check(folder: Path, models: dict[str, np.ndarray], allowed: set[str]) -> str
 
 
 def kill_runs(kills: int, device: str, jobs: int, seed: int) -> dict[str, int]:
-    """Kill so many runs, a few at a time; return how many were met at what, and what they left.
+    """Kill runs, ``jobs`` at a time; return how many were killed doing what, and what they left.
 
     Raises
     ------
     RuntimeError
-        If a run left anything but a whole model or none, or a left-over outlived the next run.
+        If a run left anything except a whole model or none, or a leftover file survived the next run.
     """
     with tempfile.TemporaryDirectory() as top:
         folders = [Path(top, str(job)) for job in range(jobs)]
         for folder in folders:
             folder.mkdir()
             write_data(folder / "data")
-        old, usual = finish(folders[0], OLD, device)
+        old, usual = finish(folders[0], OLD_LAM, device)
         old_file = (folders[0] / "model").read_bytes()
-        new, usual = finish(folders[0], NEW, device)
+        new, usual = finish(folders[0], NEW_LAM, device)
         models = {"the old": old, "the new": new}
 
         def job(number: int) -> Counter[str]:
@@ -135,7 +137,7 @@ def kill_runs(kills: int, device: str, jobs: int, seed: int) -> dict[str, int]:
                 left = "the old" if has_old else "none"
                 counts[f"left {check(folder, models, {left, 'the new'})}"] += 1
                 counts["left-over files"] = max(counts["left-over files"], len(temporaries(folder)))
-            finish(folder, NEW, device)
+            finish(folder, NEW_LAM, device)
             check(folder, models, {"the new"})
             if temporaries(folder):
                 raise RuntimeError(f"left over after a run that finished: {', '.join(temporaries(folder))}")
@@ -147,10 +149,10 @@ def kill_runs(kills: int, device: str, jobs: int, seed: int) -> dict[str, int]:
 
 
 def main() -> None:
-    """Print what was met, as JSON."""
+    """Print the counts as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--device", help="by default cpu, and cuda where there is a GPU")
+    parser.add_argument("--device", help="default: cpu, and cuda if there is a GPU")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

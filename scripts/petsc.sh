@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs mpi4py, and PETSc and petsc4py from their sources on PyPI over the MPI of the `mpich` wheel, into the
-# environment VENV. The build takes about seven minutes on two cores, so its wheels are kept in
-# BMRM_WHEELS (default ~/.cache/bmrm/wheels) and found there the next time.
+# Installs mpi4py, and PETSc and petsc4py from their sources on PyPI, into the environment VENV; they use the MPI of
+# the `mpich` wheel. The build takes about seven minutes on two cores, so its wheels are kept in BMRM_WHEELS
+# (default ~/.cache/bmrm/wheels) and reused.
 set -eu
 
 # The two versions must agree.
@@ -18,16 +18,16 @@ if "$python" -c "import mpi4py, petsc4py; assert petsc4py.__version__ == '$versi
     exit 0
 fi
 
-# Wheels are reused only where they would come out the same.
+# Wheels are reused only if a new build would give the same.
 key=$("$python" -c 'import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform(), sep="-")')
 key=$key-$(printf '%s' "$version $mpich $options" | cksum | cut -d ' ' -f 1)
 wheels=${BMRM_WHEELS:-${XDG_CACHE_HOME:-$HOME/.cache}/bmrm/wheels}/$key
 mkdir -p "$wheels"
 
-# petsc4py is one vast C file, which takes minutes at -O3 with symbols; PETSc does not read this variable.
+# petsc4py is one huge C file, which takes minutes at -O3 with symbols; PETSc does not read this variable.
 export CFLAGS="-O1 -g0"
 
-# pip's own cache is left out: it knows neither the options nor the MPI that a wheel was built with.
+# pip's own cache is not used: it does not distinguish the options and the MPI with which a wheel was built.
 build() {
     ls "$wheels/$1"-*.whl >/dev/null 2>&1 && return
     echo "make: building $1 $version (kept in $wheels)" >&2

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs, by apt-get, the system packages among these that are missing:
+# Installs missing system packages with apt-get:
 #
-#   system-packages.sh build    what `pip install .` needs: venv, Python headers, a C++ compiler
-#   system-packages.sh petsc    a BLAS for PETSC as well
+#   system-packages.sh build    those that `pip install .` needs: venv, Python headers, a C++ compiler
+#   system-packages.sh petsc    also a BLAS for PETSc
 #
-# Does nothing, and needs no rights, where they are all there. PYTHON names the interpreter to serve.
+# If none is missing, it does nothing and needs no rights. PYTHON names the interpreter.
 set -eu
 
 python=${PYTHON:-python3}
@@ -31,7 +31,7 @@ else
     as_root=none
 fi
 if [ "$as_root" = none ] || ! command -v apt-get >/dev/null; then
-    echo "make: these are needed first (names of Debian's packages):$missing" >&2
+    echo "make: install these packages first (Debian's names):$missing" >&2
     exit 1
 fi
 
@@ -43,7 +43,7 @@ apt() {
 echo "make: installing$missing" >&2
 # shellcheck disable=SC2086
 apt install -y -q --no-install-recommends $missing || {
-    # No package list yet, or one that names files the mirror has since replaced.
+    # There is no package list yet, or it names files that the mirror has replaced.
     apt update -q
     apt install -y -q --no-install-recommends $missing
 }

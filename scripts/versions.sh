@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the package and runs a part of the tests with the oldest and with the newest Python, NumPy, SciPy and other
-# packages that pyproject.toml promises:
+# Builds the package and runs a part of the tests with the oldest or the newest Python, NumPy, SciPy and other
+# packages that pyproject.toml supports:
 #
-#   versions.sh oldest    the lowest Python among the classifiers, and of what the package needs the releases that ">=" names
-#   versions.sh newest    the highest of these Pythons that is found, and of each package the latest release
+#   versions.sh oldest    the lowest Python of the classifiers, and the lowest release of each requirement
+#   versions.sh newest    the highest of these Pythons that is installed, and the latest release of each requirement
 #
-# The environments go into build/oldest and build/newest, and are made anew where the sources have changed. Where the
-# lowest Python is not found, or none that is newer than PYTHON, a line says so.
+# The environments are in build/oldest and build/newest, and are made again if the sources have changed. If no
+# suitable Python is found, a line says so.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ which=$1
 python=${PYTHON:-python3}
 venv=build/$which
 
-# pyenv has shims for versions that they do not start, and Debian has Pythons without venv.
+# pyenv has shims for versions that it cannot start, and Debian has Pythons without venv.
 starts() { "$1" -c "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, $2))" >/dev/null 2>&1; }
 
 promised=$(sed -n 's/.*"Programming Language :: Python :: 3\.\([0-9]*\)".*/\1/p' pyproject.toml | sort -n)
@@ -25,7 +25,7 @@ else
     minors=$(echo "$promised" | sort -rn | awk -v own="$own" '$1 > own')
 fi
 if [ -z "$minors" ]; then
-    echo "versions: $("$python" -V) is the newest that is promised" >&2
+    echo "versions: $("$python" -V) is the newest supported one" >&2
     exit 0
 fi
 found=
@@ -39,7 +39,7 @@ if [ -z "$found" ]; then
     exit 0
 fi
 
-# What the package needs, at its lowest or its latest, and what the tests need, at the latest that goes with it.
+# The package's requirements in their lowest or latest releases, and the latest compatible ones of the tests.
 requirements=$("$found" - "$which" <<'PY'
 import re, sys, tomllib
 
@@ -59,7 +59,7 @@ if [ ! -e "$stamp" ]; then
     "$found" -m venv "$venv"
     # shellcheck disable=SC2086
     "$venv/bin/python" -m pip --disable-pip-version-check install -q $requirements
-    # From a copy: what another build left in build/lib would go into the wheel.
+    # From a copy, because files of another build in build/lib would go into the wheel.
     mkdir "$venv/source"
     cp -r bmrm src_common src_cython src_cuda setup.py pyproject.toml MANIFEST.in README.md LICENSE "$venv/source"
     BMRM_CUDA=off "$venv/bin/python" -m pip --disable-pip-version-check install -q --no-deps "$venv/source"

@@ -21,7 +21,7 @@ from petsc4py import PETSc
 
 from benchmarks.common import report
 from bmrm.io import Csr
-from bmrm.petsc.bridge import lent
+from bmrm.petsc.bridge import host_arrays
 
 ROWS = 1024
 
@@ -43,7 +43,7 @@ def on_cpu(size: int) -> dict:
     source, target = np.ones(size), np.empty(size)
 
     def bridge() -> None:
-        with lent(x, y):
+        with host_arrays(x, y):
             pass
 
     copy = median(lambda: np.copyto(target, source))

@@ -1,4 +1,5 @@
-"""The commands ``bmrm-train`` and ``bmrm-predict``.
+"""The commands ``bmrm-train``, ``bmrm-predict`` and ``bmrm-bench``.
 
-Starting must be quick, so these modules import NumPy and the compiled core only where they use them.
+Starting must be quick, so these modules import NumPy and the compiled core only in the functions that use
+them.
 """

@@ -1,12 +1,13 @@
-"""``bmrm-bench``: how the products with a data file's matrix are done on a GPU, and how fast."""
+"""``bmrm-bench``: how a GPU multiplies by the matrix of a data file, and how fast."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, leave, reading, run
+from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run, run_command
 
 if TYPE_CHECKING:
     import argparse
@@ -30,9 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-bench --help`` lists them.
     """
-    words, last = sys.argv[1:] if argv is None else list(argv), argv is None
-    code = run(PROGRAM, bench, words, last=last)
-    return leave(code) if last else code
+    return run_command(partial(run, PROGRAM, bench), argv)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -42,7 +41,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         PROGRAM,
         usage=f"{PROGRAM} spmv [options] DATA",
         description="Show how a GPU multiplies by the matrix of DATA and by its transpose: statistics, the\n"
-        "predicted and the measured time of each candidate, and the pick.",
+        "predicted and measured time of each candidate kernel, and the choice.",
         epilog=epilog(BENCH_MEANINGS),
     )
     parser.add_argument("what", metavar="spmv", choices=["spmv"], help="sparse matrix times vector")
@@ -50,19 +49,19 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.set_defaults(device=0, all=False, dtype="float32", threads=None, json=False, verbose=False)
     parser.add_argument("--device", type=integer(0), metavar="N", help="number of the GPU (default: 0)")
     parser.add_argument(
-        "--all", action="store_true", help="time every candidate, not the promising ones only"
+        "--all", action="store_true", help="time every candidate, not only the promising ones"
     )
     parser.add_argument(
         "--dtype", choices=["float32", "float64"], help="type of the values (default: float32)"
     )
-    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads that read (default: all)")
+    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads for reading (default: all)")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
     return parser.parse_words(argv)
 
 
 def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
-    """Do what the command line says and return the exit code."""
+    """Run the command and return the exit code."""
     import json
 
     options = _parse(argv)
@@ -76,7 +75,7 @@ def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
 
 
 def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
-    """Read the file and make its matrix resident."""
+    """Read the file and copy its matrix to the GPU."""
     from bmrm.errors import BmrmError, DataError
     from bmrm.io import Csr, read_data
     from bmrm.matrix.gpu.devices import import_cuda
@@ -84,11 +83,11 @@ def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
     cuda = import_cuda()
     count = cuda.device_count()
     if options.device >= count:  # before a large file is read
-        raise BmrmError(f"--device {options.device}: found {count} CUDA devices")
+        raise BmrmError(f"--device {options.device}: found {count} CUDA devices, expected a lower number")
     with reading(options.data):
         X: Any = read_data(options.data, dtype=options.dtype, threads=options.threads).X
     if not isinstance(X, Csr):
-        raise DataError("found a dense array, for which there is one kernel; expected a sparse matrix")
+        raise DataError("found a dense array, which has only one kernel; expected a sparse matrix")
     tune = "all" if options.all else "best"
     matrix: _cuda.Matrix = cuda.Matrix(*X, dtype=options.dtype, device=options.device, tune=tune)
     return matrix

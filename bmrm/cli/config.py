@@ -1,6 +1,6 @@
 """The ``--config`` file: TOML whose keys are long option names without the dashes.
 
-The file is turned into command-line words and parsed by the command's own parser, so that an option
+The file is converted to command-line words and parsed by the command's own parser, so that an option
 means the same in both places and is checked by the same code.
 """
 
@@ -14,25 +14,29 @@ from bmrm.errors import ParameterError
 
 
 def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
-    """Return the words that a TOML file of options stands for.
+    """Return the command-line words for the options in a TOML file.
 
     Parameters
     ----------
     path : str
     parser : argparse.ArgumentParser
-        Knows the options.
+        The parser of the options.
+
+    Returns
+    -------
+    list of str
 
     Raises
     ------
     ParameterError
-        The file is unreadable or no TOML, or has a key that is no long option.
+        If the file cannot be read or is not TOML, or a key is not a long option.
     """
     try:
         with open(path, "rb") as file:
             table = tomllib.load(file)
     except OSError as error:
         raise ParameterError(f"--config {path}: {error.strerror}") from None
-    except ValueError as error:  # no TOML, no UTF-8, or an integer with more digits than Python takes
+    except ValueError as error:  # not TOML, not UTF-8, or an integer with more digits than Python accepts
         raise ParameterError(f"--config {path}: {error}") from None
     except RecursionError:
         raise ParameterError(f"--config {path}: found arrays nested too deeply, expected options") from None
@@ -40,13 +44,13 @@ def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
         name: action
         for action in parser._actions
         for name in action.option_strings
-        if name.startswith("--") and not name.startswith("--no-")  # cache = false says that
+        if name.startswith("--") and not name.startswith("--no-")  # --no-cache is cache = false
     }
     words: list[str] = []
     for key, value in table.items():
         option = f"--{key}"
         if option not in actions or key in ("config", "help", "version"):
-            raise ParameterError(f"--config {path}: unknown key {key!r}, expected a long option's name")
+            raise ParameterError(f"--config {path}: found the key {key!r}, expected a long option name")
         try:
             words += _words(option, actions[option], value)
         except (TypeError, ValueError) as error:
@@ -55,7 +59,7 @@ def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _words(option: str, action: argparse.Action, value: Any) -> list[str]:
-    """Turn one key and its value into command-line words."""
+    """Convert one key and its value to command-line words."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise TypeError(f"found {value!r}, expected true or false")

@@ -1,4 +1,4 @@
-"""Exit codes, and the one place where an exception becomes a line on stderr and a code."""
+"""Exit codes, and the one place that converts an exception to a line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from bmrm.base.threads import requested_threads
 from bmrm.cli.signals import Interrupts
 from bmrm.errors import BmrmError, DataError, ParameterError, escape_unprintable
 
-_BLAS_ROOM = 1 << 28
-"""Bytes of address space for each thread of OpenBLAS, below which it gets one: it ends the process where it
-finds no room for their buffers."""
+_BLAS_THREAD_BYTES = 1 << 28
+"""Address space per thread of OpenBLAS, for its buffers. With less it gets one thread, because it ends the
+process if it cannot allocate them."""
 
 Body = Callable[[Sequence[str], Interrupts], int]
-"""A command without its name: what it is given on its command line, and who watches signals."""
+"""The function of a command: takes the words of the command line and the signal handler, returns the code."""
+
+Runner = Callable[[Sequence[str], bool], int]
+"""Runs a command: takes the words of the command line, and whether the process ends afterwards."""
 
 
 class Exit(enum.IntEnum):
-    """What the commands return to the shell."""
+    """The exit codes of the commands."""
 
     OK = 0
     FAILURE = 1
@@ -69,15 +72,15 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def epilog(meanings: Mapping[Exit, str]) -> str:
-    """List exit codes for the end of ``--help``."""
+    """Return the list of exit codes for the end of ``--help``."""
     return "exit codes:\n" + "\n".join(f"  {int(code):<4} {text}" for code, text in meanings.items())
 
 
-def run(program: str, body: Body, argv: Sequence[str], *, last: bool = False) -> int:
-    """Run a command's body; say what went wrong in one line, and return the exit code.
+def run(program: str, body: Body, argv: Sequence[str], last: bool) -> int:
+    """Run a command's body, report an error in one line, and return the exit code.
 
-    Signals wait, but where the body lets them strike. With ``last`` the process ends behind it, and they are
-    ignored from there on; those that have waited since `bmrm.cli.start` arrive first.
+    Signals wait, except while the body lets them through. With ``last`` the process ends afterwards:
+    signals that were blocked since `bmrm.cli.start` arrive first, and later ones are ignored.
     """
     with Interrupts(mode=HELD, last=last) as interrupts:
         if last:
@@ -91,13 +94,13 @@ def run(program: str, body: Body, argv: Sequence[str], *, last: bool = False) ->
 
 def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) -> int:
     _prepare_streams()
-    # Read when the compiled core is loaded. A waiting OpenMP thread spins for milliseconds by default; on a
-    # machine with other work it then keeps the core from the very thread that it waits for.
+    # Read when the compiled core is loaded. By default a waiting OpenMP thread spins for milliseconds; on a
+    # busy machine it then occupies the core of the very thread for which it waits.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if requested_threads(os.environ) is None:  # else the library of OpenMP would complain on its own
+    if requested_threads(os.environ) is None:  # otherwise the OpenMP library would print its own complaint
         os.environ.pop("OMP_NUM_THREADS", None)
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if most != resource.RLIM_INFINITY and most < _BLAS_ROOM * (1 + len(os.sched_getaffinity(0))):
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _BLAS_THREAD_BYTES * (1 + len(os.sched_getaffinity(0))):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     def warn(text: Warning | str, *_: object) -> None:
@@ -113,12 +116,17 @@ def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) 
     return code
 
 
+def run_command(runner: Runner, argv: Sequence[str] | None) -> int:
+    """Run a command with the given words, or with those of ``sys.argv``, and then end the process."""
+    return leave(runner(sys.argv[1:], True)) if argv is None else runner(list(argv), False)
+
+
 def leave(code: int) -> int:
     """End the process with an exit code.
 
-    All that matters is on disk by then. A thread that an interrupt has left behind must not be met by the
-    end of the interpreter, and where a GPU was in use the system takes the driver's memory back faster than
-    the driver does. A process of an MPI job has to take its leave of the others.
+    All output is on disk by now. A thread that an interrupt left running must not meet the shutdown of the
+    interpreter, and if a GPU was used, the system frees the driver's memory faster than the driver does. A
+    process of an MPI job returns instead, because it must finalise MPI.
     """
     if "mpi4py" in sys.modules or ("bmrm.matrix._cuda" not in sys.modules and threading.active_count() == 1):
         return code
@@ -128,7 +136,7 @@ def leave(code: int) -> int:
 
 
 def options_of(argv: Sequence[str]) -> Sequence[str]:
-    """Return the words before ``--``; those behind it are files, whatever they look like.
+    """Return the words before ``--``; the words after it are files, whatever they look like.
 
     Examples
     --------
@@ -139,16 +147,16 @@ def options_of(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _prepare_streams() -> None:
-    """Open closed standard streams, before another file takes their numbers; let stdout take any name."""
+    """Open closed standard streams before other files get their numbers; let stdout print any file name."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr is
+        sys.stdout.reconfigure(errors="backslashreplace")  # like stderr
 
 
 def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
-    """Say in one line on stderr what went wrong, and return the exit code."""
+    """Print the error in one line on stderr, and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         return _complain(program, "interrupted, nothing written", Exit.INTERRUPTED)
     if isinstance(error, BrokenPipeError):
@@ -159,7 +167,7 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
     if short := _shortage(error):
         return _complain(program, short, Exit.FAILURE)
     if isinstance(error, OSError):
-        _drop_stdout()  # it may be what is full: the interpreter's last flush must not fail once more
+        _drop_stdout()  # stdout may be the full device: the interpreter's last flush must not fail again
         return _complain(program, _os_error_text(error), Exit.FAILURE)
     if any(word.partition("=")[0] == "--verbose" for word in options_of(argv)):
         import traceback
@@ -170,24 +178,24 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
 
 
 def _shortage(error: BaseException) -> str | None:
-    """Say that memory ran out, in whatever way that shows; None for another error."""
+    """Return a message if memory ran out, which shows in several ways; None for any other error."""
     if "can't start new thread" in str(error):
-        return "out of memory, or of threads, to start one; --threads takes fewer, ulimit -a shows the limits"
+        return "out of memory or threads; --threads starts fewer, ulimit -a shows the limits"
     loading = isinstance(error, ImportError) and "failed to map segment" in str(error)
     if isinstance(error, MemoryError) or loading or getattr(error, "errno", None) == errno.ENOMEM:
-        return "out of memory; --dry-run tells what the data will take"
+        return "out of memory; --dry-run shows how much memory the data need"
     return None
 
 
 def _version(program: str) -> int:
-    # Before the body, whose imports take longer than all of this.
+    # Before the body, whose imports take longer than everything here.
     print(f"{program} {__version__}")
     return Exit.OK
 
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn the `OSError` of an input file into a `DataError`: it is the input that is bad."""
+    """Convert the `OSError` of an input file to a `DataError`."""
     try:
         yield
     except OSError as error:
@@ -197,9 +205,9 @@ def reading(path: str) -> Iterator[None]:
 
 
 def check_apart(output: str, others: Mapping[str, str | None]) -> None:
-    """Raise where a file to be written is also another one of the command; the others go by what they are."""
+    """Raise if the file to be written is one of the other files, which are given by what they are."""
     if os.path.exists(output) and not os.path.isfile(output):
-        return  # what goes to a terminal or to /dev/null replaces nothing
+        return  # writing to a terminal or to /dev/null replaces nothing
     for what, other in others.items():
         if other is not None and _same_file(output, other):
             raise ParameterError(
@@ -210,7 +218,7 @@ def check_apart(output: str, others: Mapping[str, str | None]) -> None:
 def _same_file(one: str, other: str) -> bool:
     try:
         return os.path.samefile(one, other)
-    except OSError:  # one is not there yet
+    except OSError:  # one does not exist yet
         return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -227,7 +235,7 @@ def _complain(program: str, text: str, code: int) -> int:
 
 
 def _drop_stdout() -> None:
-    """Let the interpreter's last flush go nowhere: whoever reads our output has left, or is full."""
+    """Discard the interpreter's last flush: the reader of stdout has left, or its device is full."""
     with contextlib.suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

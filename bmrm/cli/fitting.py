@@ -1,4 +1,4 @@
-"""The solver as the command line calls it: its options as arguments, its state as a model file."""
+"""The solver for the command line: options become its arguments, its state becomes a model."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def make_loss(options: TrainOptions) -> losses.Loss:
-    """Return the loss that the options ask for."""
+    """Make the loss of the options."""
     if options.costs is None:
         return losses.get(options.loss, **options.loss_params)
     return losses.get(options.loss, costs=read_costs(options.costs), **options.loss_params)
 
 
 def solver_arguments(options: TrainOptions, n_features: int, zero_based: bool | None) -> dict[str, Any]:
-    """Return the options as keywords of `bmrm.solve`; read the files that they name."""
+    """Return the options as keywords of `bmrm.solve`; read the files named in them."""
     penalised = options.bias > 0
     arguments = {
         "loss": make_loss(options),
@@ -57,7 +57,7 @@ def solver_arguments(options: TrainOptions, n_features: int, zero_based: bool | 
 
 
 def penalty_arguments(options: TrainOptions, n_features: int, zero_based: bool | None) -> dict[str, Any]:
-    """Return what makes the penalty, beside its name and lambda."""
+    """Return the arguments of the penalty, besides its name and lambda."""
     prior = model_of(options.prior)
     if prior is not None:
         check_numbering("--prior", prior.zero_based, zero_based)
@@ -72,9 +72,9 @@ def penalty_arguments(options: TrainOptions, n_features: int, zero_based: bool |
 
 
 def penalty_of(options: TrainOptions, dataset: Any, columns: int) -> regularizers.Regularizer:
-    """Make the penalty of the weights, ``columns`` of each feature, intercepts left out.
+    """Make the penalty of the weights, ``columns`` per feature, without intercepts.
 
-    Of the data the shape is enough, unless C is given.
+    Unless C is given, only the shape of ``dataset`` is used.
     """
     lam = options.lam if options.cost is None else lam_from_c(options.cost, dataset.total_weight)
     arguments = penalty_arguments(options, dataset.shape[1], find_numbering(dataset))
@@ -83,7 +83,7 @@ def penalty_of(options: TrainOptions, dataset: Any, columns: int) -> regularizer
 
 
 def check(options: TrainOptions) -> None:
-    """Raise for what is wrong with the options alone, before any data is read."""
+    """Raise for errors in the options themselves, before any data are read."""
     from bmrm.linear.solvers.settings import Settings
 
     loss = make_loss(options)
@@ -91,11 +91,11 @@ def check(options: TrainOptions) -> None:
         raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
     if loss.several and options.intercept:
         raise ParameterError(
-            f"--intercept: not with --loss {loss.name}; --bias adds a penalised one for each class"
+            f"--intercept: not with --loss {loss.name}; --bias adds a penalised intercept per class"
         )
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.l1_ratio is not None and options.reg != "elastic_net":
-        raise ParameterError(f"--l1-ratio: goes with --reg elastic_net, found {options.reg}")
+        raise ParameterError(f"--l1-ratio: found --reg {options.reg}, expected elastic_net")
     if options.export == "liblinear":
         check_exportable(options.loss, None, None)
 
@@ -103,14 +103,14 @@ def check(options: TrainOptions) -> None:
 def check_labels(
     options: TrainOptions, data: Data, weights: np.ndarray[Any, np.dtype[np.float64]] | None
 ) -> None:
-    """Raise for labels that do not suit the loss, or data that do not suit the export that is wanted."""
-    exportable(options, data, encode(data.y, data.X.shape[0], make_loss(options), weights)[1])
+    """Raise for labels that the loss does not accept, or data that cannot be exported as requested."""
+    exportable_classes(options, data, encode(data.y, data.X.shape[0], make_loss(options), weights)[1])
 
 
-def exportable(
+def exportable_classes(
     options: TrainOptions, data: Data, found: np.ndarray[Any, Any] | None
 ) -> tuple[float, ...] | None:
-    """Return classes as a model has them; raise where these or the data do not suit the export."""
+    """Return the classes of the model; raise if they or the data cannot be exported as requested."""
     classes = None if found is None else tuple(map(float, found))
     if options.export == "liblinear":
         check_exportable(options.loss, classes, data.zero_based)
@@ -124,7 +124,7 @@ def fit(
     warm: Model | Checkpoint | Result | None,
     callback: Callable[[Progress], object],
 ) -> Result:
-    """Train with the command line's options; a signal ends it with the best model so far."""
+    """Train with the command line's options; after a signal, return the best model so far."""
     from bmrm.linear.result import Result
     from bmrm.linear.solve import solve
 
@@ -139,15 +139,15 @@ def fit(
 
 
 def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
-    """Return the model's weights as the solver starts from them."""
-    # A penalised intercept is a feature of its own behind the others; a free one follows from the weights.
+    """Return the model's weights as a starting point of the solver."""
+    # A penalised intercept is an extra feature after the others; an unpenalised one follows from the weights.
     bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)
     columns = warm.w.shape[1:]
     return np.concatenate([_widened("--warm-start", warm, n_features), bias.reshape(-1, *columns)])
 
 
 def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]:
-    """Widen a model to the data's features, with weight zero for those that it has not seen."""
+    """Return the model's weights, extended to the features of the data by zeros."""
     missing = n_features - model.n_features
     if missing < 0:
         raise DataError(
@@ -158,13 +158,13 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
 
 
 def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
-    """Return a function that makes a model of the solver's best iterate while it is at work."""
+    """Return a function that makes a model of the best iterate of a running solver."""
     from bmrm.linear.backends.choose import backend_of
 
     loss = make_loss(options)
     backend = backend_of(dataset)
     coded, found = backend.labels(loss)
-    classes = exportable(options, data, found)
+    classes = exportable_classes(options, data, found)
     columns = len(classes) if loss.several and classes is not None else 1
     penalty = penalty_of(options, dataset, columns)
 

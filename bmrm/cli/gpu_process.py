@@ -1,6 +1,6 @@
-"""What a process that uses a GPU does first.
+"""Start the GPU driver early.
 
-The driver takes a quarter of a second to start, which passes while NumPy is imported and data are read.
+The driver takes a quarter of a second to start; meanwhile NumPy is imported and data are read.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import os
 import threading
 from collections.abc import Sequence
 
-LARGE = 64 << 20  # bytes of a file that may be worth a GPU
+LARGE_FILE_BYTES = 64 << 20
+"""Size of a file from which ``--device auto`` may choose the GPU, so that the driver is started early."""
 
 
 def asks_for_gpu(argv: Sequence[str]) -> bool:
-    """Whether the words of a command line ask for one, before anything is imported that could parse them.
+    """Return whether a command line asks for the GPU, before the imports of its parser.
 
     Examples
     --------
@@ -27,14 +28,14 @@ def asks_for_gpu(argv: Sequence[str]) -> bool:
 
 
 def is_large(path: str) -> bool:
-    """Whether a file is so large that ``--device auto`` may take the GPU."""
+    """Return whether a file is so large that ``--device auto`` may choose the GPU."""
     with contextlib.suppress(OSError):
-        return os.path.getsize(path) >= LARGE
+        return os.path.getsize(path) >= LARGE_FILE_BYTES
     return False
 
 
 def start_driver() -> threading.Thread:
-    """Start the driver beside what comes next; where there is none, whoever needs it will say so."""
+    """Start the driver in the background; if there is none, the code that needs it reports this."""
 
     def start() -> None:
         with contextlib.suppress(OSError, AttributeError):

@@ -1,45 +1,45 @@
-"""Whether this process is one of several that an MPI launcher started; told without loading MPI."""
+"""Detect, without loading MPI, whether an MPI launcher started this process."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
-"""What the launchers of MPICH, Open MPI and their kin (also Slurm's) leave in the environment of a rank."""
+RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+"""Environment variables with the rank, set by the launchers of MPICH, Open MPI, their relatives and Slurm."""
 
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-"""Where they say how many ranks there are."""
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+"""Environment variables with the number of ranks."""
 
 
 def launched(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether an MPI launcher started this process.
+    """Return whether an MPI launcher started this process.
 
     Examples
     --------
     >>> launched({"PMI_RANK": "0", "PMI_SIZE": "2"}), launched({})
     (True, False)
     """
-    return any(name in environ for name in LAUNCHERS)
+    return any(name in environ for name in RANK_VARIABLES)
 
 
 def rank(environ: Mapping[str, str] = os.environ) -> int:
-    """Return the rank as the launcher tells it, also where MPI cannot be loaded.
+    """Return the rank according to the launcher, which is known even if MPI cannot be loaded.
 
     Examples
     --------
     >>> rank({"OMPI_COMM_WORLD_RANK": "3"})
     3
     """
-    return int(next((environ[name] for name in LAUNCHERS if name in environ), "0"))
+    return int(next((environ[name] for name in RANK_VARIABLES if name in environ), "0"))
 
 
 def alone(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether the launcher says that there is one rank only.
+    """Return whether there is only one rank according to the launcher.
 
     Examples
     --------
     >>> alone({"PMI_RANK": "0", "PMI_SIZE": "1"}), alone({"PMIX_RANK": "0"})
     (True, False)
     """
-    return any(environ.get(name) == "1" for name in SIZES)
+    return any(environ.get(name) == "1" for name in SIZE_VARIABLES)

@@ -1,4 +1,4 @@
-"""What ``bmrm-train`` reads: data, weights of rows, a model to start from."""
+"""The input of ``bmrm-train``: data, row weights, a model to start from."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from bmrm.matrix.dataset import Dataset
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
-_COSTS_LIMIT = 1 << 20  # bytes of a line of costs
-_LINE_LIMIT = 4096  # bytes; a number is shorter, and a file of weights is untrusted
+_MAX_COST_LINE_BYTES = 1 << 20  # a line of a cost matrix
+_MAX_NUMBER_LINE_BYTES = 4096  # a line with one number, of an untrusted file
 
 
 def read(options: TrainOptions, land: Land | None = None) -> Data:
-    """Read the data; ``land`` as `bmrm.io.read_data` takes it."""
+    """Read the data; ``land`` as for `bmrm.io.read_data`."""
     from bmrm import losses
     from bmrm.io import read_data
 
@@ -47,7 +47,7 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
 
 
 def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
-    """Read the data and make it resident; on several ranks, each its rows."""
+    """Read the data and make the resident data set; each of several ranks reads its rows."""
     if group is not None:
         return _load_rows(options, group)
     from bmrm.matrix.dataset import Dataset
@@ -76,7 +76,7 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
 
 
 def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
-    """Return what a `Dataset` takes besides X and y."""
+    """Return the arguments of a `Dataset` besides X and y."""
     weights = numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
     return {"sample_weight": weights, **_besides_weights(options, data)}
 
@@ -135,12 +135,12 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
 
 
 def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[np.float64] | None:
-    """Read numbers of at least 0, one a line: a ``what`` for each of ``count`` ``each``."""
+    """Read nonnegative numbers, one per line: a ``what`` for each of the ``count`` ``each`` (rows, say)."""
     if path is None:
         return None
     found = np.empty(count)
     number = 0
-    for number, line in _lines(path, _LINE_LIMIT):
+    for number, line in _lines(path, _MAX_NUMBER_LINE_BYTES):
         value = _number(line)
         if not 0 <= value < np.inf:
             text = line[:40].decode("ascii", "backslashreplace").strip()
@@ -157,11 +157,11 @@ def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[n
 
 
 def read_costs(path: str) -> npt.NDArray[np.float64]:
-    """Read a matrix, a row a line, its numbers separated by blanks or commas."""
-    from bmrm.losses.multiclass import checked_costs
+    """Read a cost matrix, one row per line, with numbers separated by blanks or commas."""
+    from bmrm.losses.multiclass import validate_costs
 
     rows: list[list[float]] = []
-    for number, line in _lines(path, _COSTS_LIMIT):
+    for number, line in _lines(path, _MAX_COST_LINE_BYTES):
         row = [_number(word) for word in line.replace(b",", b" ").split()]
         if not row or np.isnan(row).any() or (rows and len(row) != len(rows[0])):
             wanted = f"{len(rows[0])} numbers" if rows else "numbers"
@@ -176,13 +176,13 @@ def read_costs(path: str) -> npt.NDArray[np.float64]:
             f"{escape_unprintable(path)}: found {len(rows)} rows of {columns} costs, expected a square matrix"
         )
     try:
-        return checked_costs(rows)
+        return validate_costs(rows)
     except ParameterError as error:
         raise DataError(f"{escape_unprintable(path)}: {error}") from None
 
 
 def _lines(path: str, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Read a file line by line, with their numbers; raise for one that is not shorter than ``limit``."""
+    """Read numbered lines of a file; raise for a line that is not shorter than ``limit`` bytes."""
     with reading(path), open(path, "rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(limit), b""), 1):
             if len(line) == limit:
@@ -194,7 +194,7 @@ def _lines(path: str, limit: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(word: bytes) -> float:
-    """Read a number; NaN where there is none, as in ``1_0``, which Python takes for 10."""
+    """Convert a word to a number; NaN if it is none, such as ``1_0``, which Python reads as 10."""
     try:
         return np.nan if b"_" in word else float(word)
     except ValueError:
@@ -202,7 +202,7 @@ def _number(word: bytes) -> float:
 
 
 def model_of(path: str | None) -> Model | None:
-    """Load a model to start from, or to regularise towards."""
+    """Load a model to start from or to regularise towards."""
     if path is None:
         return None
     from bmrm.linear.models.model import Model
@@ -212,7 +212,7 @@ def model_of(path: str | None) -> Model | None:
 
 
 def warm_start(options: TrainOptions) -> Model | Checkpoint | None:
-    """Load the model to start from, or the checkpoint to go on from."""
+    """Load the model to start from, or the checkpoint to continue from."""
     if options.resume is None:
         return model_of(options.warm_start)
     from bmrm.linear.models.checkpoint import Checkpoint

@@ -1,7 +1,7 @@
-"""What happens around each iteration: progress line, log, checkpoint.
+"""The output of each iteration: progress line, log, checkpoint.
 
-`Observer` is the solver's callback. Nothing in here may cost a trained model: an output that fails is
-dropped, training goes on, and the failure is raised when the model is safe.
+`Observer` is the solver's callback. No failure in here may lose a trained model: an output that fails is
+dropped, training continues, and the failure is raised when the model is saved.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from bmrm.distributed import Group
     from bmrm.linear.solvers.progress import Progress
 
-CHECKPOINT_EVERY = 5.0
-CHECKPOINT_SHARE = 0.05  # of the time, at most, goes into checkpoints
+CHECKPOINT_INTERVAL_SECONDS = 5.0
+"""Minimum time from the start of a checkpoint to the start of the next."""
+
+MAX_CHECKPOINT_SHARE = 0.05
+"""Maximum share of the time that is spent on checkpoints."""
 
 
 def _line(state: Progress) -> str:
@@ -34,7 +37,7 @@ def _line(state: Progress) -> str:
 
 
 def log_record(state: Progress) -> dict[str, Any]:
-    """Return what ``--log-jsonl`` writes of an iteration; an unknown bound is null."""
+    """Return the ``--log-jsonl`` record of an iteration; an unknown bound is null."""
     from bmrm.base.units import finite_or_none
 
     return {
@@ -58,6 +61,8 @@ class Observer:
         Gets a JSON line per iteration.
     checkpoint : callable, or None
         Gets the solver's state every few seconds, to write the best model so far.
+    group : Group or None
+        The ranks, which write checkpoints together.
     """
 
     def __init__(
@@ -87,16 +92,16 @@ class Observer:
             with self.keeping_failure(), hold_signals():
                 self._checkpoint(state)
             took = time.monotonic() - began
-            self._save_next = began + max(CHECKPOINT_EVERY, took / CHECKPOINT_SHARE)
+            self._save_next = began + max(CHECKPOINT_INTERVAL_SECONDS, took / MAX_CHECKPOINT_SHARE)
 
     def _is_due(self) -> bool:
-        """Whether it is time to write; all ranks have parts of a checkpoint, so the first decides."""
+        """Return whether a checkpoint is due; the first rank decides, since all ranks write it together."""
         due = time.monotonic() >= self._save_next
         return due if self._group is None else bool(self._group.everyones(due)[0])
 
     def close(self) -> None:
-        """Leave the terminal and the log as they should be when training is over."""
-        with contextlib.suppress(OSError):  # known already, from the iteration that it struck
+        """Clear the progress line and close the log."""
+        with contextlib.suppress(OSError):  # a failure is already known from an iteration
             self._line.clear()
         with contextlib.suppress(OSError):
             if self._log_file is not None:
@@ -116,7 +121,7 @@ class Observer:
 
     @contextlib.contextmanager
     def keeping_failure(self) -> Iterator[None]:
-        """Keep an output's failure in ``failure``, to be raised once the model is safe."""
+        """Keep the first failure of an output in ``failure``, to be raised when the model is saved."""
         try:
             yield
         except OSError as error:

@@ -1,7 +1,7 @@
 """The options of ``bmrm-train``: LIBLINEAR's short flags, long names for everything, a TOML file.
 
-Defaults live in `TrainOptions` alone. The parser leaves out what was not given, so that the command line
-can be laid over the configuration file, and that over the defaults.
+Only `TrainOptions` has the defaults. The parser leaves out options that were not given, so that the command
+line overrides the configuration file, and the file overrides the defaults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROGRAM = "bmrm-train"
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """Every option of ``bmrm-train``; the names are the long ones', ``lam`` for ``--lambda``."""
+    """Every option of ``bmrm-train``, under its long name; ``lam`` is ``--lambda``."""
 
     data: str = ""
     model: str | None = None
@@ -90,7 +90,7 @@ class TrainOptions:
         return self.select or self.lambdas is not None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options under their long names, as JSON takes them."""
+        """Return the options under their long names, for JSON."""
         options = dataclasses.asdict(self)
         options.update(options.pop("loss_params"))
         options["lambda"] = options.pop("lam")
@@ -102,7 +102,7 @@ class TrainOptions:
         return {name.replace("_", "-"): value for name, value in options.items()}
 
 
-# Each pair says one thing in two ways: the command line's choice drops the configuration file's other one.
+# Each pair contradicts each other: one on the command line overrides the other in the configuration file.
 _EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose"), ("warm_start", "resume")]
 _WITHOUT_FOLDS = ("warm_start", "resume", "checkpoint", "log_jsonl")
 _FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
@@ -126,7 +126,7 @@ def parse(argv: Sequence[str]) -> TrainOptions:
     Raises
     ------
     ParameterError
-        One line that names the option.
+        For bad options, with one line that names the option.
 
     Examples
     --------
@@ -156,11 +156,11 @@ def parse(argv: Sequence[str]) -> TrainOptions:
 
 
 def _check_validation(options: TrainOptions, given: Container[str]) -> None:
-    """Raise where options about cross validation contradict each other or have nothing to act on."""
+    """Raise if options for cross validation contradict each other or have no effect."""
     if not options.validates:
         for name in ("lambdas", "metric", "rule", "plot"):
             if name in given:
-                raise ParameterError(f"--{name}: goes with -C, -v or --calibrate")
+                raise ParameterError(f"--{name}: only with -C, -v or --calibrate")
         return
     for name in _WITHOUT_FOLDS:
         if name in given:
@@ -172,15 +172,15 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
     if options.has_grid:
         for name in ("lam", "cost"):
             if name in given:
-                raise ParameterError(f"{_FLAGS[name]}: the grid of lambda is --lambdas")
+                raise ParameterError(f"{_FLAGS[name]}: not with a grid of lambda, which --lambdas sets")
     else:
         for name in ("metric", "rule", "plot"):
             if name in given:
-                raise ParameterError(f"--{name}: goes with -C or --lambdas")
+                raise ParameterError(f"--{name}: only with -C or --lambdas")
 
 
 def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
-    """Parse words into the `TrainOptions` fields that they give."""
+    """Parse words; return the fields of `TrainOptions` that they set."""
     found = vars(parser.parse_words(_spell_out_levels(_spell_out_class_weights(argv))))
     found["loss_params"] = {
         name[len(_LOSS_PREFIX) :]: found.pop(name) for name in list(found) if name.startswith(_LOSS_PREFIX)
@@ -194,25 +194,27 @@ _LOSS_PREFIX = "loss parameter "
 
 
 def build_parser() -> Parser:
-    """Build the parser; the losses' parameters come from `bmrm.losses.PARAMETERS`."""
+    """Build the parser; the parameters of losses come from `bmrm.losses.PARAMETERS`."""
     from bmrm.losses import NAMES, PARAMETERS
 
     parser = Parser(
         PROGRAM,
         usage=f"{PROGRAM} [options] DATA [MODEL]",
-        description="Train a regularised linear model and certify how far from optimal it can be.",
+        description="Train a regularised linear model, with a certified bound on its suboptimality.",
         epilog=epilog(TRAIN_MEANINGS),
-        hints={"-s": "; LIBLINEAR's solver types are --loss and --reg here"},
+        hints={"-s": "; use --loss and --reg instead of LIBLINEAR's solver types"},
     )
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="SVMlight text (or .gz .bz2 .xz .zst), .npz; - is stdin; with mpiexec also a pattern",
+        help="SVMlight text (or .gz .bz2 .xz .zst) or .npz; - is stdin; with mpiexec also a pattern",
     )
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", help="file to write (default: DATA.model in the current folder)"
     )
-    parser.add_argument("--config", metavar="TOML", help="read options from a file; the command line wins")
+    parser.add_argument(
+        "--config", metavar="TOML", help="read options from a file; the command line overrides them"
+    )
 
     problem = parser.add_argument_group("problem")
     _add(problem, "--loss", choices=NAMES, metavar="NAME", help="loss function: %(choices)s")
@@ -233,12 +235,12 @@ def build_parser() -> Parser:
         metavar="X",
         help="share of the l1 norm in the elastic net (default: 0.5)",
     )
-    _add(problem, "--positive", action="store_true", help="keep weights at least 0")
+    _add(problem, "--positive", action="store_true", help="constrain weights to be at least 0")
     _add(
         problem,
         "--feature-lambda",
         metavar="FILE",
-        help="factors of lambda, one number a line for each feature; 0 for no penalty",
+        help="factors of lambda, one line per feature; 0 for no penalty",
     )
     _add(problem, "--prior", metavar="MODEL", help="regularise towards the weights of this model")
     _add(problem, "--lambda", dest="lam", type=positive, metavar="X", help="weight of the regularisation")
@@ -249,36 +251,47 @@ def build_parser() -> Parser:
         "--bias",
         type=real("a number"),
         metavar="B",
-        help="add a feature of value B to every row, with a penalised weight; not positive: none",
+        help="add a feature of value B, with a penalised weight, to every row; none if B <= 0",
     )
-    _add(problem, "--intercept", action="store_true", help="add an intercept without penalty")
+    _add(problem, "--intercept", action="store_true", help="add an unpenalised intercept")
     _add(
         problem,
         "--costs",
         metavar="FILE",
-        help="what a wrong class costs (multiclass): a row a class, a column for what is predicted",
+        help="costs of wrong predictions (multiclass): one row per true class, one column per prediction",
     )
     _add(
         problem,
         "--class-weight",
         action="append",
         metavar="LABEL=WEIGHT",
-        help="weigh the rows of a label; repeat for others; or: balanced. -wLABEL WEIGHT does the same",
+        help="weight of the rows with this label, repeatable; or balanced; same as -wLABEL WEIGHT",
     )
-    _add(problem, "--sample-weight", metavar="FILE", help="weights of rows, one number a line")
+    _add(problem, "--sample-weight", metavar="FILE", help="weights of rows, one number per line")
 
     solver = parser.add_argument_group("solver")
-    _add(solver, "--solver", choices=["ocas", "bmrm"], help="line search and many cuts, or BMRM as published")
+    _add(
+        solver,
+        "--solver",
+        choices=["ocas", "bmrm"],
+        help="line search and several cuts, or BMRM as published",
+    )
     _add(solver, "-e", "--tol", type=positive, metavar="X", help="stop when the certified gap is below this")
     _add(solver, "--tol-kind", choices=["rel", "abs"], help="gap relative to the objective, or absolute")
     _add(solver, "--max-iter", type=integer(1), metavar="N", help="stop after N iterations")
     _add(solver, "--max-time", type=positive, metavar="SECONDS", help="stop after this time")
     _add(
-        solver, "--cuts-per-pass", type=_cuts, metavar="N|auto", help="cutting planes of a pass over the data"
+        solver, "--cuts-per-pass", type=_cuts, metavar="N|auto", help="cutting planes per pass over the data"
     )
-    _add(solver, "--max-cuts", type=integer(2), metavar="N", help="cutting planes kept; bounds the memory")
+    _add(
+        solver,
+        "--max-cuts",
+        type=integer(2),
+        metavar="N",
+        help="maximum number of cutting planes kept; limits the memory",
+    )
     _add(solver, "--warm-start", metavar="MODEL", help="start from this model")
-    _add(solver, "--resume", metavar="FILE", help="go on from a checkpoint of the same problem")
+    _add(solver, "--resume", metavar="FILE", help="continue from a checkpoint of the same problem")
 
     choice = parser.add_argument_group("cross validation")
     _add(
@@ -287,7 +300,7 @@ def build_parser() -> Parser:
         "--folds",
         type=integer(2),
         metavar="K",
-        help="K-fold cross validation, no model; with -C or --calibrate their number of folds (there: 5)",
+        help="K-fold cross validation without a model; with -C or --calibrate, their number of folds (5)",
     )
     _add(
         choice,
@@ -301,7 +314,7 @@ def build_parser() -> Parser:
         "--lambdas",
         type=_lambdas,
         metavar="GRID",
-        help="the grid: X,X,... or LEAST:MOST:COUNT, evenly spaced in the logarithm (-C: 1e-6:10^-1.5:10)",
+        help="the grid: X,X,... or MIN:MAX:COUNT, evenly spaced logarithms (-C: 1e-6:10^-1.5:10)",
     )
     _add(
         choice,
@@ -311,59 +324,64 @@ def build_parser() -> Parser:
             *("average_precision", "ranking_loss", "one_error", "ndcg", "mrr", "pairwise_error", "loss"),
         ],
         metavar="NAME",
-        help="score of a fold: %(choices)s (default: the first that suits the loss)",
+        help="score of a fold: %(choices)s (default: the first that fits the loss)",
     )
     _add(
         choice,
         "--rule",
         choices=["best", "1se"],
-        help="lambda of the best mean, or the strongest within one standard error of it",
+        help="the lambda with the best mean score, or the largest within one standard error of it",
     )
     _add(
         choice,
         "--calibrate",
         choices=["platt", "isotonic"],
-        help="fit probabilities to the values of held-out rows and keep them in the model",
+        help="fit probabilities to the values of held-out rows, and store the fit in the model",
     )
 
     data = parser.add_argument_group("data and machine")
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
-    _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy beside the text")
+    _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to the text")
     _add(data, "--device", choices=["auto", "cpu", "cuda"], help="where to train")
     _add(
         data,
         "--gpu-mem",
         type=_gpu_mem,
         metavar="SIZE",
-        help="GPU memory to take, like 8G or 500M; rows beyond it stream (default: what is free)",
+        help="GPU memory to use, such as 8G or 500M; other rows are streamed (default: all that is free)",
     )
     _add(
         data,
         "--dtype",
         choices=["auto", "float32", "float64"],
-        help="type in which values are stored; auto: float32 where that serves the numbers of the file",
+        help="type of the stored values; auto: float32 if that is accurate enough",
     )
     _add(data, "--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
     _add(
         data,
         "--weights",
         choices=["auto", "replicated", "owned"],
-        help="with mpiexec: all weights on every rank, or some columns of them on each",
+        help="with mpiexec: all weights on every rank, or a part of them on each",
     )
-    _add(data, "--dry-run", action="store_true", help="print the memory that training will take, and exit")
+    _add(data, "--dry-run", action="store_true", help="print the memory that training needs, and exit")
 
     output = parser.add_argument_group("output")
-    _add(output, "--export", choices=["liblinear"], help="write MODEL as LIBLINEAR's text instead")
-    _add(output, "--plot", metavar="FILE", help="draw the scores over lambda: .png, .pdf, .svg, ...")
+    _add(output, "--export", choices=["liblinear"], help="write MODEL in LIBLINEAR's text format")
+    _add(output, "--plot", metavar="FILE", help="plot the scores over lambda: .png, .pdf, .svg, ...")
     _add(
         output,
         "--checkpoint",
         metavar="FILE",
-        help="keep the best model so far, and the cuts, here while training",
+        help="write the best model so far, and the cuts, to this file during training",
     )
-    _add(output, "--allow-unconverged", action="store_true", help="exit 0 also when a limit was hit")
-    _add(output, "--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
+    _add(output, "--allow-unconverged", action="store_true", help="exit with 0 even if a limit was hit")
+    _add(
+        output,
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout, everything else on stderr",
+    )
     _add(output, "--log-jsonl", metavar="FILE", help="write one JSON line per iteration")
     _add(output, "-q", "--quiet", action="store_true", help="print errors only")
     _add(
@@ -373,13 +391,13 @@ def build_parser() -> Parser:
         const=1,
         type=_level,
         metavar="1|2",
-        help="print every iteration, the parts' times, tracebacks; 2: also how it is solved, and why",
+        help="print every iteration, the time of each part, and tracebacks; 2: also the plan of the solve",
     )
     return parser
 
 
 def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any) -> None:
-    """Add an option whose help ends with its default, unless that is none or off."""
+    """Add an option; its help ends with its default, unless that is None or False."""
     name = keywords.get("dest") or flags[-1][2:].replace("-", "_")
     default = TrainOptions.__dataclass_fields__[name].default
     if default is not None and default is not False and name != "verbose":
@@ -393,7 +411,9 @@ def _gpu_mem(text: str) -> int | None:
     try:
         return parse_memory_size(text)
     except ParameterError:
-        raise argparse.ArgumentTypeError(f"found {text}, expected bytes, or a size like 8G or 500M") from None
+        raise argparse.ArgumentTypeError(
+            f"found {text}, expected bytes, or a size such as 8G or 500M"
+        ) from None
 
 
 def _cuts(text: str) -> int | str:
@@ -401,20 +421,22 @@ def _cuts(text: str) -> int | str:
 
 
 def _lambdas(text: str) -> tuple[float, ...]:
-    """Read a grid: numbers, or two ends and how many numbers there are from one to the other."""
+    """Read a grid: a list of numbers, or its ends and its length."""
     if text.count(":") == 2:
-        least, most, count = text.split(":")
-        low, high, steps = positive(least), positive(most), integer(2)(count) - 1
-        if low < high and steps < _MOST_LAMBDAS:
+        first, last, count = text.split(":")
+        low, high, steps = positive(first), positive(last), integer(2)(count) - 1
+        if low < high and steps < _MAX_LAMBDAS:
             return tuple(low * (high / low) ** (k / steps) for k in range(steps + 1))
-        raise argparse.ArgumentTypeError(f"found {text}, expected LEAST:MOST:COUNT, at most {_MOST_LAMBDAS}")
+        raise argparse.ArgumentTypeError(
+            f"found {text}, expected MIN:MAX:COUNT with MIN < MAX and COUNT <= {_MAX_LAMBDAS}"
+        )
     grid = tuple(positive(word) for word in text.split(","))
     if len(set(grid)) < len(grid):
         raise argparse.ArgumentTypeError(f"found {text}, expected each number once")
     return grid
 
 
-_MOST_LAMBDAS = 1000
+_MAX_LAMBDAS = 1000
 
 
 def _spell_out_class_weights(argv: Iterable[str]) -> Iterator[str]:
@@ -443,7 +465,7 @@ _LEVELS = ("1", "2")
 
 
 def _spell_out_levels(argv: Iterable[str]) -> Iterator[str]:
-    """Join ``--verbose`` and its level, so that no other word behind it is taken for one."""
+    """Join ``--verbose`` and its level, so that no other word after it is mistaken for a level."""
     words = iter(argv)
     for word in words:
         if word == "--":
@@ -464,7 +486,7 @@ def _spell_out_levels(argv: Iterable[str]) -> Iterator[str]:
 def _class_weights(entries: Sequence[str]) -> dict[float, float] | str:
     if "balanced" in entries:
         if len(entries) > 1:
-            raise ParameterError("--class-weight: balanced stands alone")
+            raise ParameterError("--class-weight: found balanced with other weights, expected it alone")
         return "balanced"
     weights = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""What a training command reports at its end: the model's path, the report, the exit code."""
+"""The outcome of a training command: the model's path, the report, the exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def model_path(options: TrainOptions, group: Group | None = None) -> str:
-    """Settle where the model goes; find out now, not after an hour, that it cannot be written."""
+    """Return the path of the model; raise now, and not after training, if an output cannot be written."""
     from bmrm.base.atomic import check_writable
     from bmrm.cli.ranks import is_first, together
 
@@ -33,7 +33,7 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
     inputs = {"DATA": options.data, "--config": options.config, "--sample-weight": options.sample_weight}
     inputs |= {"--feature-lambda": options.feature_lambda, "--costs": options.costs}
     outputs = {"MODEL": path, "--checkpoint": options.checkpoint}
-    # A checkpoint is a model, and models that are read may be written anew, but by nothing else.
+    # A checkpoint is a model. A model that is read may be overwritten by a model, but not by another file.
     models = {"--warm-start": options.warm_start, "--resume": options.resume, "--prior": options.prior}
     logs = {"--log-jsonl": options.log_jsonl, "--plot": options.plot}
     with together(group):
@@ -48,7 +48,7 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
 
 
 def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
-    """Print the certificate; ``more`` are further keys of the JSON object."""
+    """Print the certificate; ``more`` are additional keys of the JSON object."""
     from bmrm.base.progress import print_notice
     from bmrm.base.units import time_text
     from bmrm.cli.report import certificate_text, result_json
@@ -66,7 +66,7 @@ def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, 
 
 
 def exit_code(statuses: Sequence[str], options: TrainOptions) -> Exit:
-    """Return the code that the statuses of all solves come to."""
+    """Return the exit code for the statuses of all solves."""
     if "interrupted" in statuses:
         return Exit.INTERRUPTED
     converged = all(status == "converged" for status in statuses)

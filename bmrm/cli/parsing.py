@@ -1,4 +1,4 @@
-"""What both commands' argument parsers share: errors in one line, checked numbers, long names only."""
+"""The common part of the commands' argument parsers: errors in one line, checked numbers, full names only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bmrm.errors import ParameterError
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `ParameterError` and leaves out what was not given.
+    """An argument parser that raises `ParameterError` and leaves out options that were not given.
 
     Parameters
     ----------
     program, description, epilog : str
     usage : str
-        The files behind ``[options]``.
+        Ends with ``[options]`` and the files.
     hints : mapping of str to str, optional
-        What to say of options that there are not, by how they begin.
+        Hints for unknown options, by their first characters.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="store_true", help="print the version and exit")
 
     def parse_words(self, words: Iterable[str]) -> argparse.Namespace:
-        """Parse options and files in any order; behind ``--`` there are files only.
+        """Parse options and files in any order; all words after ``--`` are files.
 
-        `parse_intermixed_args` loses that word and parses the others once more (Python 3.11), so a file that
-        could then be taken for an option gets its folder; ``-`` is no option.
+        `parse_intermixed_args` drops ``--`` and parses the other words again (Python 3.11). So a file that
+        looks like an option gets the prefix ``./``; ``-`` does not look like one.
         """
         given = list(words)
-        for place in range(given.index("--") + 1 if "--" in given else len(given), len(given)):
-            if given[place].startswith("-") and given[place] != "-":
-                given[place] = f"./{given[place]}"
+        for i in range(given.index("--") + 1 if "--" in given else len(given), len(given)):
+            if given[i].startswith("-") and given[i] != "-":
+                given[i] = f"./{given[i]}"
         for word in given[: given.index("--")] if "--" in given else given:
             self._check_option(word)
         found, others = self.parse_known_intermixed_args(given)
@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def _check_option(self, word: str) -> None:
-        """Raise for an option that there is not; argparse would blame the files behind it."""
+        """Raise for an unknown option; argparse would blame the files after it."""
         name = word.partition("=")[0]
         if not name.startswith("-") or name == "-" or " " in word or _is_number(word):
             return
@@ -85,7 +85,7 @@ def _is_number(word: str) -> bool:
 
 
 def real(expected: str, accept: Callable[[float], bool] = lambda value: True) -> Callable[[str], float]:
-    """Return an argparse type for the finite numbers that ``accept`` takes."""
+    """Return an argparse type for the finite numbers that ``accept`` accepts."""
 
     def convert(text: str) -> float:
         try:
@@ -99,16 +99,16 @@ def real(expected: str, accept: Callable[[float], bool] = lambda value: True) ->
     return convert
 
 
-def integer(least: int) -> Callable[[str], int]:
-    """Return an argparse type for integers from ``least`` to the largest that fits 63 bits."""
+def integer(minimum: int) -> Callable[[str], int]:
+    """Return an argparse type for integers from ``minimum`` to 2^63 - 1."""
 
     def convert(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            value = least - 1
-        if not least <= value < 2**63:
-            raise argparse.ArgumentTypeError(f"found {text}, expected an integer of at least {least}")
+            value = minimum - 1
+        if not minimum <= value < 2**63:
+            raise argparse.ArgumentTypeError(f"found {text}, expected an integer of at least {minimum}")
         return value
 
     return convert

@@ -1,6 +1,6 @@
-"""``bmrm-predict``: from a data file and a model file to a prediction a line, in bounded memory.
+"""``bmrm-predict``: predict the rows of a data file, one prediction per line, in bounded memory.
 
-A ranking is the exception: its rows are read whole, with their queries.
+Rankings are the exception: all rows are read at once, because the rows of a query may be anywhere.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from bmrm.base.interrupts import HELD
 from bmrm.base.units import number_text
-from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, leave, reading, run
+from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
 from bmrm.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from bmrm.base.vectors import Vector
     from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
     from bmrm.linear.models.model import Model
 
-    Vector = npt.NDArray[np.float64]
     Dense = npt.NDArray[np.floating[Any]]
 
 PROGRAM = "bmrm-predict"
-_LISTS = ("multilabel", "label_ranking")  # tasks whose rows may have several labels or none
-_ROWS = 1 << 16  # rows of a dense array that are taken at a time, and of lines that are made at a time
+_LABEL_SET_TASKS = ("multilabel", "label_ranking")  # their rows may have several labels or none
+_CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and lines that are formatted at a time
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,9 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-predict --help`` lists them.
     """
-    words, last = sys.argv[1:] if argv is None else list(argv), argv is None
-    code = run(PROGRAM, predict, words, last=last)
-    return leave(code) if last else code
+    return run_command(partial(run, PROGRAM, predict), argv)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -58,21 +57,22 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         PROGRAM,
         usage=f"{PROGRAM} [options] DATA MODEL OUT",
-        description="Predict the rows of DATA, a line each in OUT, and score them by DATA's labels.",
+        description="Predict the rows of DATA, one line per row in OUT, and score the predictions by DATA's\n"
+        "labels.",
         epilog=epilog(PREDICT_MEANINGS),
     )
-    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; the label column must be there")
+    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; the label column is required")
     parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.set_defaults(decision_values=False, probability=False, estimates=0)
     parser.set_defaults(zero_based=None, threads=None)
     parser.set_defaults(json=False, quiet=False, verbose=False)
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--decision-values", action="store_true", help="write x.w + b whatever the task")
+    output.add_argument("--decision-values", action="store_true", help="write x.w + b, for any task")
     output.add_argument(
         "--probability",
         action="store_true",
-        help="write probabilities: the larger label's (calibrated, logistic), each class's (softmax)",
+        help="write probabilities: of the larger label (calibrated, logistic) or of each class (softmax)",
     )
     output.add_argument(
         "-b",
@@ -80,7 +80,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         type=int,
         choices=[0, 1],
         metavar="0|1",
-        help="1: write labels and their probabilities as LIBLINEAR's predict -b 1 does",
+        help="1: write labels and probabilities in the format of LIBLINEAR's predict -b 1",
     )
     parser.add_argument(
         "--zero-based",
@@ -95,7 +95,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
-    """Do what the command line says and return the exit code."""
+    """Run the command and return the exit code."""
     options = _parse(argv)
     interrupts.importing("bmrm.matrix._cpu", "bmrm.io", "bmrm.losses", "bmrm.linear.models.metrics")
     with interrupts.opened():
@@ -110,31 +110,31 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     started = time.perf_counter()
     to_stdout = options.out == "-"
     if to_stdout and options.json:
-        raise ParameterError("--json: OUT is stdout already; name a file")
+        raise ParameterError("--json: OUT is stdout already, expected a file")
     if not to_stdout:
         check_apart(options.out, {"DATA": options.data, "MODEL": options.model})
     with reading(options.model):
         model = Model.load(options.model)
-    tells = options.probability or options.estimates == 1
-    if tells and not model.has_probabilities:
+    with_probabilities = options.probability or options.estimates == 1
+    if with_probabilities and not model.has_probabilities:
         raise ParameterError(
-            f"{'--probability' if options.probability else '-b 1'}: found a model of the loss {model.loss} "
-            "without calibration, expected one trained with --calibrate, or with the loss logistic or softmax"
+            f"{'--probability' if options.probability else '-b 1'}: found a model with the loss {model.loss} "
+            "and no calibration, expected one trained with --calibrate, or with the loss logistic or softmax"
         )
-    ranking = _ranked(options, model) if model.task == "ranking" else None
+    ranking = _read_ranking(options, model) if model.task == "ranking" else None
     groups = None if ranking is None else ranking.qid
     scores = metrics.for_task(
         model.task, model.classes, model.loss_params, groups, probabilities=model.loss == "softmax"
     )
     fit = None
-    if tells and model.task == "binary" and model.classes is not None:
+    if with_probabilities and model.task == "binary" and model.classes is not None:
         fit = metrics.ProbabilityMetrics((model.classes[0], model.classes[1]))
     ignored = 0
     base = _Base(options, model)
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
     with target as out:
         if options.estimates == 1 and model.classes is not None:
-            # The columns in which `_write` has the probabilities.
+            # The order in which `_write` writes the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes
             out.write(f"labels {' '.join(map(number_text, order))}\n".encode())
         if ranking is None:
@@ -144,17 +144,17 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
             chunks = iter([(ranking.X, _labels(ranking, model))])
         for X, y in chunks:
             base.see(X)
-            X, dropped = _narrow(X, model.n_features)
+            X, dropped = _match_width(X, model.n_features)
             ignored += dropped
             values = model.decision_function(X, threads=options.threads)
-            for start in range(0, len(values), _ROWS):
-                _write(out, model, values[start : start + _ROWS], options)
+            for start in range(0, len(values), _CHUNK_ROWS):
+                _write(out, model, values[start : start + _CHUNK_ROWS], options)
             if y is not None:
                 scores.update(metrics.scored(model, values), y)
                 if fit is not None and not isinstance(y, list):
                     fit.update(model.probabilities(values), y)
         out.flush()
-        interrupts.mode = HELD  # until it has its name and the metrics are printed
+        interrupts.mode = HELD  # until the file has its name and the metrics are printed
     found = scores.report() | ({} if fit is None else fit.report())
     base.report()
     _report(options, model, found, ignored, time.perf_counter() - started)
@@ -162,10 +162,10 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 class _Base:
-    """Notes whether DATA could be read with features numbered from 0 as well as from 1, as it was.
+    """Notes whether DATA, read with features numbered from 1, could also be numbered from 0.
 
-    That is so where neither the model nor an option says which, no feature 0 occurs in DATA, and in the model
-    there is room for one more before those that do.
+    It could if neither the model nor an option says which, DATA has no feature 0, and the model has more
+    features than DATA.
     """
 
     def __init__(self, options: argparse.Namespace, model: Model) -> None:
@@ -175,24 +175,24 @@ class _Base:
         self.largest = -1
 
     def numbered(self, zero_based: bool | None) -> None:
-        """Take note of how text was read; None for what is no text."""
+        """Note how text was read; None for other formats."""
         self.one_based = zero_based is False
 
     def see(self, X: Csr | Dense) -> None:
-        """Look at a chunk of DATA."""
+        """Note the largest feature of a chunk of DATA."""
         from bmrm.io import Csr
 
         if self.guessed and isinstance(X, Csr):
             self.largest = max(self.largest, int(X.indices.max(initial=-1)))
 
     def report(self) -> None:
-        """Say so on stderr."""
+        """Print a note on stderr if the numbering is ambiguous."""
         if self.guessed and self.one_based and 0 <= self.largest < self.n_features - 1:
             from bmrm.base.progress import print_notice
 
             text = (
                 "the model does not say whether features are numbered from 0 or 1; DATA has no feature 0 and "
-                "was read from 1 (--zero-based yes or no says which)"
+                "was read as numbered from 1 (choose with --zero-based yes or no)"
             )
             print_notice(f"{PROGRAM}: note: {text}", quiet=self.quiet)
 
@@ -200,7 +200,7 @@ class _Base:
 def _chunks(
     options: argparse.Namespace, model: Model, base: _Base
 ) -> Iterator[tuple[Csr | Dense, Labels | None]]:
-    """Read the rows in chunks; what is neither text nor a dense array row by row is read whole."""
+    """Read the rows in chunks; a format other than text and row-major dense arrays is read at once."""
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
     from bmrm.io.formats import iter_dense_rows
     from bmrm.io.sources import open_source
@@ -213,13 +213,13 @@ def _chunks(
                 zero_based=zero_based,
                 dtype="float64",
                 threads=options.threads,
-                one_label=model.task not in _LISTS,
+                one_label=model.task not in _LABEL_SET_TASKS,
                 numbered=base.numbered,
             ):
                 yield X, _checked(y, model, X)
             return
         with open_source(options.data) as source:
-            parts = iter_dense_rows(source, _ROWS)
+            parts = iter_dense_rows(source, _CHUNK_ROWS)
             for part in parts or ():
                 yield part, None
         if parts is None:
@@ -227,12 +227,12 @@ def _chunks(
             if isinstance(data.X, Csr):
                 yield data.X, _labels(data, model)
                 return
-            for start in range(0, data.X.shape[0], _ROWS):
-                yield data.X[start : start + _ROWS], None
+            for start in range(0, data.X.shape[0], _CHUNK_ROWS):
+                yield data.X[start : start + _CHUNK_ROWS], None
 
 
-def _ranked(options: argparse.Namespace, model: Model) -> Data:
-    """Read all rows with their queries, since a query's rows may lie anywhere."""
+def _read_ranking(options: argparse.Namespace, model: Model) -> Data:
+    """Read all rows with their queries."""
     from bmrm.io import read_data
 
     with reading(options.data):
@@ -258,18 +258,18 @@ def _labels(data: Data, model: Model) -> Labels | None:
 
 
 def _checked(y: Labels, model: Model, X: Csr | Dense) -> Labels:
-    if isinstance(y, list) and model.task not in _LISTS:
+    if isinstance(y, list) and model.task not in _LABEL_SET_TASKS:
         from bmrm.io.csr import Csr
         from bmrm.io.text import NO_PAIRS
 
         if isinstance(X, Csr) and not X.nnz:
             raise DataError(NO_PAIRS)
-        raise DataError("found rows with several labels, expected one label a row")
+        raise DataError("found rows with several labels, expected one label per row")
     return y
 
 
-def _narrow(X: Csr | Dense, n_features: int) -> tuple[Csr | Dense, int]:
-    """Give X the model's width; return also how many values had to go, as LIBLINEAR drops them."""
+def _match_width(X: Csr | Dense, n_features: int) -> tuple[Csr | Dense, int]:
+    """Give X the width of the model; return also the number of values dropped, as by LIBLINEAR."""
     import numpy as np
 
     from bmrm.io.csr import Csr
@@ -289,9 +289,9 @@ def _narrow(X: Csr | Dense, n_features: int) -> tuple[Csr | Dense, int]:
 
 
 def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namespace) -> None:
-    """Write a chunk's predictions, in the shortest decimal form that reads back as the same number.
+    """Write the predictions of a chunk, in the shortest decimal form that reads back as the same number.
 
-    Labels of one row are separated by commas as in the data, values by blanks.
+    Several labels of a row are separated by commas, as in the data, and several values by blanks.
     """
     import numpy as np
 

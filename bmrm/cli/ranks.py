@@ -1,8 +1,8 @@
-"""``bmrm-train`` on several ranks: one voice, one exit code.
+"""``bmrm-train`` on several ranks: one output, one exit code.
 
-Rank 0 speaks and writes; the others compute. A failure that all ranks have is told once. One that a rank has
-alone is told by that rank, and ends the job on all of them. Until all have come together nobody could be
-told, and a rank that Ctrl-C ended would be waited for without end: signals that come earlier wait.
+Only rank 0 prints and writes. A failure common to all ranks is reported once. A failure of a single rank is
+reported by that rank, and ends the job on all of them. Before all ranks have joined the group, no rank can
+inform the others, and they would wait forever for a rank ended by Ctrl-C; so signals wait until then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Body = Callable[[Sequence[str], Interrupts, "Group | None"], int]
 
 
-def run_on_ranks(program: str, body: Body, argv: Sequence[str], *, last: bool) -> int:
+def run_on_ranks(program: str, body: Body, argv: Sequence[str], last: bool) -> int:
     """Run a command's body on every rank; return the same exit code on each."""
 
     def guarded(words: Sequence[str], interrupts: Interrupts) -> int:
@@ -35,7 +35,7 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str], *, last: bool) -
 
             from bmrm.distributed import Group
         except ImportError as error:
-            if alone():  # a batch system that starts every program this way
+            if alone():  # a batch system that starts every program through MPI
                 return body(words, interrupts, None)
             raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
         group = Group(MPI.COMM_WORLD)
@@ -50,7 +50,7 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str], *, last: bool) -
             return body(words, interrupts, group)
 
     with _muted() if rank() else contextlib.nullcontext():
-        return run(program, guarded, argv, last=last)
+        return run(program, guarded, argv, last)
 
 
 @contextlib.contextmanager
@@ -64,22 +64,22 @@ def _muted() -> Iterator[None]:
 
 
 def together(group: Group | None) -> AbstractContextManager[Any]:
-    """Make a failure of the block on any rank one of all ranks."""
+    """Turn a failure on any rank inside the block into a failure of all ranks."""
     return contextlib.nullcontext() if group is None else group.together()
 
 
 def is_first(group: Group | None) -> bool:
-    """Whether this process is the one that writes."""
+    """Return whether this process is the one that writes."""
     return group is None or group.rank == 0
 
 
 def check(options: TrainOptions, group: Group) -> None:
-    """Raise for options that have no meaning on several ranks, or are not the same on all."""
+    """Raise for options that have no meaning on several ranks, or that differ between ranks."""
     from bmrm.distributed.options import check_alike
 
     for name, given in (("folds", options.folds), ("cache", options.cache)):
         if given:
-            raise ParameterError(f"--{name}: goes without MPI only; leave mpiexec out")
-    free = ("threads", "device", "gpu-mem", "json", "quiet", "verbose")
-    shared = {name: value for name, value in options.as_dict().items() if name not in free}
+            raise ParameterError(f"--{name}: only without MPI; start the command without mpiexec")
+    may_differ = ("threads", "device", "gpu-mem", "json", "quiet", "verbose")
+    shared = {name: value for name, value in options.as_dict().items() if name not in may_differ}
     check_alike(group, shared, "--")

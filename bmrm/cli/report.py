@@ -1,4 +1,4 @@
-"""What the commands say at the end, in words and as JSON."""
+"""The final reports of the commands, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _STOPS = {
     "max_iter": "stopped at the iteration limit",
     "max_time": "stopped at the time limit",
     "precision": "stopped at the limit of precision: the tolerance cannot be resolved",
-    "max_cuts": "stopped where so few cuts get no further",
+    "max_cuts": "stopped because the maximum number of cuts is too small for further progress",
     "interrupted": "interrupted",
 }
 
 
-WIDE = 0.01
-"""Gap, as a share of the objective, that is hardly what rounding alone leaves of a tolerance."""
+WIDE_GAP = 0.01
+"""Gap, as a share of the objective, from which rounding is worth advice: rounding alone hardly causes it."""
 
-SEEN = 0.5
-"""Share of the gap from which on the rounding of values is worth a line."""
+NOTABLE_ROUNDING_SHARE = 0.5
+"""Share of the gap from which the rounding of values is reported."""
 
-UNLIKE = 1e4
-"""Times the size of most features from which on one is far larger."""
+LARGE_FEATURE_RATIO = 1e4
+"""Ratio to the median feature size from which a feature is far larger than the others."""
 
 
 def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> str:
-    """Return what is known of the optimum, in words; ``rounding`` of values is in the gap.
+    """Return the certificate as text; the gap includes the ``rounding`` of values.
 
-    The optimum is at least the lower bound, so gap / lower bound bounds the relative excess.
+    The optimum is at least the lower bound, so gap / lower bound is an upper bound of the relative excess.
     """
     place = "" if result.device == "cpu" else f" on {result.device}"
     known = f"at most {result.gap:.3g} above the optimum"
@@ -47,15 +47,15 @@ def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> s
     elif result.gap == float("inf"):
         known = "nothing is known of the optimum"
     advice = ""
-    if rounding > SEEN * result.gap:
+    if rounding > NOTABLE_ROUNDING_SHARE * result.gap:
         advice = f"\nrounding     {rounding:.3g} of the gap: values are stored as float32"
         if result.status == "precision":
             advice += ", try --dtype float64"
-    elif result.status == "precision" and result.gap > WIDE * abs(result.objective):
-        ways = ["scale features that are far larger than the others"] if _unlike(result) else []
+    elif result.status == "precision" and result.gap > WIDE_GAP * abs(result.objective):
+        ways = ["scale features that are far larger than the others"] if _has_large_features(result) else []
         ways += [] if result.device == "cpu" else ["try --dtype float64"]
         if ways:
-            advice = f"\nrounding     is too much: {', or '.join(ways)}"
+            advice = f"\nrounding     is too large: {', or '.join(ways)}"
     return (
         f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
         f"objective    {result.objective:.10g}\n"
@@ -65,17 +65,17 @@ def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> s
     ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
 
 
-def _unlike(result: Result) -> bool:
-    """Whether some features are far larger than the others: what cuts say of them is in proportion."""
+def _has_large_features(result: Result) -> bool:
+    """Return whether some features are far larger than the others; gradients are proportional to features."""
     sizes = abs(result.bundle.gradients).max(axis=0)
     sizes = sorted(sizes[sizes > 0.0].tolist())
-    return bool(sizes) and sizes[-1] > UNLIKE * sizes[(len(sizes) - 1) // 2]
+    return bool(sizes) and sizes[-1] > LARGE_FEATURE_RATIO * sizes[(len(sizes) - 1) // 2]
 
 
 def result_json(
     result: Result, seconds: Mapping[str, float], options: TrainOptions, model: str, **more: Any
 ) -> str:
-    """Return the object that ``--json`` prints; an unknown bound is null."""
+    """Return the JSON object of ``--json``; an unknown bound is null."""
     return json.dumps(
         {
             "objective": finite_or_none(result.objective),
@@ -99,7 +99,7 @@ def result_json(
 
 
 def selection_document(selection: Selection) -> dict[str, Any]:
-    """Return what ``--json`` says of a grid."""
+    """Return the selection part of the JSON object."""
     return {
         "folds": selection.folds.number,
         "metric": selection.metric,
@@ -131,9 +131,9 @@ def selection_document(selection: Selection) -> dict[str, Any]:
 
 
 def selection_text(selection: Selection) -> str:
-    """Return the lam that was picked, with its score, in one line.
+    """Return the selected lam and its score, in one line.
 
-    C is LIBLINEAR's, for the weights of all rows.
+    C is LIBLINEAR's, for training on all rows.
     """
     k, cost = selection.chosen, 1.0 / (selection.lam * float(selection.weights.sum()))
     return (
@@ -143,13 +143,13 @@ def selection_text(selection: Selection) -> str:
 
 
 def cross_validation_text(found: CrossValidation) -> str:
-    """Return the metrics as LIBLINEAR prints them."""
+    """Return the metrics in LIBLINEAR's format."""
     lines = metrics_text(found.results[0].loss.task, found.metrics).splitlines()
     return "\n".join(f"Cross Validation {line}" for line in lines)
 
 
 def cross_validation_json(found: CrossValidation, options: TrainOptions, dtype: str) -> str:
-    """Return the object that ``--json`` prints for ``-v``, with values stored as ``dtype``."""
+    """Return the JSON object of ``-v --json``, with values stored as ``dtype``."""
     return json.dumps(
         {
             "folds": len(found.results),
@@ -164,7 +164,7 @@ def cross_validation_json(found: CrossValidation, options: TrainOptions, dtype: 
 
 
 def finite_metrics(report: Mapping[str, float | int | None]) -> dict[str, float | int | None]:
-    """Return metrics as JSON takes them: null where one is undefined or overflows.
+    """Return metrics for JSON: null if a metric is undefined or overflows.
 
     Examples
     --------
@@ -177,14 +177,14 @@ def finite_metrics(report: Mapping[str, float | int | None]) -> dict[str, float 
 
 
 def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
-    """Return metrics as LIBLINEAR prints them where it has them, one a line.
+    """Return metrics, one per line, in LIBLINEAR's format if it has them.
 
     Examples
     --------
     >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.75, "auc": None}))
     Accuracy = 75% (3/4)
 
-    Where rows have weights, what is counted is another share:
+    If rows have weights, the share of rows is different:
 
     >>> print(metrics_text("binary", {"rows": 4, "correct": 3, "accuracy": 0.9, "auc": None}))
     Accuracy = 90% (weighted; 3/4 rows)
@@ -232,7 +232,7 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
 
 
 def _counts(report: Mapping[str, float | int | None], share: str, counted: str) -> str:
-    """Return the numbers of rows behind a share, marked where weights make it another one."""
+    """Return the numbers of rows of a share, marked if weights make the share different."""
     part, rows, found = report.get(counted), report.get("rows"), report.get(share)
     if part is None or rows is None or found is None:
         return ""

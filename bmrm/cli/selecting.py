@@ -1,4 +1,4 @@
-"""``bmrm-train -C``, ``-v`` with a grid, and ``--calibrate``: cross validation, and what it leads to."""
+"""``bmrm-train -C``, ``-v`` with a grid, and ``--calibrate``: cross validation, and training after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bmrm.cli.loading import placement, read
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import finite_metrics, metrics_text, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
-from bmrm.cli.storing import DOUBLE, ROOM, Trained, certified_selection, first_type, loaded
+from bmrm.cli.storing import DOUBLE, SELECTION_TOL_SHARE, Trained, certified_selection, first_type, loaded
 from bmrm.errors import ParameterError
 from bmrm.linear.models.metrics import ProbabilityMetrics
 from bmrm.linear.selection.cross_validation import FoldDone
@@ -23,20 +23,17 @@ from bmrm.linear.solvers.settings import SMALLEST_TOL
 from bmrm.matrix.row_weights import lam_from_c, row_weights
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from bmrm.base.vectors import Vector
     from bmrm.cli.options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.models.calibration import Calibration
 
-    Weights = npt.NDArray[np.float64]
 
-FOLDS = 5
+DEFAULT_FOLDS = 5
 
 
 def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
-    """Score a grid, and train with the lam picked; an interrupt on the way leaves nothing written."""
+    """Score a grid, and train with the selected lam; if interrupted, write nothing."""
     started = time.perf_counter()
     with interrupts.opened():
         path = model_path(options)
@@ -53,14 +50,14 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
     known = time.perf_counter()
     selection, found = _certified_select(options, data, dtype, arguments)
     if options.dtype == "auto" and data.rounded and "precision" in selection.statuses:
-        left = _left(options, time.perf_counter() - known)
-        if left is not None:
+        remaining = _with_remaining_time(options, time.perf_counter() - known)
+        if remaining is not None:
             del data, arguments, selection, found
             with interrupts.opened():
-                data, dtype = loaded(read, left, DOUBLE)
-                arguments = _arguments(left, data)
+                data, dtype = loaded(read, remaining, DOUBLE)
+                arguments = _arguments(remaining, data)
             known = time.perf_counter()
-            selection, found = _certified_select(left, data, dtype, arguments)
+            selection, found = _certified_select(remaining, data, dtype, arguments)
     calibration, fit = _calibrate(options, selection)
     trained = time.perf_counter()
     seconds = {"load": known - started, "train": trained - known}
@@ -80,25 +77,25 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
     return exit_code(selection.statuses, options)
 
 
-def _left(options: TrainOptions, seconds: float) -> TrainOptions | None:
-    """Return the options for what is left of the time; None for nothing."""
+def _with_remaining_time(options: TrainOptions, elapsed: float) -> TrainOptions | None:
+    """Return the options with the remaining time limit; None if no time remains."""
     if options.max_time is None:
         return options
-    left = options.max_time - seconds
-    return dataclasses.replace(options, max_time=left) if left > 0.0 else None
+    remaining = options.max_time - elapsed
+    return dataclasses.replace(options, max_time=remaining) if remaining > 0.0 else None
 
 
-def _placed(options: TrainOptions, data: Data) -> tuple[dict[str, Any], Weights | None]:
-    """Return the arguments that go with the data, and the weights of their rows."""
+def _placed(options: TrainOptions, data: Data) -> tuple[dict[str, Any], Vector | None]:
+    """Return the arguments of the data set, and its row weights."""
     given = placement(options, data)
     return given, row_weights(data.y, data.X.shape[0], given["sample_weight"], given["class_weight"])
 
 
 def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
-    """Return what `select` takes besides X and y; read the files that the options name."""
+    """Return the arguments of `select` besides X and y; read the files named in the options."""
     given, weights = _placed(options, data)
     if data.rounded:
-        options = dataclasses.replace(options, tol=max(ROOM * options.tol, SMALLEST_TOL))
+        options = dataclasses.replace(options, tol=max(SELECTION_TOL_SHARE * options.tol, SMALLEST_TOL))
     arguments = solver_arguments(options, data.X.shape[1], data.zero_based)
     lams = LAMS if options.lambdas is None else options.lambdas
     lam, cost = arguments.pop("lam", None), arguments.pop("C", None)
@@ -107,14 +104,14 @@ def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
         lams = (lam if cost is None else lam_from_c(cost, total),)
     if options.metric is not None:
         arguments["metric"] = options.metric
-    folds = FOLDS if options.folds is None else options.folds
+    folds = DEFAULT_FOLDS if options.folds is None else options.folds
     return arguments | {"lams": lams, "folds": folds} | given
 
 
 def _certified_select(
     options: TrainOptions, data: Data, dtype: str, arguments: dict[str, Any]
 ) -> tuple[Selection, Trained | None]:
-    """Score the grid with certificates that hold for the numbers of the file."""
+    """Score the grid, with certificates for the numbers of the file."""
     return certified_selection(options, data, dtype, _select(options, data, arguments))
 
 
@@ -143,7 +140,7 @@ def _line(done: FoldDone, folds: int) -> str:
 
 
 def _calibrate(options: TrainOptions, selection: Selection) -> tuple[Calibration | None, dict[str, Any]]:
-    """Fit the calibration that was asked for; return also how well it fits the held-out rows."""
+    """Fit the requested calibration; return also its metrics on the held-out rows."""
     if options.calibrate is None:
         return None, {}
     calibration = selection.calibrate(options.calibrate)

@@ -1,7 +1,8 @@
-"""SIGINT and SIGTERM in a command: however many come, nothing is lost and the exit code is as documented.
+"""SIGINT and SIGTERM in a command: however many arrive, no output is lost and the exit code is as documented.
 
-They wait from the first line of the command to its last. But they strike while it reads, which may take
-long and has nothing to lose, and the solver ends its iteration for the first one.
+Signals wait from the first line of the command to its last, with two exceptions. Reading may take long and
+has nothing to lose, so there a signal is raised at once. And the solver ends after the iteration in which the
+first signal arrives.
 """
 
 from __future__ import annotations
@@ -13,51 +14,52 @@ from importlib import import_module
 
 from bmrm.base import interrupts
 
-LEFT_BEHIND = 1.0  # seconds for imports in a thread of their own to end, once nobody needs them
+MAX_IMPORT_WAIT_SECONDS = 1.0
+"""How long a failing command waits for imports in the background, which it no longer needs."""
 
 
 class Interrupts(interrupts.Interrupts):
-    """Signals as a command watches them; see `bmrm.base.interrupts`."""
+    """The signal handler of a command; see `bmrm.base.interrupts`."""
 
     def importing(self, *modules: str) -> None:
-        """Import modules, with signals held back: raised there they may be lost, or break a module."""
+        """Import modules while signals wait: an exception in an import may be lost, or break a module."""
         with self.held_back():
             for module in modules:
                 import_module(module)
 
     @contextlib.contextmanager
-    def importing_beside(self, *modules: str) -> Iterator[None]:
-        """Import modules beside what mostly waits; what is wrong with them is told by who needs them.
+    def importing_in_background(self, *modules: str) -> Iterator[None]:
+        """Import modules in the background; a failed import shows again where the module is needed.
 
-        A `KeyboardInterrupt` that strikes inside an import may leave Python's import lock locked (3.11), for
-        which the thread would wait for ever. So nobody waits for it that long, and signals get through.
+        A `KeyboardInterrupt` inside an import may leave Python's import lock locked (3.11), for which the
+        background thread would wait forever. So the command waits for that thread only for a limited time.
         """
 
-        def bring() -> None:
+        def import_all() -> None:
             with contextlib.suppress(Exception):
                 for module in modules:
                     import_module(module)
 
-        thread = threading.Thread(target=bring, daemon=True)
+        thread = threading.Thread(target=import_all, daemon=True)
         thread.start()
         try:
             yield
         except BaseException:
             with self.in_mode(interrupts.HELD):
-                thread.join(LEFT_BEHIND)
+                thread.join(MAX_IMPORT_WAIT_SECONDS)
             raise
         thread.join()
 
     @contextlib.contextmanager
     def held_back(self) -> Iterator[None]:
-        """Let signals wait, and raise behind."""
+        """Let signals wait inside the block, and raise afterwards."""
         with self.in_mode(interrupts.HELD):
             yield
         self.check()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Let signals strike at once, those that have waited too."""
+        """Raise signals at once inside the block, including those that have waited."""
         with self.in_mode(interrupts.OPEN):
             self.check()
             yield

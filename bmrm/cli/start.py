@@ -1,7 +1,7 @@
-"""Where the commands start, as they are installed.
+"""The entry points of the installed commands.
 
-A command imports for a while, and a KeyboardInterrupt in there is a traceback. So signals wait from here on
-until the command watches them.
+Imports take a while, and a KeyboardInterrupt during an import would print a traceback. So signals are blocked
+from here on until the command handles them.
 """
 
 import signal
@@ -9,7 +9,7 @@ import signal
 
 def train() -> int:
     """Run ``bmrm-train``."""
-    _hold_signals()
+    _block_signals()
     from bmrm.cli.train import main
 
     return main()
@@ -17,7 +17,7 @@ def train() -> int:
 
 def predict() -> int:
     """Run ``bmrm-predict``."""
-    _hold_signals()
+    _block_signals()
     from bmrm.cli.predict import main
 
     return main()
@@ -25,11 +25,11 @@ def predict() -> int:
 
 def bench() -> int:
     """Run ``bmrm-bench``."""
-    _hold_signals()
+    _block_signals()
     from bmrm.cli.bench import main
 
     return main()
 
 
-def _hold_signals() -> None:
+def _block_signals() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))

@@ -1,11 +1,10 @@
-"""In which type ``bmrm-train`` stores values, and certificates that hold for the numbers of the file.
+"""The type in which ``bmrm-train`` stores values, and certificates that hold for the numbers of the file.
 
-``--dtype auto`` stores values of large data as float32 first, for less memory and time. The reader tells
-whether that has rounded any; if it has, `bmrm.linear.stored_rounding` bounds what it makes of the
-certificate. Where that is too much for the tolerance, the data are read again as float64, and training goes
-on from the weights that it has. What cannot be read twice is float64 from the start, and so are values for
-losses that rounding may move by anything; and values that float32 rounds for a cross validation without a
-grid.
+``--dtype auto`` stores the values of large data as float32 first, for less memory and time. The reader
+reports whether this has rounded any value; if so, `bmrm.linear.stored_rounding` bounds the effect on the
+certificate. If it is too large for the tolerance, the data are read again as float64, and training continues
+from its weights. Float64 is used from the start for data that cannot be read twice, and for losses without
+such a bound. For a cross validation without a grid it is used as soon as float32 rounds a value.
 """
 
 from __future__ import annotations
@@ -48,16 +47,18 @@ if TYPE_CHECKING:
     from bmrm.linear.stored_rounding import Bounds, Rounding
     from bmrm.matrix.dataset import Dataset
 
-AUTO, SINGLE, DOUBLE = "auto", "float32", "float64"
+AUTO = "auto"
+SINGLE = "float32"
+DOUBLE = "float64"
 
-SMALL = 1 << 24
-"""Bytes of data up to which they are stored as float64: float32 would save nothing worth having."""
+MAX_FLOAT64_FILE_BYTES = 1 << 24
+"""Files up to this size are stored as float64, because float32 would save too little."""
 
-ROOM = 0.95
-"""Share of the tolerance that solves of a selection go to where rounding is to have the rest."""
+SELECTION_TOL_SHARE = 0.95
+"""Share of the tolerance that solves of a selection use; the rest is left for rounding."""
 
-AFFORDABLE = 0.5
-"""Share of the tolerance that rounding may take where training goes on with the values as they are stored."""
+MAX_ROUNDING_SHARE = 0.5
+"""Maximum share of the tolerance used up by rounding with which training continues on float32 values."""
 
 log = logging.getLogger("bmrm")
 
@@ -66,19 +67,19 @@ Callback = Callable[["Progress"], object]
 
 
 def first_type(options: TrainOptions, group: Group | None = None, resumed: object = None) -> str:
-    """Return the type to store values in at first.
+    """Return the type in which values are stored first.
 
     Parameters
     ----------
     options : TrainOptions
     group : Group or None
-    resumed : Checkpoint or else
-        What training starts from: the cuts of a checkpoint are of values of one type.
+    resumed : Checkpoint or another object
+        The start of training; the cuts of a checkpoint belong to values of one type.
 
     Raises
     ------
     ParameterError
-        The options ask for another type than the checkpoint's.
+        If the options request another type than the checkpoint's.
     """
     if isinstance(resumed, Checkpoint) and resumed.model.certificate is not None:
         found = resumed.model.certificate.dtype
@@ -98,26 +99,26 @@ def first_type(options: TrainOptions, group: Group | None = None, resumed: objec
 
 
 def _pays(path: str) -> bool:
-    """Whether data are in regular files, which can be read twice, and large enough for float32 to matter.
+    """Return whether data are in regular files, which can be read twice, and large enough for float32.
 
-    What is wrong with them is told by who reads them.
+    Errors are reported later by the reader.
     """
     with contextlib.suppress(OSError):
         found = [os.stat(name) for name in _files(path)]
         regular = bool(found) and all(stat.S_ISREG(each.st_mode) for each in found)
-        return regular and sum(each.st_size for each in found) > SMALL
+        return regular and sum(each.st_size for each in found) > MAX_FLOAT64_FILE_BYTES
     return False
 
 
 def _files(path: str) -> list[str]:
-    """Return the files of a pattern, or the one file of that name."""
+    """Return the files that match a pattern, or the one file with that name."""
     if path == "-":
         return []
     return [path] if os.path.exists(path) else sorted(glob.glob(path))
 
 
 def _is_cached_in_full(options: TrainOptions) -> bool:
-    """Whether float64 is what there is in the cache, which an earlier training found that it needs."""
+    """Return whether the cache has float64 values, which an earlier training needed."""
     if not options.cache:
         return False
     from bmrm.io.cache import read_cached_dtype
@@ -126,7 +127,7 @@ def _is_cached_in_full(options: TrainOptions) -> bool:
 
 
 def loaded(how: Callable[[TrainOptions], Loaded], options: TrainOptions, dtype: str) -> tuple[Loaded, str]:
-    """Load data with values of a type, or of float64 where float32 cannot hold them; return also the type."""
+    """Load data with values of a type, or of float64 if float32 cannot hold them; return also the type."""
     try:
         return how(dataclasses.replace(options, dtype=dtype)), dtype
     except Float32Error:
@@ -138,7 +139,7 @@ def loaded(how: Callable[[TrainOptions], Loaded], options: TrainOptions, dtype: 
 def loaded_exactly(
     how: Callable[[TrainOptions], Loaded], data_of: Callable[[Loaded], Data], options: TrainOptions
 ) -> tuple[Loaded, str]:
-    """Load data with values that are those of the file, unless the options want them rounded."""
+    """Load data with the exact values of the file, unless the options request float32."""
     found, dtype = loaded(how, options, first_type(options))
     if options.dtype == AUTO and data_of(found).rounded:
         del found
@@ -147,7 +148,7 @@ def loaded_exactly(
 
 
 def _states(path: str) -> list[tuple[int, int]]:
-    """Tell size and time of change of the files."""
+    """Return size and modification time of each file."""
     states = []
     for name in _files(path):
         with contextlib.suppress(OSError):
@@ -157,7 +158,7 @@ def _states(path: str) -> list[tuple[int, int]]:
 
 
 class Stored:
-    """Data as they are stored, and what is known of the problem of the file's numbers.
+    """Stored data, and certificates for the numbers of the file.
 
     Parameters
     ----------
@@ -165,9 +166,9 @@ class Stored:
     data : Data
     dataset : Dataset
     dtype : str
-        Of the values.
+        Type of the stored values.
     group : Group or None
-        The ranks; all of them ask the same things at the same time.
+        The ranks; the methods are collective.
     """
 
     def __init__(
@@ -180,18 +181,18 @@ class Stored:
 
     @classmethod
     def load(cls, options: TrainOptions, dtype: str, group: Group | None) -> Stored:
-        """Read the data and make them resident."""
+        """Read the data and make the resident data set."""
         files = _states(options.data)
         (data, dataset), dtype = loaded(lambda given: load(given, group), options, dtype)
         if data.rounded and hasattr(dataset, "wanted_by"):
-            dataset.wanted_by = "all"  # float64 would go on from them on all ranks
+            dataset.wanted_by = "all"  # training in float64 would continue from the weights on all ranks
         found = cls(options, data, dataset, dtype, group)
         found.files = files
         return found
 
     @cached_property
     def _known(self) -> tuple[Rounding, float]:
-        """What rounding makes of certificates, and a number that no risk is below."""
+        """The effect of rounding on certificates, and a lower bound of the risk."""
         from bmrm.linear.backends.choose import backend_of
         from bmrm.linear.stored_rounding import Rounding, column_sums, matrix_sums, slopes_of
 
@@ -210,7 +211,7 @@ class Stored:
         return Rounding(sums, weight, slopes.square, loss.name), backend.floor(loss, labels)
 
     def bounds(self, objective: float, lower_bound: float, w: Any) -> Bounds:
-        """Return what is known of the file's numbers, from the certificate for those stored."""
+        """Return the certificate for the numbers of the file, from that for the stored ones."""
         from bmrm.linear.stored_rounding import Bounds
 
         if not self.data.rounded:
@@ -223,12 +224,12 @@ class Stored:
         return found if self.group is None else Bounds(*self.group.everyones(tuple(found))[0])
 
     def certified(self, result: Result) -> Trained:
-        """Return a result with the certificate of the file's numbers."""
+        """Return a result with the certificate for the numbers of the file."""
         bounds = self.bounds(result.objective, result.lower_bound, result.w)
         return Trained(self, _certified(self.options, result, bounds), bounds.rounding)
 
     def snapshot(self, model: Model) -> Model:
-        """Return a model with the certificate of the file's numbers in the place of that of those stored."""
+        """Return a model with the certificate for the numbers of the file, not for the stored ones."""
         found = model.certificate
         assert found is not None
         objective, lower_bound, rounding = self.bounds(found.objective, found.lower_bound, model.w)
@@ -239,7 +240,7 @@ class Stored:
 
 
 class Trained(NamedTuple):
-    """What training ends with: a result certified for the file's numbers, and how far rounding goes."""
+    """A result certified for the numbers of the file, and the effect of rounding on the certificate."""
 
     stored: Stored
     result: Result
@@ -247,11 +248,11 @@ class Trained(NamedTuple):
 
     @property
     def note(self) -> dict[str, Any]:
-        """What ``--json`` says of it."""
+        """The additional keys of the JSON object."""
         return {"dtype": self.stored.dtype, "rounding": finite_or_none(self.rounding)}
 
     def model(self, calibration: Calibration | None = None, status: str | None = None) -> Model:
-        """Return the model, with what was stored in its certificate, and the result's status or another."""
+        """Return the model; its certificate has the stored type, and ``status`` if given."""
         model = Model.from_result(self.result, calibration=calibration, zero_based=self.stored.zero_based)
         assert model.certificate is not None
         noted = dataclasses.replace(
@@ -264,7 +265,7 @@ class Trained(NamedTuple):
 
 
 def _certified(options: TrainOptions, result: Result, bounds: Bounds) -> Result:
-    """Return a result with other bounds; it has not converged if these are too wide for what was asked."""
+    """Return a result with other bounds; it is not converged if these are too wide for the tolerance."""
     objective, lower_bound, rounding = bounds
     gap, status = objective - lower_bound, result.status
     if status == "converged" and rounding and gap > tolerance(options, objective):
@@ -277,7 +278,7 @@ def _certified(options: TrainOptions, result: Result, bounds: Bounds) -> Result:
 def certified_selection(
     options: TrainOptions, data: Data, dtype: str, selection: Selection
 ) -> tuple[Selection, Trained | None]:
-    """Return a selection with certificates of the file's numbers, and the model that it leads to."""
+    """Return a selection with certificates for the numbers of the file, and its final model if it has one."""
     from bmrm.base.groups import number_groups
     from bmrm.io.svmlight import resolve_thread_count
     from bmrm.linear.stored_rounding import Rounding, column_sums, slopes_of
@@ -289,7 +290,7 @@ def certified_selection(
     loss, labels = make_loss(options).grouped(number_groups(data.qid, rows)), selection.labels
 
     def certified(fold: int, results: list[Result]) -> list[Trained]:
-        """Certify results of all rows but a fold's."""
+        """Certify results of training on all rows except a fold."""
         weights = np.where(selection.folds.fold_of == fold, 0.0, selection.weights)
         slopes = slopes_of(loss, labels, weights, float(weights.sum()))
         sums = column_sums(data.X, slopes.rows, squares=slopes.square > 0.0, threads=threads)
@@ -314,12 +315,12 @@ def certified_selection(
 
 
 def tolerance(options: TrainOptions, objective: float) -> float:
-    """Return the gap that the options ask for."""
+    """Return the requested gap."""
     return options.tol * abs(objective) if options.tol_kind == "rel" else options.tol
 
 
 class Training:
-    """A training, on values that become float64 where float32 rounds too much.
+    """Training that switches to float64 values if float32 rounds too much.
 
     Parameters
     ----------
@@ -327,10 +328,10 @@ class Training:
     observer : callable
         Called with each `Progress`.
     interrupts : Interrupts
-    follow : callable
-        Called with what is stored whenever that changes, and with None where that is let go.
     keep : callable
-        Called with the state that is reached and its status, before the data that it rests on are given up.
+        Called with the current state and its status before its data are released.
+    follow : callable
+        Called with the stored data whenever they change, and with None when they are released.
     """
 
     def __init__(
@@ -346,50 +347,50 @@ class Training:
         self._observer, self._interrupts, self._keep, self._follow = observer, interrupts, keep, follow
         self._began = time.perf_counter()
         self._hopeless = False
-        self._reached: Trained  # the one place that holds what training has come to, and with it the matrix
+        self._reached: Trained  # the only reference to the current state, and through it to the matrix
 
     def run(self, warm: Any) -> Trained:
-        """Train from a model, a checkpoint or nothing until the file's problem is solved."""
+        """Train from a model, a checkpoint or None until the problem of the file is solved."""
         self._solve(warm)
         if self._options.dtype == AUTO and (self._hopeless or self._is_short):
-            self._in_full()
+            self._retrain_in_float64()
         return self._reached
 
     @property
     def _is_short(self) -> bool:
-        """Whether rounding leaves more of a gap than was asked for."""
+        """Whether rounding makes the gap larger than the tolerance."""
         return self._reached.rounding > 0.0 and self._reached.result.status == "precision"
 
     def _solve(self, warm: Any) -> None:
-        """Train on the values as they are stored, to a gap that leaves room for their rounding."""
+        """Train on the stored values, to a gap that leaves room for their rounding."""
         stored, options = self._stored, self._options
         observer = self._watch if stored.data.rounded else self._observer
         found = fit(options, stored.dataset, warm=warm, callback=observer)
         self._reached = reached = stored.certified(found)
         room = tolerance(options, reached.result.objective)
-        if found.status == "converged" and self._is_short and reached.rounding <= AFFORDABLE * room:
+        if found.status == "converged" and self._is_short and reached.rounding <= MAX_ROUNDING_SHARE * room:
             tol = 0.999 * (room - reached.rounding)
             tol /= abs(found.objective) if options.tol_kind == "rel" else 1.0
-            left = self._left(found, tol=max(tol, SMALLEST_TOL))
-            if left is not None:
+            remaining = self._remaining(found, tol=max(tol, SMALLEST_TOL))
+            if remaining is not None:
                 try:
-                    more = fit(left, stored.dataset, warm=found, callback=self._counted(found.n_iter))
-                except KeyboardInterrupt:  # before there was more
+                    more = fit(remaining, stored.dataset, warm=found, callback=self._counted(found.n_iter))
+                except KeyboardInterrupt:  # before there is another result
                     self._end("interrupted")
                     return
-                self._reached = stored.certified(_behind(found, more))
+                self._reached = stored.certified(_with_work_of(found, more))
 
     def _watch(self, state: Progress) -> bool:
-        """Observe an iteration; stop where rounding alone is more than the tolerance has room for."""
+        """Observe an iteration; return whether to stop, because rounding alone is too large."""
         self._observer(state)
         if self._options.dtype == AUTO and state.iteration & (state.iteration - 1) == 0:
             moved = self._stored.bounds(state.objective, state.lower_bound, state.best()[0]).objective
-            room = AFFORDABLE * tolerance(self._options, state.objective)
+            room = MAX_ROUNDING_SHARE * tolerance(self._options, state.objective)
             self._hopeless = moved - state.objective > room
         return self._hopeless
 
-    def _left(self, done: Result, **changes: Any) -> TrainOptions | None:
-        """Return the options for what is left of the limits; None, and what ended training, for nothing."""
+    def _remaining(self, done: Result, **changes: Any) -> TrainOptions | None:
+        """Return the options with the remaining limits; if none remain, set the status and return None."""
         passes, limit = self._options.max_iter - done.n_iter, self._options.max_time
         status: Status | None = None if passes > 0 else "max_iter"
         if limit is not None:
@@ -404,20 +405,20 @@ class Training:
         result = dataclasses.replace(self._reached.result, status=status)
         self._reached = self._reached._replace(result=result)
 
-    def _in_full(self) -> None:
-        """Read the data again as float64, and go on from the weights that there are."""
-        options, left = self._options, self._left(self._reached.result)
-        if left is None:
+    def _retrain_in_float64(self) -> None:
+        """Read the data again as float64, and continue from the current weights."""
+        options, remaining = self._options, self._remaining(self._reached.result)
+        if remaining is None:
             return
         log.info("float32 rounds the values too much for the tolerance: they are read again as float64")
-        start, began = self._give_up(), time.perf_counter()
-        # A rank that is struck would leave the others waiting. There the solve finds what has come meanwhile.
+        start, began = self._release(), time.perf_counter()
+        # An interrupted rank would leave the others waiting; with several ranks, the solve handles signals.
         alone = self._stored.group is None
         try:
             with self._interrupts.opened() if alone else contextlib.nullcontext():
-                again = self._again()
+                again = self._read_again()
         except (BmrmError, MemoryError) as error:
-            why = str(error) or "there is too little memory"
+            why = str(error) or "out of memory"
             print_notice(f"the model is that of values rounded to float32: {why}", quiet=options.quiet)
             return
         except KeyboardInterrupt:
@@ -427,16 +428,16 @@ class Training:
         self._follow(again)
         seconds = time.perf_counter() - began
         try:
-            found = fit(left, again.dataset, warm=start, callback=self._counted(held.n_iter))
-        except KeyboardInterrupt:  # before there was more
+            found = fit(remaining, again.dataset, warm=start, callback=self._counted(held.n_iter))
+        except KeyboardInterrupt:  # before there is another result
             self._end("interrupted")
             return
-        reached = again.certified(_behind(held, found))
+        reached = again.certified(_with_work_of(held, found))
         reached.result.timings["reload"] = seconds
         self._reached = reached._replace(result=self._with_bound(reached.result, held.lower_bound))
 
-    def _give_up(self) -> Model:
-        """Let the values go, and the cuts: memory for them and for others may not be there."""
+    def _release(self) -> Model:
+        """Release the values and the cuts to make room for other values; return the model."""
         stored, result = self._stored, self._reached.result
         self._keep(self._reached, "running")
         self._follow(None)
@@ -447,16 +448,16 @@ class Training:
         del stored.data, stored.dataset
         return start
 
-    def _again(self) -> Stored:
-        """Read the data again; raise where they are others now."""
+    def _read_again(self) -> Stored:
+        """Read the data again as float64; raise if they have changed."""
         before = self._stored
         found = Stored.load(self._options, DOUBLE, before.group)
         if found.files != before.files or found.data.X.shape != self._shape:
-            raise DataError(f"{escape_unprintable(self._options.data)}: has changed since it was read first")
+            raise DataError(f"{escape_unprintable(self._options.data)}: has changed since it was first read")
         return found
 
     def _with_bound(self, result: Result, bound: float) -> Result:
-        """Return a result with a bound of the same problem that was known before, if it is the better one."""
+        """Return a result with an earlier bound of the same problem, if that bound is better."""
         if bound <= result.lower_bound:
             return result
         gap, status = result.objective - bound, result.status
@@ -465,12 +466,12 @@ class Training:
         return dataclasses.replace(result, lower_bound=bound, gap=gap, status=status)
 
     def _counted(self, before: int) -> Callback:
-        """Return an observer of iterations that others went before."""
+        """Return an observer that counts iterations from ``before``."""
         return lambda state: self._observer(dataclasses.replace(state, iteration=before + state.iteration))
 
 
-def _behind(first: Result, then: Result) -> Result:
-    """Return the second of two results, with the work of both."""
+def _with_work_of(first: Result, second: Result) -> Result:
+    """Return the second of two results, with the iterations and timings of both."""
     timings = Counter(first.timings)
-    timings.update(then.timings)
-    return dataclasses.replace(then, n_iter=first.n_iter + then.n_iter, timings=dict(timings))
+    timings.update(second.timings)
+    return dataclasses.replace(second, n_iter=first.n_iter + second.n_iter, timings=dict(timings))

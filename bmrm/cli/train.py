@@ -1,4 +1,4 @@
-"""``bmrm-train``: from a data file to a certified model file."""
+"""``bmrm-train``: train on a data file and write a model file with its certificate."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bmrm.cli.exits import leave, run
+from bmrm.cli.exits import run, run_command
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
 from bmrm.cli.launch import launched
 from bmrm.cli.outcome import exit_code, model_path, report
@@ -42,21 +43,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-train --help`` lists them.
     """
-    words = sys.argv[1:] if argv is None else list(argv)
-    last = argv is None
     if launched():
         from bmrm.cli.ranks import run_on_ranks
 
-        code = run_on_ranks(PROGRAM, train, words, last=last)
-    else:
-        if last and asks_for_gpu(words):
-            start_driver()
-        code = run(PROGRAM, train, words, last=last)
-    return leave(code) if last else code
+        return run_command(partial(run_on_ranks, PROGRAM, train), argv)
+    if argv is None and asks_for_gpu(sys.argv[1:]):
+        start_driver()
+    return run_command(partial(run, PROGRAM, train), argv)
 
 
 def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
-    """Do what the command line says, on the ranks of a group if there is one, and return the exit code."""
+    """Run the command, on the ranks of a group if there is one, and return the exit code."""
     interrupts.importing("bmrm.losses", "bmrm.cli.options")
     from bmrm.cli import ranks
     from bmrm.cli.options import parse
@@ -66,7 +63,7 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     if group is not None:
         ranks.check(options, group)
     elif options.weights != "auto":
-        raise ParameterError("--weights: goes with MPI only; start it by mpiexec")
+        raise ParameterError("--weights: only with MPI; start the command with mpiexec")
     interrupts.importing("bmrm.cli.fitting", "bmrm.matrix.dataset", "bmrm.matrix.upload", "bmrm.io.formats")
     if not (options.dry_run or options.validates or options.has_grid):
         return _train(options, interrupts, group)
@@ -101,7 +98,7 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
             check(options)
             warm = warm_start(options)
             dtype = first_type(options, group, warm)
-        with interrupts.importing_beside("bmrm.linear.solve"):
+        with interrupts.importing_in_background("bmrm.linear.solve"):
             stored = Stored.load(options, dtype, group)
         checkpoint = _Checkpoint(options.checkpoint, group)
         checkpoint.follow(stored)
@@ -131,21 +128,21 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
 
 
 class _Checkpoint:
-    """Writes the checkpoint, if there is one; every rank calls it, for each has some of the cuts."""
+    """Writes the checkpoint, if one is wanted; collective over the ranks, since each has some of the cuts."""
 
     def __init__(self, path: str | None, group: Group | None) -> None:
         self.path, self._group = path, group
 
     def follow(self, stored: Stored | None) -> None:
-        """Take the data that the next states are of; let go of those before where there are none yet."""
+        """Set the data of the next states; None releases the previous data."""
         from bmrm.cli.fitting import snapshots
 
-        # Also without a checkpoint: bad labels are told early.
+        # Even without a checkpoint, so that bad labels are reported early.
         self._snapshot = None if stored is None else snapshots(stored.options, stored.data, stored.dataset)
         self._stored = stored
 
     def __call__(self, state: Progress) -> None:
-        """Write a state on the way."""
+        """Write an intermediate state."""
         from bmrm.linear.warm_start import problem_of
 
         assert self._stored is not None
@@ -154,9 +151,9 @@ class _Checkpoint:
         self._write(self._stored.snapshot(self._snapshot(state)), problem, cuts)
 
     def end(self, found: Trained, status: str | None = None) -> None:
-        """Write what training has come to, with a status of its own or another.
+        """Write the state at the end of training, with its own status or another.
 
-        Not where the cuts are gone, since memory was wanted for other values; it has been written before.
+        If the cuts were released to make room for other values, the checkpoint is already written.
         """
         from bmrm.linear.warm_start import problem_of
 
@@ -183,7 +180,7 @@ def _save(
 ) -> None:
     from bmrm.cli.ranks import together
 
-    keep(found)  # first, in case MODEL's disk is full
+    keep(found)  # first, in case the disk of MODEL is full
     with together(group):
         if is_first(group):
             model = found.model()
@@ -226,7 +223,7 @@ def _observer(
     checkpoint: _Checkpoint,
     group: Group | None,
 ) -> Observer:
-    """Put together what happens at each iteration."""
+    """Make the callback of the iterations."""
     from bmrm.base.progress import ProgressLine
     from bmrm.cli.observer import Observer
     from bmrm.cli.ranks import is_first, together

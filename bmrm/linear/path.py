@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LamDone(NamedTuple):
-    """One solve of a path, as a progress function sees it."""
+    """A finished solve of a path, as passed to a progress function."""
 
     done: int
     total: int
@@ -29,16 +29,17 @@ class LamDone(NamedTuple):
 
 
 class Path(Sequence[Result]):
-    """The results of a path, in the order in which its lam were given.
+    """The results of a path, in the order of its lam.
 
-    ``str(path)`` is a table with a line a lam, strongest first.
+    ``str(path)`` is a table with one line per lam, strongest first.
 
     Attributes
     ----------
     results : tuple of Result
-        Each has a bundle of its own: copies of the cuts that held mass at its end, and of no later ones. So a
-        warm start from it is what it was when that lam was solved, whatever came after.
+        Each result has its own bundle: copies of the cuts that were active at its end. So later solves of the
+        path do not affect a warm start from it.
     lams : tuple of float
+        The regularisation strengths.
     """
 
     def __init__(self, results: Sequence[Result]) -> None:
@@ -69,7 +70,7 @@ class Path(Sequence[Result]):
         return format_table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw objective and norm of the weights over lam; see `bmrm.linear.plots.plot_path`."""
+        """Plot bounds of the optimum and number of passes over lam; see `bmrm.linear.plots.plot_path`."""
         from bmrm.linear.plots import plot_path
 
         return plot_path(self, ax)
@@ -84,34 +85,33 @@ def path(
     progress: Callable[[LamDone], object] | None = None,
     **options: Any,
 ) -> Path:
-    """Solve for several lam, strongest first, each from the last one's answer and cuts.
+    """Solve for several lam, strongest first, each from the solution and the cuts of the previous one.
 
-    Cuts bound the risk from below whatever lam is, so what one lam learned holds for the next.
+    Cuts bound the risk from below for every lam, so the cuts of one lam also serve the next.
 
     Parameters
     ----------
     X, y
         As for `bmrm.solve`.
     lams : sequence of float
-        Strengths, in any order.
+        Regularisation strengths, in any order.
     progress : callable, optional
         Called with a `LamDone` after each solve.
     **options
-        Any other argument of `bmrm.solve` but ``lam``, ``C`` and ``warm_start``.
+        Any other argument of `bmrm.solve` except ``lam``, ``C`` and ``warm_start``.
 
     Returns
     -------
     Path
-        The results, in the order of ``lams``. Where the callback ends a solve, those so far: the last one has
-        status "interrupted".
+        The results, in the order of ``lams``. If the callback ends a solve, the results so far; the last one
+        has the status "interrupted".
 
     Raises
     ------
     ParameterError
-        Without a lam, or for an option that the path sets itself.
+        If ``lams`` is empty, or for an option that the path sets itself.
     Interrupted
-        For Ctrl-C: its ``result`` is the path so far, with the model that was at work last; None where
-        there is none.
+        On Ctrl-C. Its ``result`` is the path so far, including the unfinished solve; None if there is none.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def path(
         raise ParameterError("lams: found none, expected at least one")
     for name in ("lam", "C", "warm_start"):
         if name in options:
-            raise ParameterError(f"{name}: a path sets it itself")
+            raise ParameterError(f"{name}: path sets it itself")
     if not isinstance(X, (Dataset, Examples)):
         tol = {"tol": options["tol"]} if "tol" in options else {}
         X = Dataset(X, y, **tol, **{name: options.pop(name) for name in OF_DATA if name in options})

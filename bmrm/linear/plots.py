@@ -1,4 +1,4 @@
-"""Pictures of paths and selections; they need matplotlib, which the extra ``plot`` installs."""
+"""Plots of paths and selections; they need matplotlib, which the extra ``plot`` installs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZE = (7.0, 4.5)
-"""Inches."""
+FIGURE_SIZE_INCHES = (7.0, 4.5)
+"""Width and height of new figures."""
 
 
 def require_matplotlib() -> None:
-    """Raise where matplotlib is missing.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Raise `ParameterError` if matplotlib is missing."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -33,26 +28,26 @@ def require_matplotlib() -> None:
 
 
 def _figure() -> Figure:
-    """Make a figure of its own, without pyplot, so that no window system is asked for."""
+    """Make a figure without pyplot, so that no window system is needed."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
-    return Figure(figsize=SIZE, layout="constrained")
+    return Figure(figsize=FIGURE_SIZE_INCHES, layout="constrained")
 
 
 def _axes(given: Axes | None) -> Axes:
-    """Return the axes given, or those of a new figure."""
+    """Return the given axes, or those of a new figure."""
     return _figure().subplots() if given is None else given
 
 
 def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
-    """Draw each lam's mean score with its standard error, and what the rules pick.
+    """Plot each lam's mean score with its standard error, and the choices of the rules.
 
     Parameters
     ----------
     selection : Selection
     ax : matplotlib Axes, optional
-        Where to draw; default: a new figure's.
+        Where to draw; default: the axes of a new figure.
 
     Returns
     -------
@@ -61,7 +56,7 @@ def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
     Raises
     ------
     ParameterError
-        Without matplotlib.
+        If matplotlib is missing.
     """
     ax = _axes(ax)
     order = np.argsort(selection.lams)
@@ -81,13 +76,13 @@ def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
-    """Draw, over lam, the interval that each optimum is certified to lie in, and the passes it took.
+    """Plot, over lam, the certified interval of each optimum, and the number of passes.
 
     Parameters
     ----------
     path : Path, or other results of `bmrm.solve`
     ax : matplotlib Axes, optional
-        Where to draw; default: a new figure's.
+        Where to draw; default: the axes of a new figure.
 
     Returns
     -------
@@ -96,7 +91,7 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
     Raises
     ------
     ParameterError
-        Without matplotlib.
+        If matplotlib is missing.
     """
     ax = _axes(ax)
     results = sorted(path, key=lambda result: result.lam)
@@ -115,7 +110,7 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
 
 
 def save(drawn: Any, path: str | os.PathLike[str]) -> None:
-    """Write the picture that an `Axes` is part of, whole or not at all, in the format of the name's suffix.
+    """Write the figure of an `Axes`, whole or not at all; the suffix of the file's name sets the format.
 
     Parameters
     ----------
@@ -126,9 +121,9 @@ def save(drawn: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ParameterError
-        For a suffix that matplotlib knows no format of.
+        If matplotlib has no format for the suffix.
     OSError
-        The folder cannot be written or the disk is full.
+        If the folder cannot be written or the disk is full.
     """
     kind = check_suffix(path)
     with atomic_write(path) as file:
@@ -136,7 +131,7 @@ def save(drawn: Any, path: str | os.PathLike[str]) -> None:
 
 
 def check_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the format that a file's suffix asks for; raise `ParameterError` where there is none."""
+    """Return the format of a file's suffix; raise `ParameterError` if there is none."""
     figure = _figure()
     kind = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()
     known = figure.canvas.get_supported_filetypes()

@@ -1,4 +1,4 @@
-"""What a solve reports while it runs, and what it returns."""
+"""The result of a solve."""
 
 from __future__ import annotations
 
@@ -9,66 +9,71 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import make_arrays_read_only
+from bmrm.base.vectors import Vector, make_arrays_read_only
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.models.model import Model
 from bmrm.linear.solvers.progress import Status
 from bmrm.losses import Loss, Structured
 
-Vector = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trained model and its certificate, whose arrays are read-only: copy what is to be changed.
+    """A trained model and its certificate. Its arrays are read-only; copy an array to change it.
 
-    It can be pickled and copied deeply. What comes of that predicts, reports and is saved as the one it came
-    from; but its bundle is empty, for cuts serve the data that are resident here.
+    A result can be pickled and deep-copied. The copy predicts, reports and saves like the original, but its
+    bundle is empty, because cuts belong to the data that are resident in this process.
 
     Attributes
     ----------
-    w : ndarray of float64, shape (n_features,), or (n_features, K) with a column for each of K classes
+    w : ndarray of float64, shape (n_features,), or (n_features, K) with one column for each of K classes
     intercept : float, or ndarray of shape (K,)
-        Added to every margin; 0 without one.
+        Added to every margin; 0 if there is none.
     objective : float
         J at ``w`` (and at the intercept), in float64 from fresh margins.
     lower_bound : float
-        No w whatever has a smaller J.
+        No w has a smaller J.
     gap : float
-        ``objective - lower_bound``: how far from optimal the model can be.
+        ``objective - lower_bound``: the maximum distance of J at ``w`` from the optimum.
     status : {"converged", "max_iter", "max_time", "interrupted", "precision", "max_cuts"}
-        Why the solve ended; "precision" when rounding hides what is left of the gap, "max_cuts" when so few
-        cuts get no further.
+        Why the solve ended: "precision" if rounding hides the rest of the gap, "max_cuts" if this number of
+        cuts does not suffice for further progress.
     n_iter : int
-        Passes over the data, each a product with X and one with its transpose.
+        Number of passes over the data, each a product with X and one with its transpose.
     history : list of dict
-        One entry an iteration: iteration, objective, lower_bound, gap, cuts, step, seconds (by part),
+        One entry per iteration: iteration, objective, lower_bound, gap, cuts, step, seconds (by part),
         elapsed.
     timings : dict
-        Seconds by part: products, loss (on a GPU with the products of cuts), search, bundle, qp, newton
-        (where there were Newton's or interior-point steps), and total.
+        Seconds by part: products, loss (on a GPU including the products of cuts), search, bundle, qp, newton
+        (if there were Newton or interior-point steps), and total.
     bundle : Bundle
         The cuts, for a warm start at another lam.
     loss : Loss
     classes : ndarray of shape (2,) or (K,), or None
-        For a binary loss the labels of negative and positive margins; for several classes those of the
-        columns of ``w``; for an ordinal loss the labels in order.
+        For a binary loss, the labels of negative and positive margins; for several classes, the labels of
+        the columns of ``w``; for an ordinal loss, the labels in order.
     thresholds : ndarray or None
-        For an ordinal loss the margins at which one class ends and the next begins.
+        For an ordinal loss, the margins at which one class ends and the next begins.
     lam, tol : float
     reg : str
     reg_params : dict
-        Beside lam: ``l1_ratio``, ``positive``, ``feature_lambda``, ``unpenalised`` (their number), ``prior``,
-        each where it was given.
+        The parameters besides lam that were given: ``l1_ratio``, ``positive``, ``feature_lambda``,
+        ``unpenalised`` (the number of such features), ``prior``.
     tol_kind : str
     n_samples, n_features, nnz : int
     device : str
         Where the products ran: "cpu", or "cuda" and the name of the GPU.
     zero_based : bool or None
-        Whether features were numbered from 0 in the text that it was trained on; see `Dataset`.
+        Whether feature numbers in the training text start at 0; see `Dataset`.
     origin : object
-        What the bound is of, for a warm start from it.
+        The problem of the bound, for a warm start from it.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> result = bmrm.solve(np.array([[1.0], [-1.0]]), [1, -1], lam=0.1)
+    >>> result.status, result.gap <= 1e-3 * result.objective
+    ('converged', True)
     """
 
     w: Vector = field(repr=False)
@@ -103,8 +108,8 @@ class Result:
         return replace(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        here = ("bundle", "origin")
-        return {name: value for name, value in vars(self).items() if name not in here}
+        of_process = ("bundle", "origin")
+        return {name: value for name, value in vars(self).items() if name not in of_process}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, bundle=Bundle(HostCuts(len(state["w"]), 1)), origin=None)
@@ -116,13 +121,13 @@ class Result:
         return int(np.count_nonzero(self.w))
 
     def decision_function(self, X: Any) -> Vector:
-        """Margins ``X w + intercept``; see `Model.decision_function`."""
+        """Return the margins ``X w + intercept``; see `Model.decision_function`."""
         return Model.from_result(self).decision_function(X)
 
     def predict(self, X: Any) -> Any:
         """Predict a class, labels, a value, a count, a score, or +1 and -1; see `Model.predict`.
 
-        With a structured loss, the outputs that the oracle gives for a sequence of inputs.
+        With a structured loss, return the oracle's predictions for a sequence of inputs.
         """
         if isinstance(self.loss, Structured):
             return self.loss.predict(self.w, X)
@@ -135,7 +140,6 @@ class Result:
         ----------
         path : str or path-like
         zero_based : bool, optional
-            Whether features are numbered from 0 in text; `bmrm-predict` reads it so. Default: as the result
-            knows from its data.
+            Whether feature numbers in text start at 0, for `bmrm-predict`. Default: as in the training text.
         """
         Model.from_result(self, zero_based=zero_based).save(path)

@@ -1,33 +1,35 @@
-"""What is known of the problem of a file's numbers from a solve on the float32 numbers nearest to them.
+"""Certificates for the numbers of a file, from a solve on the nearest float32 numbers.
 
-Let x be the numbers of the file and z those stored.  Rounding to nearest moves each by at most
+Let x be the numbers of the file and z the stored ones.  Rounding to nearest moves each by at most
 
-    |x_ij - z_ij| <= UNIT |z_ij| + TINY,
+    |x_ij - z_ij| <= UNIT_ROUNDOFF |z_ij| + UNDERFLOW_UNIT.
 
-hence a margin by at most ``sum_j |w_j| |x_ij - z_ij|``, and a risk whose derivative in the margin of row i is
-nowhere larger than g_i by
+This moves a margin by at most ``sum_j |w_j| |x_ij - z_ij|``.  If the derivative of the risk with respect to
+the margin of row i is at most g_i in absolute value, the risk moves by
 
-    |R_x(w) - R_z(w)| <= sum_j c_j |w_j| =: E(w),      c_j = sum_i g_i (UNIT |z_ij| + TINY).
+    |R_x(w) - R_z(w)| <= sum_j c_j |w_j| =: E(w),
+    c_j = sum_i g_i (UNIT_ROUNDOFF |z_ij| + UNDERFLOW_UNIT).
 
-These c are sums over the rows, not the largest error of a column: a column that few rows have moves few
-margins, and the sum of the largest errors of all columns of a text is far more than E.
+These c_j are sums over the rows, not the largest error of a column: a column with few values moves few
+margins, and for text data the sum of the largest errors of all columns is far more than E.
 
-``J_x(w) <= J_z(w) + E(w)`` is the objective then.  The least J_x is at some w*, where it is at least the
-bound of the solve less E(w*), and w* is not known.  But it is not far away (P is the penalty, w0 its prior
-mean):
+So the objective is ``J_x(w) <= J_z(w) + E(w)``.  Let w* be the minimiser of J_x. The minimum is at least the
+lower bound of the solve minus E(w*).  w* is not known, but it is not far from w (P is the penalty, w0 its
+prior mean):
 
-- ``P(w*) <= J_x(w*) - floor <= J_x(w) - floor``, as no risk is below its floor.
-- Where P has curvature, ``J_x(w) >= J_x(w*) + sum_j l2_j (w_j - w*_j)^2 / 2``, and what J_x(w) can be above
-  J_x(w*) is the gap of the solve and E(w) + E(w*): a quadratic inequality for the distance.
+- ``P(w*) <= J_x(w*) - floor <= J_x(w) - floor``, because no risk is below its floor.
+- If P has curvature, ``J_x(w) >= J_x(w*) + sum_j l2_j (w_j - w*_j)^2 / 2``, and ``J_x(w) - J_x(w*)`` is at
+  most the gap of the solve plus E(w) + E(w*): a quadratic inequality for the distance.
 
-The smaller of the two that follow is taken away from the bound.
+Each gives a bound of E(w*), and the smaller one is subtracted from the lower bound.
 
-Losses with squares have no such g.  The root of their risk does: it is a norm of the rows' distances to where
-the loss is 0, and moves by at most ``rho(w) = sum_j r_j |w_j|``, r_j the root of the mean square of
-``UNIT |z_ij| + TINY``.  So ``R = k m^2`` moves by at most ``k (2 m + rho) rho``, where m^2 <= J_x / k.
+Squared losses have no such g_i, but the root of their risk does: it is a norm of the distances of the rows to
+the region where the loss is 0, and moves by at most ``rho(w) = sum_j r_j |w_j|``, where r_j is the root mean
+square of ``UNIT_ROUNDOFF |z_ij| + UNDERFLOW_UNIT``.  So ``R = k m^2`` moves by at most ``k (2 m + rho) rho``,
+where m^2 <= J_x / k.
 
-Of several margins a row the losses that take differences move by the range of w_jc over the classes c in the
-place of |w_j|, sums over the classes by the sum of |w_jc|.
+With several margins per row, |w_j| becomes the range of w_jc over the classes c if the loss depends on
+differences of margins, and the sum of |w_jc| if it is a sum over the classes.
 """
 
 from __future__ import annotations
@@ -39,29 +41,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Vector, dot
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import JointLoss, Loss, NamedLoss
-from bmrm.losses.joint import members
-from bmrm.losses.ranking import SWAP, RankingLoss, gain
+from bmrm.losses.joint import collect_members
+from bmrm.losses.ranking import MAX_DISCOUNT_STEP, RankingLoss, gain
 
-Vector = NDArray[np.float64]
+UNIT_ROUNDOFF = 2.0**-24
+"""Rounding to a normal float32 number moves a number by at most this share of the result."""
 
-UNIT, TINY = 2.0**-24, 2.0**-150
-"""Rounding to float32 moves a number by at most this share of the result, and below float32's normal numbers
-by at most the second."""
+UNDERFLOW_UNIT = 2.0**-150
+"""Rounding to a number below float32's normal numbers moves a number by at most this."""
 
-SLACK = 1.0 + 1e-9
-"""What a bound is multiplied by, for the rounding of its own sums."""
+FLOAT64_SAFETY = 1.0 + 1e-9
+"""Bounds are multiplied by this, for the rounding errors of their own sums."""
 
-COARSE = 2.0
-"""The same for products that a GPU sums in float32, of numbers of one sign: it never adds up so many of them
-one after the other that they would be wrong by as much."""
+FLOAT32_SAFETY = 2.0
+"""Factor for products of nonnegative numbers that a GPU sums in float32: its sums are never sequences so long
+that rounding could halve them."""
 
-DENSE_ROWS = 1 << 22
-"""Numbers of a dense X that are looked at together."""
+DENSE_CHUNK_VALUES = 1 << 22
+"""Number of values of a dense X that are processed at a time."""
 
 
 class Slopes(NamedTuple):
@@ -70,9 +72,9 @@ class Slopes(NamedTuple):
     Attributes
     ----------
     rows : ndarray of shape (m,)
-        The largest size of the derivative; of a square the row's share of the mean.
+        The largest absolute value of the derivative; for a squared loss, the row's share of the mean.
     square : float
-        k where the risk is k times a mean square, else 0.
+        k if the risk is k times a mean square, otherwise 0.
     """
 
     rows: Vector
@@ -80,7 +82,7 @@ class Slopes(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What is known of J of a file's numbers: ``lower_bound <= optimum <= J(w) <= objective``.
+    """A certificate for the numbers of a file: ``lower_bound <= optimum <= J(w) <= objective``.
 
     Attributes
     ----------
@@ -94,7 +96,7 @@ class Bounds(NamedTuple):
     rounding: float = 0.0
 
 
-_STEEPEST: dict[str, Callable[[float], float]] = {
+_MAX_SLOPES: dict[str, Callable[[float], float]] = {
     "hinge": lambda _: 1.0,
     "huber_hinge": lambda _: 1.0,
     "logistic": lambda _: 1.0,
@@ -108,19 +110,20 @@ _STEEPEST: dict[str, Callable[[float], float]] = {
     "multilabel": lambda _: 1.0,
     "multilabel_ranking": lambda _: 1.0,
 }
-"""The largest derivative of a row's loss, from its parameter."""
+"""The maximum absolute derivative of a row's loss, as a function of its parameter."""
 
-_SQUARES = {"squared": 0.5, "squared_hinge": 1.0, "squared_epsilon_insensitive": 1.0}
+_SQUARE_FACTORS = {"squared": 0.5, "squared_hinge": 1.0, "squared_epsilon_insensitive": 1.0}
 """k of the losses that are k times a square."""
 
 _SUMS_OF_CLASSES = ("multilabel",)
-"""Losses that are sums over the classes; the others of several margins take differences of these."""
+"""Losses that are sums over the classes; other losses of several margins depend on differences of margins."""
 
-_COUNTED = ("f_beta", "precision_at_k", "recall_at_k", "prbep")
+_CONTINGENCY = ("f_beta", "precision_at_k", "recall_at_k", "prbep")
+"""Losses of the contingency table, in which every row has the derivative 1/m at most."""
 
 
 def bounded(loss: Loss | type[Loss]) -> bool:
-    """Whether it is known how far rounding of X moves the risk: exp() of a margin may move by anything.
+    """Return whether a bound is known for how far rounding of X moves the risk; for exp(margin) none is.
 
     Examples
     --------
@@ -129,7 +132,7 @@ def bounded(loss: Loss | type[Loss]) -> bool:
     [True, True, True, False]
     """
     joint = isinstance(loss, JointLoss) or (isinstance(loss, type) and issubclass(loss, JointLoss))
-    return joint or loss.name in _STEEPEST or loss.name in _SQUARES
+    return joint or loss.name in _MAX_SLOPES or loss.name in _SQUARE_FACTORS
 
 
 def slopes_of(loss: Loss, y: Vector, weights: Vector | None, total: float) -> Slopes:
@@ -138,12 +141,12 @@ def slopes_of(loss: Loss, y: Vector, weights: Vector | None, total: float) -> Sl
     Parameters
     ----------
     loss : Loss
-        One that is `bounded`, bound to the groups of the rows if it needs them.
+        A `bounded` loss, with the groups of the rows if it needs them.
     y : ndarray of shape (m,), or (m, K)
         Coded labels of the rows.
     weights : ndarray of shape (m,), or None
     total : float
-        Sum of the weights of all rows, which may be more than these.
+        Sum of the weights of all rows, of which these may be a part.
 
     Returns
     -------
@@ -160,31 +163,31 @@ def slopes_of(loss: Loss, y: Vector, weights: Vector | None, total: float) -> Sl
         return Slopes(_joint_slopes(loss, y, weights))
     assert isinstance(loss, NamedLoss)
     share = np.full(len(y), 1.0 / total) if weights is None else weights / total
-    if loss.name in _SQUARES:
-        return Slopes(share, _SQUARES[loss.name])
-    return Slopes(_STEEPEST[loss.name](loss.parameter_value) * share)
+    if loss.name in _SQUARE_FACTORS:
+        return Slopes(share, _SQUARE_FACTORS[loss.name])
+    return Slopes(_MAX_SLOPES[loss.name](loss.parameter_value) * share)
 
 
 def _joint_slopes(loss: JointLoss, y: Vector, weights: Vector | None) -> Vector:
-    """Return the largest size of each row's derivative, of a risk of margins taken together."""
+    """Return the maximum absolute derivative of a joint risk with respect to each row's margin."""
     slopes = np.zeros(len(y))
     if isinstance(loss, RankingLoss):
         return _ranking_slopes(loss, y, weights)
-    found = members(weights, None, len(y))
+    found = collect_members(weights, None, len(y))
     labels, s = y[found.rows], found.weights
     if loss.name == "roc_area":
         positive = labels > 0.0
         of_class = np.where(positive, s[positive].sum(), s[~positive].sum())
         slopes[found.rows] = s / of_class
-    elif loss.name in _COUNTED:
+    elif loss.name in _CONTINGENCY:
         slopes[found.rows] = 1.0 / len(found.rows)
-    else:  # a hinge for each threshold between the classes
+    else:  # a hinge per threshold between the classes
         slopes[found.rows] = y.max() * s / s.sum()
     return slopes
 
 
 def _ranking_slopes(loss: RankingLoss, y: Vector, weights: Vector | None) -> Vector:
-    found = loss._counted(y, weights)
+    found = loss.rankable_members(y, weights)
     slopes = np.zeros(len(y))
     group, first, labels = found.group, found.starts[:-1], y[found.rows]
     share = (found.group_weights / found.group_weights.sum())[group]
@@ -199,23 +202,23 @@ def _ranking_slopes(loss: RankingLoss, y: Vector, weights: Vector | None) -> Vec
         same = np.empty(len(s))
         same[order] = np.add.reduceat(s[order], np.flatnonzero(opens))[np.cumsum(opens) - 1]
         others = total(s) - same
-        found_slopes = 2.0 * s * others / total(s * others)  # each pair is there twice
+        found_slopes = 2.0 * s * others / total(s * others)  # the total counts each pair twice
     elif loss.name == "lambda_ndcg":
-        # |gain_i - gain_j| summed over j is at most that of both.
+        # |gain_i - gain_j| is at most gain_i + gain_j, summed over j.
         gains = gain(labels)
-        best, _ = loss._ideal(labels, found, len(labels))  # type: ignore[attr-defined]
-        found_slopes = SWAP / best[group] * (total(np.ones(len(gains))) * gains + total(gains))
+        best, _ = loss.ideal_order(labels, found, len(labels))  # type: ignore[attr-defined]
+        found_slopes = MAX_DISCOUNT_STEP / best[group] * (total(np.ones(len(gains))) * gains + total(gains))
     elif loss.name == "mrr":
         relevant = (labels > 0.0).astype(np.float64)
         found_slopes = 1.0 / np.where(relevant > 0.0, total(relevant), total(1.0 - relevant))
-    else:  # ndcg: differences of discounts, which are at most 1
+    else:  # ndcg: differences of discounts are at most 1
         found_slopes = np.ones(len(labels))
     slopes[found.rows] = share * found_slopes
     return slopes
 
 
 def column_sums(X: Csr | NDArray[Any], rows: Vector, *, squares: bool, threads: int) -> Vector:
-    """Return the sum of the sizes of the values of each column, or of their squares, times weights of rows.
+    """Return, per column, the sum of absolute values, or of squares, times the weights ``rows`` of the rows.
 
     Examples
     --------
@@ -238,7 +241,7 @@ def column_sums(X: Csr | NDArray[Any], rows: Vector, *, squares: bool, threads: 
             threads=threads,
         )
     sums = np.zeros(X.shape[1])
-    step = max(1, DENSE_ROWS // X.shape[1])
+    step = max(1, DENSE_CHUNK_VALUES // X.shape[1])
     for first in range(0, X.shape[0], step):
         part = X[first : first + step].astype(np.float64)
         sizes = np.square(part) if squares else np.abs(part)
@@ -247,7 +250,7 @@ def column_sums(X: Csr | NDArray[Any], rows: Vector, *, squares: bool, threads: 
 
 
 def matrix_sums(matrix: Any, rows: Vector, *, squares: bool, negative: bool) -> Vector:
-    """Return what `column_sums` does, or more, of an X that is on a device alone.
+    """Return upper bounds of the sums of `column_sums`, for an X that is only on a device.
 
     Parameters
     ----------
@@ -255,52 +258,59 @@ def matrix_sums(matrix: Any, rows: Vector, *, squares: bool, negative: bool) -> 
     rows : ndarray of shape (m,)
     squares : bool
     negative : bool
-        Whether some value may be below 0.
+        Whether a value may be below 0.
     """
     m = matrix.shape[0]
     whole = m * np.asarray(matrix.mean_squares)
-    most = float(rows.max(initial=0.0))
+    largest = float(rows.max(initial=0.0))
     if squares:
-        return np.asarray(most * whole)
+        return np.asarray(largest * whole)
     sums = np.asarray(math.sqrt(dot(rows, rows)) * np.sqrt(whole))  # Cauchy and Schwarz
-    if negative or not most:
+    if negative or not largest:
         return sums
-    scaled = COARSE * most * np.asarray(matrix.rmatvec(rows / most), np.float64)
+    scaled = FLOAT32_SAFETY * largest * np.asarray(matrix.rmatvec(rows / largest), np.float64)
     return np.asarray(np.fmin(sums, np.where(scaled >= 0.0, scaled, np.inf)))
 
 
 class Rounding:
-    """What rounding of X makes of the certificates of one loss, on some rows.
+    """The effect of rounding X on the certificates of one loss, on some rows.
 
     Parameters
     ----------
     sums : ndarray of shape (n_features,)
-        Of `column_sums` with the slopes of all rows, squares where the loss is one.
+        From `column_sums` with the slopes of all rows; of squares if the loss is a square.
     weight : float
         Sum of these slopes.
     square : float
         As in `Slopes`.
     loss : str
+        Name of the loss.
+
+    Examples
+    --------
+    >>> rounding = Rounding(np.array([1.0, 1.0]), 1.0, 0.0, "hinge")
+    >>> rounding.of(np.array([1.0, -1.0])) < 1.2e-7
+    True
     """
 
     def __init__(self, sums: Vector, weight: float, square: float, loss: str) -> None:
         if square:
             sums, weight = np.sqrt(sums), math.sqrt(weight)
-        moved = UNIT * sums + TINY * weight
-        self.columns = np.where(np.isnan(moved), np.inf, SLACK * moved)
+        moved = UNIT_ROUNDOFF * sums + UNDERFLOW_UNIT * weight
+        self.columns = np.where(np.isnan(moved), np.inf, FLOAT64_SAFETY * moved)
         self.square = square
         self._sums_classes = loss in _SUMS_OF_CLASSES
 
     def of(self, w: Vector) -> float:
-        """Return the most that the margins, as the loss takes them, move with these weights.
+        """Return E(w), the maximum change of the risk; for a squared loss rho(w), of the root of the risk.
 
         Parameters
         ----------
         w : ndarray of shape (n_features,), or (n_features, K)
         """
         sizes = self._sizes(w)
-        used = sizes > 0.0  # or a column that is not known would spoil the sum without a weight
-        return SLACK * dot(self.columns[used], sizes[used])
+        used = sizes > 0.0  # a column of unknown (infinite) size must not spoil the sum if its weight is 0
+        return FLOAT64_SAFETY * dot(self.columns[used], sizes[used])
 
     def _sizes(self, w: Vector) -> Vector:
         if w.ndim == 1:
@@ -310,70 +320,70 @@ class Rounding:
     def bounds(
         self, objective: float, lower_bound: float, w: Vector, penalty: Regularizer, floor: float
     ) -> Bounds:
-        """Return what the certificate of a solve is for the numbers of the file.
+        """Convert the certificate of a solve to one for the numbers of the file.
 
         Parameters
         ----------
         objective, lower_bound : float
-            Of the problem of the stored numbers.
+            The certificate for the stored numbers.
         w : ndarray of shape (n_features,), or (n_features, K)
-            Where the objective was found.
+            The point of the objective.
         penalty : Regularizer
         floor : float
-            A number that no risk on these rows is below.
+            A lower bound of the risk on these rows.
 
         Returns
         -------
         Bounds
-            The bound is the floor, or minus infinity, where no more is known.
+            Its lower bound is at least the floor.
         """
         at, k = self.of(w), self.square
         more = k * at * (2.0 * math.sqrt(max(objective, 0.0) / k) + at) if k else at
-        upper = objective + SLACK * more
+        upper = objective + FLOAT64_SAFETY * more
         strengths = _strengths(penalty, w)
         reach = self._reach(upper - floor, *strengths)
         steep = 1.0
         if k:
-            # Neither at w nor at the optimum are rows farther away than the objective has room for.
+            # Both at w and at the optimum, the objective limits the distance m of the rows.
             steep = k * (2.0 * math.sqrt(max(upper, 0.0) / k) + max(reach, at))
         near = self._near(objective - lower_bound, steep, at, strengths.l2, w.shape)
-        less = SLACK * min(steep * reach, near) if self.columns.any() else 0.0
+        less = FLOAT64_SAFETY * min(steep * reach, near) if self.columns.any() else 0.0
         lower = max(floor, lower_bound - less) if less else lower_bound
         moved = lower_bound - lower if math.isfinite(lower) else 0.0
         return Bounds(upper, lower, upper - objective + moved)
 
     def _reach(self, room: float, l1: Vector, l2: Vector, prior: Vector) -> float:
-        """Return the most that margins move with weights whose penalty is no more than there is room for."""
+        """Return the maximum of E over all weights with a penalty of at most ``room``."""
         if not room < math.inf:
             return math.inf
         room, moved = max(room, 0.0), self.columns > 0.0
         with np.errstate(divide="ignore"):
             by_l1 = float((self.columns[moved] / l1[moved]).max(initial=0.0)) * room
         by_l2 = self._length(l2, prior.shape) * math.sqrt(2.0 * room)
-        return SLACK * (self.of(prior) + min(by_l1, by_l2))
+        return FLOAT64_SAFETY * (self.of(prior) + min(by_l1, by_l2))
 
     def _near(self, gap: float, steep: float, at: float, l2: Vector, shape: tuple[int, ...]) -> float:
-        """Return the most that the risk moves at the optimum, from how far away that can be."""
+        """Return the maximum change of the risk at the optimum, from its maximum distance to w."""
         slope, room = steep * self._length(l2, shape), gap + 2.0 * steep * at
         if not (math.isfinite(slope) and math.isfinite(room)):
             return math.inf
-        # The excess g of J at w is at most room + slope sqrt(2 g), and the distance to the optimum sqrt(2 g).
+        # With g = J(w) - min J, g <= room + slope sqrt(2 g), and the distance to the optimum is <= sqrt(2 g).
         distance = slope + math.sqrt(slope**2 + 2.0 * max(room, 0.0))
-        return SLACK * (steep * at + slope * distance)
+        return FLOAT64_SAFETY * (steep * at + slope * distance)
 
     def _length(self, l2: Vector, shape: tuple[int, ...]) -> float:
-        """Return the most that margins move with weights whose squares, l2 times, add up to 1."""
+        """Return the maximum of E over all weights with ``sum_j l2_j w_j^2 <= 1``."""
         moved = self.columns > 0.0
         with np.errstate(divide="ignore"):
             parts = self.columns[moved] / np.sqrt(l2[moved])
-        several = shape[1:]  # the norm of a row of weights that moves the loss by 1
+        several = shape[1:]  # the factor below: the maximum size of a row of weights of norm 1
         return math.sqrt(dot(parts, parts)) * math.sqrt(
             (several[0] if self._sums_classes else 2.0) if several else 1.0
         )
 
 
 class _Strengths(NamedTuple):
-    """The least factors of ``|w_j - w0_j|``, and of half its square, of each feature; and w0."""
+    """Lower bounds, per feature, of the factors of ``|w_j - w0_j|`` and of half its square; and w0."""
 
     l1: Vector
     l2: Vector
@@ -381,7 +391,7 @@ class _Strengths(NamedTuple):
 
 
 def _strengths(penalty: Regularizer, w: Vector) -> _Strengths:
-    """Return those of the features alone: intercepts that are penalised stand behind them."""
+    """Return the strengths of the features; penalised intercepts, which come after them, are left out."""
     zeros = np.zeros(w.size)
     if penalty.terms is None:
         curvature = penalty.curvature

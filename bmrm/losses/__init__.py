@@ -89,14 +89,14 @@ NAMES: tuple[str, ...] = tuple(LOSSES)
 
 
 def get(loss: str | Loss, **params: Any) -> Loss:
-    """Make a loss from its name and parameters; a `Loss` is returned as it is.
+    """Make a loss from its name and parameters; return a `Loss` unchanged.
 
     Parameters
     ----------
     loss : str or Loss
-        One of `NAMES`, or an instance, a `CallableLoss` for example.
+        One of `NAMES`, or an instance, such as a `CallableLoss`.
     **params
-        The loss's parameter, one of `PARAMETERS`, where it has one; ``costs`` for ``multiclass``.
+        The parameter of the loss, one of `PARAMETERS`, if it has one; ``costs`` for ``multiclass``.
 
     Returns
     -------
@@ -105,11 +105,18 @@ def get(loss: str | Loss, **params: Any) -> Loss:
     Raises
     ------
     ParameterError
-        For an unknown name, an unknown parameter or one out of its range.
+        For an unknown name, an unknown parameter or a parameter out of its range.
+
+    Examples
+    --------
+    >>> get("huber", delta=2.0)
+    Huber(delta=2)
     """
     if isinstance(loss, Loss):
         if params:
-            raise ParameterError(f"parameter {min(params)!r} goes with a loss given by name")
+            raise ParameterError(
+                f"found parameter {min(params)!r} for a loss object, expected a loss by name"
+            )
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
         refuse("loss", loss, f"one of {', '.join(NAMES)}")

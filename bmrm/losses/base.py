@@ -1,12 +1,13 @@
-"""What a loss is to the solver.
+"""The interface between losses and the solver.
 
-A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``, or (`Loss.several`) of
-a margin for each class, ``u_ic = x_i . w_c``, and the classes of the row, or of the margins of many rows
-together.  It knows nothing of the solver, of the regulariser or of where the data lives.  Four kinds exist:
+A loss is a convex function of one margin ``u_i = x_i . w + b`` and one label ``y_i``; or (`Loss.several`) of
+one margin per class, ``u_ic = x_i . w_c``, and the classes of the row; or of the margins of many rows
+together.  It knows nothing of the solver, the regulariser or where the data are stored.  Four kinds exist:
 `ScalarLoss`, whose formula is compiled (``src_common/losses.h``), `CallableLoss`, a user's Python function,
-the losses of several margins a row (``multiclass.py``), and `JointLoss` (``joint.py``), of the margins of
-many rows.  All answer the same two questions about a line of margins ``z + t dz + b``: the slope of the risk
-along it, and a cut of the risk at a point of it.  A smooth one also tells its second derivatives.
+the losses of several margins per row (``multiclass.py``), and `JointLoss` (``joint.py``), of the margins of
+many rows.  All of them answer the same two questions about a line of margins ``z + t dz + b``: what is the
+slope of the risk along the line, and what is a cut of the risk at one of its points.  Smooth losses also
+return their second derivatives.
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.foreign_arrays import check_result_shape, from_host, import_library, to_host
-from bmrm.base.vectors import dot, norm, read_only_view
+from bmrm.base.vectors import Indices, Vector, dot, norm, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses import _losses
 from bmrm.losses.extent import Extent
 
-Vector = NDArray[np.float64]
 Task = Literal[
     "binary",
     "regression",
@@ -42,12 +42,12 @@ Task = Literal[
 ]
 
 
-SUMS = "sums over ranks"
-"""What a loss that is a sum over rows asks of ranks that share the rows."""
+SUMS_OVER_RANKS = "sums over ranks"
+"""Communication of a loss that is a sum over rows, if the rows are split over ranks."""
 
 
 class About(NamedTuple):
-    """What the documentation says of a loss, beside its docstring."""
+    """What the documentation says about a loss, besides its docstring."""
 
     formula: str
     reference: str
@@ -58,15 +58,17 @@ class About(NamedTuple):
     gpu: str
 
 
-def by_row(formula: str, reference: str) -> About:
-    """Tell of a loss of one margin: what all of them have in common."""
-    return About(formula, reference, "O(m)", "exact, on stored margins", True, SUMS, "all of a pass")
+def about_row_loss(formula: str, reference: str) -> About:
+    """Describe a loss of one margin, with what all such losses have in common."""
+    return About(
+        formula, reference, "O(m)", "exact, on stored margins", True, SUMS_OVER_RANKS, "all of a pass"
+    )
 
 
 class Parameter(NamedTuple):
-    """A loss's parameter: what it means, its default and the interval it must lie in.
+    """A parameter of a loss: its meaning, its default and the interval in which it must lie.
 
-    The interval is open, but at ``low`` where ``from_low`` is set.
+    The interval is open, except at ``low`` if ``from_low`` is set.
     """
 
     help: str
@@ -80,19 +82,19 @@ class Parameter(NamedTuple):
 PARAMETERS: dict[str, Parameter] = {
     "tau": Parameter("quantile to estimate", 0.5, 0.0, 1.0, ("quantile",)),
     "epsilon": Parameter(
-        "half width of the tube without loss",
+        "half-width of the tube without loss",
         0.1,
         0.0,
         np.inf,
         ("epsilon_insensitive", "squared_epsilon_insensitive"),
         from_low=True,
     ),
-    "h": Parameter("half width of the quadratic part of the hinge", 0.5, 0.0, np.inf, ("huber_hinge",)),
-    "delta": Parameter("residual at which Huber's loss turns linear", 1.0, 0.0, np.inf, ("huber",)),
-    "nu": Parameter("largest fraction of rows taken for outliers", 0.1, 0.0, 1.0, ("novelty",)),
-    "beta": Parameter("weight of recall against precision", 1.0, 0.0, np.inf, ("f_beta",)),
+    "h": Parameter("half-width of the quadratic part of the hinge", 0.5, 0.0, np.inf, ("huber_hinge",)),
+    "delta": Parameter("residual at which Huber's loss becomes linear", 1.0, 0.0, np.inf, ("huber",)),
+    "nu": Parameter("maximum fraction of rows treated as outliers", 0.1, 0.0, 1.0, ("novelty",)),
+    "beta": Parameter("weight of recall relative to precision", 1.0, 0.0, np.inf, ("f_beta",)),
     "k": Parameter(
-        "rows at the top of the list: a number, or below 1 a fraction of all rows (not for ndcg)",
+        "rows at the top of the list: a number, or if below 1 a fraction of all rows (not for ndcg)",
         10.0,
         0.0,
         np.inf,
@@ -102,32 +104,35 @@ PARAMETERS: dict[str, Parameter] = {
 
 
 class RowRisk(Protocol):
-    """The risk of one problem on lines of margins; see `Loss.risk`."""
+    """The risk of one problem along lines of margins; see `Loss.risk`."""
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
-        """Return the derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""
+        """Return the derivatives of the risk at ``z + t dz + b`` with respect to ``t`` and ``b``."""
 
     def cut(
-        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+        self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
-        """Fill ``r`` with the weighted derivatives; return risk and sum of ``r`` for each block of rows."""
+        """Fill ``r`` with the weighted derivatives; return risk and sum of ``r`` per block of rows."""
 
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
         """Fill ``r`` with the weighted second derivatives at ``z + b``; return their sum.
 
-        Asked only where `Loss.smooth`, and of a risk with rounded kinks.
+        Called only if the loss is smooth or its kinks are rounded.
         """
 
 
 class ValuedRisk(ABC):
-    """A `RowRisk` that costs as much to evaluate as a product; see `host.joint_line_search`.
+    """A `RowRisk` that costs as much to evaluate as a product with X.
+
+    Its value and its derivatives come together, so a line search stores both; see
+    `bmrm.linear.backends.host.joint_line_search`.
 
     Attributes
     ----------
     size : int
-        Length of the arrays of derivatives, which are the caller's to keep.
+        Length of the arrays of derivatives, which belong to the caller.
     constants : ndarray of shape (blocks,), or None
-        The planes that were taken last at margins of 0; None if nobody knows but from the risk.
+        The values of the last cuts at margins of 0; None if they are known only from the risk.
     """
 
     size: int
@@ -135,26 +140,26 @@ class ValuedRisk(ABC):
 
     @abstractmethod
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
-        """Fill ``derivatives`` with those at ``z + t dz``; return the risk."""
+        """Fill ``derivatives`` with the derivatives at ``z + t dz``; return the risk."""
 
     @abstractmethod
     def along(self, derivatives: Vector, dz: Vector) -> float:
-        """Return the slope in a direction."""
+        """Return the slope in the direction ``dz``."""
 
 
 Conjugates: TypeAlias = Vector | tuple[NDArray[np.int32], Vector | None, Vector]
-"""What a risk is in the dual, as `bmrm.matrix._cpu.Ascent` takes it."""
+"""The conjugates of the rows, in the form that `bmrm.matrix._cpu.Ascent` expects."""
 
 
 class DualRisk(RowRisk, Protocol):
-    """A risk of margins whose conjugates are known, or of the largest of several margins."""
+    """A risk whose conjugates are known: of one margin per row, or of the largest of several."""
 
     def conjugates(self) -> Conjugates:
-        """Tell them."""
+        """Return the conjugates of the rows."""
 
 
 class Pieces(NamedTuple):
-    """A risk that is linear but for kinks, with weights in.
+    """A risk that is linear except at kinks; row weights are included.
 
     ``R(u) = sum_i slope_i (u_i - places_0i) + sum_ki weights_ki max(0, u_i - places_ki)``.
 
@@ -169,10 +174,10 @@ class Pieces(NamedTuple):
     weights: Vector
 
     def constants(self, r: Vector) -> Vector:
-        """Return each row's line with the slope r that is nowhere above its risk, at a margin of 0.
+        """Return, at a margin of 0, each row's line of slope r that is nowhere above the row's risk.
 
-        It goes through the kink at which the slope passes r, at the risk there. That is taken from one kink
-        to the next: terms are of the size of r or of that risk, though weights may be far larger.
+        The line touches the risk at the kink where the slope passes r. The risk there is summed from kink to
+        kink, so that terms are no larger than r or that risk, though weights may be far larger.
         """
         found, slope, risk = -r * self.places[0], self.slope, np.zeros(len(r))
         for before, place, weight in zip(self.places, self.places[1:], self.weights, strict=False):
@@ -186,58 +191,58 @@ class KinkedRisk(RowRisk, Protocol):
     """The risk of a loss whose kinks can be rounded."""
 
     def pieces(self) -> tuple[Vector, Vector, Vector]:
-        """Return what `Pieces` has."""
+        """Return the fields of `Pieces`."""
 
     def rounded(self, width: float) -> RowRisk:
-        """Return the risk with kinks rounded over ``width`` on either side.
+        """Return the risk with its kinks rounded over ``width`` on either side.
 
-        Its derivatives are those of the loss with parabolas in the place of kinks, its values those of the
-        lines with these slopes that bound the loss as it is.
+        Its derivatives are those of the loss with parabolas in place of kinks. Its values are those of the
+        lines with these slopes that bound the original loss from below.
         """
 
 
 class Loss(ABC):
-    """A convex loss in the margin of a row, in its margins, or in those of many rows.
+    """A convex loss of the margin of a row, of its K margins, or of the margins of many rows.
 
     Attributes
     ----------
     name : str
     task : str
-        What the labels are: two classes coded -1 and +1 ("binary"), reals ("regression"), counts ("count"),
-        nothing ("novelty"), K classes coded 0 to K - 1 ("multiclass", and "ordinal", where they are ordered),
-        K labels of which each is coded -1 or +1 ("multilabel", and "label_ranking", which orders them),
-        relevances within a group ("ranking"), or what an oracle takes ("structured").
+        The kind of labels: two classes coded -1 and +1 ("binary"), reals ("regression"), counts ("count"),
+        none ("novelty"), K classes coded 0 to K - 1 ("multiclass", and "ordinal" if they are ordered),
+        K labels, each coded -1 or +1 ("multilabel", and "label_ranking", which orders them), relevances
+        within a group ("ranking"), or objects for an oracle ("structured").
     several : bool
-        A row has a margin for each of K classes; margins, derivatives and weights have K columns, and
-        pass through a `RowRisk` row after row.
+        A row has one margin for each of K classes. Margins, derivatives and weights have K columns, and are
+        passed to a `RowRisk` row after row.
     intercept_slope : float
-        The risk has the extra term ``intercept_slope * b`` (zero but for novelty detection).
+        The risk has the extra term ``intercept_slope * b`` (0 except for novelty detection).
     needs_intercept : bool
     no_intercept : str
-        Why an intercept has no meaning; empty where it has one.
+        Why an intercept would have no meaning; empty if it has one.
     by_rows : bool
-        The risk is a sum over rows, so that it can be split into blocks of them, and over ranks.
+        The risk is a sum over rows, so that it can be split into blocks of rows and over ranks.
     needs_groups : bool
-        The loss wants to know which rows belong together; its risk is a sum over these groups.
+        The loss needs the group of each row; its risk is a sum over the groups.
     several_cuts : bool
-        Cuts of several blocks of rows are worth more than one of all.
+        Cuts of several blocks of rows are worth more than one cut of all rows.
     search_slack : float
-        How many times less exact a line search may be; more than 1 where its steps cost as much as cuts.
+        The factor by which a line search may be less exact; above 1 if its steps cost as much as cuts.
     smooth : bool
-        The derivative is continuous, and the loss tells the second one.
+        The derivative is continuous, and the loss returns second derivatives.
     kinked : bool
-        The loss is linear but for kinks that can be rounded: what it binds is a `KinkedRisk`.
+        The loss is linear except at kinks that can be rounded: its risk is a `KinkedRisk`.
     has_dual : bool
-        What the loss binds tells its conjugates: it is a `DualRisk`.
+        The conjugates of the loss are known: its risk is a `DualRisk`.
     slope_limit : float or None
-        Length of the derivative of a row's loss in its margins, at most; None if it has no limit, or if that
-        is not known.
+        Maximum length of the derivative of a row's loss with respect to its margins; None if there is no
+        maximum or it is not known.
     level : float
-        What differences of a row's margins, or from its label, are compared with.
+        The constant with which the loss compares differences of margins, or of margins and labels.
     limited_at_zero : bool
-        The risk at margins of 0 says how steep it is, at most.
-    bend_limit : float
-        Second derivative of a row's loss, at most, where it is nowhere negative and known for this; else 0.
+        The risk at margins of 0 limits the length of its derivatives everywhere.
+    curvature_limit : float
+        Maximum second derivative of a row's loss, if that loss is nowhere negative; 0 if not known.
     """
 
     name: str
@@ -250,53 +255,53 @@ class Loss(ABC):
     needs_groups: bool = False
     several_cuts: bool = True
     search_slack: float = 1.0
-    bend_limit: float = 0.0
+    curvature_limit: float = 0.0
     limited_at_zero: bool = False
 
     @property
     def level(self) -> float:
-        """What differences of margins, or from labels, are compared with."""
+        """The constant with which differences of margins, or of margins and labels, are compared."""
         return 0.0
 
     @property
     def slope_limit(self) -> float | None:
-        """Length of the derivative of a row's loss, at most."""
+        """Maximum length of the derivative of a row's loss."""
         return None
 
     def steepness(self, extent: Extent, risk: float) -> float | None:
-        """Return the length of the risk's derivatives, at most, where the risk is at most so much.
+        """Return the maximum length of the derivatives of the risk wherever it is at most ``risk``.
 
-        None where nobody knows.
+        None if it is not known.
         """
         found = math.inf if self.slope_limit is None else self.slope_limit * extent.weight
-        if self.bend_limit:  # a loss l >= 0 with l'' <= c has l'^2 <= 2 c l
-            found = min(found, math.sqrt(2.0 * self.bend_limit * max(risk, 0.0) * extent.most))
+        if self.curvature_limit:  # a loss l >= 0 with l'' <= c has l'^2 <= 2 c l
+            found = min(found, math.sqrt(2.0 * self.curvature_limit * max(risk, 0.0) * extent.most))
         return found if math.isfinite(found) else None
 
-    def compared_with(self, y: Vector) -> float:
-        """Return the length of what the margins of these rows are compared with: of labels, or of ones."""
+    def target_norm(self, y: Vector) -> float:
+        """Return the norm of the vector with which margins are compared: the labels, or ones."""
         if self.task in ("regression", "count"):
             return norm(y)
         return 0.0 if self.task == "novelty" else math.sqrt(len(y))
 
     @property
     def key(self) -> object:
-        """What tells the loss from others: cuts serve another solve only if it is the same."""
+        """The identity of the loss: cuts serve another solve only if its loss has an equal key."""
         return self
 
     @property
     def smooth(self) -> bool:
-        """Whether the loss tells a second derivative."""
+        """Whether the loss has second derivatives."""
         return False
 
     @property
     def kinked(self) -> bool:
-        """Whether the loss is linear but for kinks that can be rounded."""
+        """Whether the loss is linear except at kinks that can be rounded."""
         return False
 
     @property
     def has_dual(self) -> bool:
-        """Whether the loss tells its conjugate."""
+        """Whether the conjugates of the loss are known."""
         return False
 
     @property
@@ -305,7 +310,7 @@ class Loss(ABC):
         return {}
 
     def floor(self, y: Vector, weights: Vector | None) -> float:
-        """Return a number that no risk on these labels is below; most losses are nowhere negative."""
+        """Return a lower bound of the risk on these labels; 0 for most losses."""
         return 0.0
 
     @abstractmethod
@@ -313,11 +318,11 @@ class Loss(ABC):
         """Bind the loss to labels and weights: ``R = scale * sum_i weights_i loss(u_i, y_i)``."""
 
     def value(self, margins: Vector, y: Vector) -> Vector:
-        """Loss of each row, shape (m,)."""
+        """Return the loss of each row, shape (m,)."""
         return self._rows(margins, y)[0]
 
     def derivative(self, margins: Vector, y: Vector) -> Vector:
-        """Return the derivative of each row's loss in its margin, shape (m,)."""
+        """Return the derivative of each row's loss with respect to its margin, shape (m,)."""
         return self._rows(margins, y)[1]
 
     def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
@@ -329,11 +334,11 @@ class Loss(ABC):
         return values, r
 
     def check_labels(self, y: Vector) -> None:
-        """Raise `DataError` where a label is outside what the loss takes; most take any number."""
+        """Raise `DataError` for a label that the loss does not accept; most losses accept any number."""
         return
 
-    def grouped(self, groups: NDArray[np.int64] | None) -> Loss:
-        """Return the loss for rows of these groups; most losses know of none.
+    def grouped(self, groups: Indices | None) -> Loss:
+        """Return the loss for rows of these groups; most losses ignore them.
 
         Parameters
         ----------
@@ -343,7 +348,7 @@ class Loss(ABC):
         return self
 
     def thresholds(self, margins: Vector, y: Vector, weights: Vector | None) -> Vector | None:
-        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+        """Return the best thresholds between ordered classes at these margins; None for other tasks."""
         return None
 
     def __repr__(self) -> str:
@@ -352,7 +357,7 @@ class Loss(ABC):
 
 
 class NamedLoss(Loss):
-    """A loss of the package; subclasses name it, its parameter, and what is to be known of it."""
+    """A loss of the package; subclasses set its name, its parameter and its description."""
 
     about: ClassVar[About]
     parameter: ClassVar[str | None] = None
@@ -377,12 +382,10 @@ class NamedLoss(Loss):
 
     @property
     def params(self) -> dict[str, float]:
-        """Parameters by name; empty for most losses."""
         return {} if self.parameter is None else {self.parameter: self.parameter_value}
 
     @property
     def key(self) -> object:
-        """Name and parameters."""
         return self.name, tuple(self.params.items())
 
 
@@ -391,36 +394,31 @@ class ScalarLoss(NamedLoss):
 
     @property
     def number(self) -> int:
-        """Position of the formula among the compiled ones."""
+        """Index of the formula among the compiled ones."""
         return _losses.names().index(self.name)
 
     @property
     def smooth(self) -> bool:
-        """Whether the formula has a second derivative."""
         return _losses.smooth(self.number)
 
     @property
     def kinked(self) -> bool:
-        """Whether the formula is linear but for kinks that can be rounded."""
         return _losses.kinked(self.number)
 
     @property
     def has_dual(self) -> bool:
-        """Whether the formula's conjugate is known."""
         return _losses.has_dual(self.number)
 
     @property
     def level(self) -> float:
-        """The width of a tube around labels."""
         return self.parameter_value if self.parameter == "epsilon" else 0.0
 
-    def compared_with(self, y: Vector) -> float:
-        """Return the length of what margins are compared with; kinks may lie farther out."""
-        farther = self.parameter_value if self.parameter in ("epsilon", "h") else 0.0
-        return super().compared_with(y) + farther * math.sqrt(len(y))
+    def target_norm(self, y: Vector) -> float:
+        # Kinks lie this much farther out than the labels, or than the 1 of the hinge.
+        offset = self.parameter_value if self.parameter in ("epsilon", "h") else 0.0
+        return super().target_norm(y) + offset * math.sqrt(len(y))
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
-        """Bind the loss to labels and weights."""
         return _losses.Risk(self.number, self.parameter_value, y, weights, scale, threads)
 
 
@@ -434,20 +432,20 @@ class CallableLoss(Loss):
     ----------
     function : callable
         ``function(margins, y) -> (values, derivatives)``, all of shape (m,).  It must be convex in the margin
-        and ``derivatives`` a subgradient: the certificate rests on it.  It may overwrite the margins, but not
-        the labels.
+        and ``derivatives`` must be a subgradient: the certificate rests on both.  It may overwrite the
+        margins, but not the labels.
     name : str, default "user"
     task : str, default "regression"
-        How labels are read; see `Loss`.
+        The kind of labels; see `Loss`.
     minimum : float, default -inf
-        A number that no row's loss is below. The certificate of an l1 penalty, and of features without a
+        A lower bound of the loss of every row. The certificate of an l1 penalty, and of features without a
         penalty, rests on it.
     arrays : {"numpy", "cupy", "torch", "jax", "dlpack"}, default "numpy"
-        What the function takes and gives. "numpy": float64 on the host. The others: arrays of that library,
-        or ("dlpack") objects that only know ``__dlpack__`` and ``__cuda_array_interface__``.  With the L2
-        norm and X on a GPU they lie there, share the memory of the solver's margins and have their type,
-        float32 or float64; else they are float64 on the host, or for CuPy copied to its device.  What is
-        given back is to lie where the margins are, float32 or float64.
+        The arrays that the function gets and returns. "numpy": float64 on the host. The others: arrays of
+        that library, or ("dlpack") objects with only ``__dlpack__`` and ``__cuda_array_interface__``.  With
+        the L2 norm and X on a GPU, they share the memory of the solver's margins on that GPU and have their
+        type, float32 or float64; otherwise they are float64 on the host, or for CuPy copied to its device.
+        The returned arrays must be on the device of the margins, float32 or float64.
 
     Examples
     --------
@@ -472,19 +470,17 @@ class CallableLoss(Loss):
 
     @property
     def key(self) -> object:
-        """The loss itself, with what it is made of: that may be replaced."""
+        # The attributes may be assigned to between two solves.
         return self, self.function, self.minimum
 
     def floor(self, y: Vector, weights: Vector | None) -> float:
-        """Return ``minimum``: the risk is a mean of losses."""
-        return self.minimum
+        return self.minimum  # the risk is a mean of losses
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
-        """Bind the loss to labels and weights."""
         return _CallableRisk(self, y, weights, scale)
 
     def check_minimum(self, values: Vector) -> None:
-        """Raise `DataError` where a value is below what the loss says is its minimum."""
+        """Raise `DataError` if a value is below ``minimum``."""
         if self.minimum > -np.inf and values.size and values.min() < self.minimum:
             raise DataError(
                 f"loss {self.name}: found the value {values.min():g}, expected at least its minimum, "
@@ -493,7 +489,7 @@ class CallableLoss(Loss):
 
 
 class _CallableRisk:
-    """Row sums of a Python loss."""
+    """Sums over the rows of a loss in Python."""
 
     def __init__(self, loss: CallableLoss, y: Vector, weights: Vector | None, scale: float) -> None:
         self.loss, self.labels = loss, read_only_view(y)
@@ -503,14 +499,14 @@ class _CallableRisk:
 
     def _evaluate(self, u: Vector) -> tuple[Vector, Vector]:
         kind = self.loss.arrays
-        # Arrays of other libraries cannot be read-only, so that each call gets labels of its own.
+        # Arrays of other libraries cannot be read-only, so each call gets its own copy of the labels.
         labels = self.labels if kind == "numpy" else from_host(kind, self.labels.copy())
         found = self.loss.function(from_host(kind, u), labels)
         values, derivatives = (to_host(kind, array) for array in found)
         for what, array in (("values", values), ("derivatives", derivatives)):
             check_result_shape(f"loss {self.loss.name}: {what}", array.shape, u.shape)
         self.loss.check_minimum(values if self._all_count else values[~self._idle])
-        if not self._all_count:  # others take no part, also where their loss is infinite
+        if not self._all_count:  # rows of weight 0 take no part, even if their loss is infinite
             values, derivatives = values.copy(), derivatives.copy()
             values[self._idle] = derivatives[self._idle] = 0.0
         return values, derivatives
@@ -520,7 +516,7 @@ class _CallableRisk:
         return dot(g, dz), float(g.sum())
 
     def cut(
-        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+        self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
         values, derivatives = self._evaluate(z + t * dz + b)
         np.multiply(self.weights, derivatives, out=r)

@@ -1,8 +1,6 @@
-"""Losses for two classes, labels -1 and +1, in the functional margin ``y u``."""
+"""Losses for two classes, labelled -1 and +1, as functions of ``y u``."""
 
-import numpy as np
-
-from bmrm.losses.base import ScalarLoss, by_row
+from bmrm.losses.base import ScalarLoss, about_row_loss
 from bmrm.losses.extent import Extent
 
 
@@ -10,7 +8,7 @@ class Hinge(ScalarLoss):
     """``max(0, 1 - y u)``: the support vector machine."""
 
     name, task = "hinge", "binary"
-    about = by_row("max(0, 1 - y u)", "Cortes, Vapnik, Mach. Learn. 20 (1995) 273")
+    about = about_row_loss("max(0, 1 - y u)", "Cortes, Vapnik, Mach. Learn. 20 (1995) 273")
     slope_limit = 1.0
 
 
@@ -18,15 +16,15 @@ class SquaredHinge(ScalarLoss):
     """``max(0, 1 - y u)^2``: the L2-loss support vector machine."""
 
     name, task = "squared_hinge", "binary"
-    about = by_row("max(0, 1 - y u)^2", "Mangasarian, Optim. Methods Softw. 17 (2002) 913")
-    bend_limit = 2.0
+    about = about_row_loss("max(0, 1 - y u)^2", "Mangasarian, Optim. Methods Softw. 17 (2002) 913")
+    curvature_limit = 2.0
 
 
 class HuberHinge(ScalarLoss):
     """The hinge with its kink rounded by a parabola over ``|1 - y u| <= h`` (Chapelle 2007)."""
 
     name, task, parameter = "huber_hinge", "binary", "h"
-    about = by_row(
+    about = about_row_loss(
         "max(0, 1 + h - y u)^2 / (4 h) if 1 - y u <= h else 1 - y u",
         "Chapelle, Neural Comp. 19 (2007) 1155",
     )
@@ -37,21 +35,16 @@ class Logistic(ScalarLoss):
     """``log(1 + exp(-y u))``: logistic regression."""
 
     name, task = "logistic", "binary"
-    about = by_row("log(1 + exp(-y u))", "Cox, J. R. Stat. Soc. B 20 (1958) 215")
+    about = about_row_loss("log(1 + exp(-y u))", "Cox, J. R. Stat. Soc. B 20 (1958) 215")
     slope_limit = 1.0
-
-    @staticmethod
-    def probability(margins: np.ndarray) -> np.ndarray:
-        """Probability of the class +1 at each margin."""
-        return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
 
 class Exponential(ScalarLoss):
     """``exp(-y u)``: the loss of boosting."""
 
     name, task = "exponential", "binary"
-    about = by_row("exp(-y u)", "Freund, Schapire, J. Comput. Syst. Sci. 55 (1997) 119")
+    about = about_row_loss("exp(-y u)", "Freund, Schapire, J. Comput. Syst. Sci. 55 (1997) 119")
 
     def steepness(self, extent: Extent, risk: float) -> float:
-        """Return twice the risk: the derivatives are as large as the losses, also a little farther on."""
+        # The derivatives are as large as the losses; the factor 2 covers points slightly farther on.
         return 2.0 * max(risk, 0.0)

@@ -1,4 +1,4 @@
-"""How much there is of a problem besides X: what error bounds and losses ask of labels and weights."""
+"""The size of a problem apart from X: what error bounds and losses need to know of labels and weights."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 
 class Extent(NamedTuple):
-    """How much there is of a problem besides X, over the rows of all processes.
+    """The size of a problem apart from X, over the rows of all processes.
 
     Attributes
     ----------
     margins : int
-        Margins of all rows.
+        Number of margins of all rows.
     parts : int
-        Losses that a row adds up: one, or one for each of its labels, or for each threshold between classes.
+        Number of losses that a row adds up: one, or one per label, or one per threshold between classes.
     weight, most : float
-        Length of the weights as shares of their sum, and the largest share.
+        Norm of the row weights divided by their sum, and the largest of these quotients.
     labels : float
-        Length of what margins are compared with: labels of a regression, the 1 of a hinge.
+        Norm of the vector with which margins are compared; see `bmrm.losses.Loss.target_norm`.
     mean_label, mean_log : float
-        Weighted means of the labels' sizes and, of counts y, of ``2 y log(2 y)`` where that is positive.
+        For counts y, the weighted means of y and of ``max(0, 2 y log(2 y))``.
     at_zero : float
-        The risk at margins of 0, for a loss whose slopes it limits.
+        The risk at margins of 0, if the loss has `bmrm.losses.Loss.limited_at_zero`.
     """
 
     margins: int

@@ -1,8 +1,8 @@
-"""Losses of margins taken together: what they share.
+"""The common part of joint losses: losses of the margins of many rows together.
 
 Their risk is a mean over groups of rows, ``R(u) = sum_g share_g F_g(u)``, or one F of all rows.  F is
-convex but no sum over rows: it is found by sorting the margins (``src_cython/joint``).  A row of weight 0
-takes no part, as if it were not there; that is how cross validation holds rows out.
+convex but not a sum over rows: it is computed by sorting the margins (``src_cython/joint``).  A row of weight
+0 takes no part, as if it were absent; this is how cross validation holds rows out.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.errors import ParameterError
 from bmrm.losses._joint import JointRisk
-from bmrm.losses.base import About, NamedLoss, ValuedRisk, Vector
+from bmrm.losses.base import About, NamedLoss, ValuedRisk
 from bmrm.losses.extent import Extent
 
-Indices = NDArray[np.int64]
+GATHERED_MARGINS = "all margins on one rank, 24 bytes per row and pass"
+"""Communication between ranks if every margin matters to every other (`bmrm.linear.backends.ranks.joint`)."""
 
-GATHERED = "all margins on one rank, 24 bytes per row and pass"
-BY_GROUP = "margins of groups on several ranks, 24 bytes per row and pass"
-"""What several ranks exchange; `bmrm.linear.backends.ranks.joint` has the way."""
+GATHERED_GROUPS = "margins of groups split over ranks, 24 bytes per row and pass"
+"""Communication between ranks if only margins of the same group matter to each other."""
 
 
-def together(
+def about_joint_loss(
     formula: str,
     reference: str,
     complexity: str = "O(m log m)",
     *,
     weights: bool = True,
-    distributed: str = GATHERED,
+    distributed: str = GATHERED_MARGINS,
 ) -> About:
-    """Tell of a loss of margins taken together: what most of them have in common."""
+    """Describe a joint loss, with what most of them have in common."""
     return About(
         formula, reference, complexity, "exact, from subgradients", weights, distributed, "all of a pass"
     )
 
 
 class Members(NamedTuple):
-    """The rows that take part, group by group, and their weights."""
+    """The rows that take part, ordered by group, and their weights."""
 
     rows: Indices
     starts: Indices
@@ -51,23 +51,23 @@ class Members(NamedTuple):
 
     @property
     def group(self) -> Indices:
-        """The number of the group of each row here."""
+        """The group of each row, numbered in the order of ``starts``."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     @property
     def group_weights(self) -> Vector:
-        """Mean weight of each group's rows."""
+        """The mean row weight of each group."""
         return np.asarray(np.add.reduceat(self.weights, self.starts[:-1]) / np.diff(self.starts))
 
-    def of_groups(self, kept: NDArray[np.bool_]) -> Members:
-        """Return the members of some groups."""
+    def select_groups(self, kept: NDArray[np.bool_]) -> Members:
+        """Return the members of the groups for which ``kept`` is true."""
         inside = np.repeat(kept, np.diff(self.starts))
         sizes = np.diff(self.starts)[kept]
         return Members(self.rows[inside], np.append(0, np.cumsum(sizes)), self.weights[inside])
 
 
-def members(weights: Vector | None, groups: Indices | None, n_samples: int) -> Members:
-    """Collect the rows of positive weight, in the order of their groups."""
+def collect_members(weights: Vector | None, groups: Indices | None, n_samples: int) -> Members:
+    """Collect the rows of positive weight, ordered by group."""
     rows = np.arange(n_samples) if weights is None else np.flatnonzero(weights > 0.0)
     starts = np.array([0, len(rows)])
     if groups is not None:
@@ -79,7 +79,7 @@ def members(weights: Vector | None, groups: Indices | None, n_samples: int) -> M
 
 
 def levels_within(group: Indices, labels: Vector) -> Indices:
-    """Return the rank of each label among the distinct ones of its group, from 0; groups are in order."""
+    """Return the rank of each label among the distinct labels of its group, from 0; groups ascend."""
     order = np.lexsort((labels, group))
     in_order, group_in_order = labels[order], group[order]
     opens = np.append(True, np.diff(group_in_order) != 0)
@@ -102,7 +102,7 @@ def bind(
     beta: float = 1.0,
     threads: int = 1,
 ) -> JointRisk:
-    """Make the compiled risk, a group's rows by level; arrays that it has no use for are left out."""
+    """Make the compiled risk, with the rows of a group sorted by level; unused arrays may be left out."""
     order = np.lexsort((level, found.group))
     unused = np.zeros(len(found.rows))
     return JointRisk(
@@ -121,22 +121,21 @@ def bind(
 
 
 class JointLoss(NamedLoss):
-    """A loss of margins taken together; subclasses collect what the compiled risk needs."""
+    """A loss of the margins of many rows together; subclasses collect what the compiled risk needs."""
 
     by_rows = several_cuts = False
-    search_slack = 50.0  # a slope sorts all margins, which takes as long as a product
+    search_slack = 50.0  # computing a slope sorts all margins, which takes as long as a product with X
 
     @property
     def total_slope(self) -> float:
-        """Sum of the sizes of the risk's derivatives, at most."""
+        """Maximum sum of the absolute values of the derivatives of the risk."""
         return 2.0
 
     def steepness(self, extent: Extent, risk: float) -> float:
-        """Return the sum of the sizes of the derivatives, at most, which is no less than their length."""
-        return self.total_slope
+        return self.total_slope  # the sum of absolute values is at least the Euclidean length
 
-    def mass(self, y: Vector, weights: Vector | None) -> float:
-        """Return what the risk of these rows weighs in a mean over this part and others; 0: there is none."""
+    def total_weight(self, y: Vector, weights: Vector | None) -> float:
+        """Return the weight of these rows' risk in a mean over several sets of rows; 0 if it has no risk."""
         return float(len(y) > 0)
 
     @abstractmethod
@@ -144,7 +143,7 @@ class JointLoss(NamedLoss):
         """Bind the loss to labels and weights."""
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> LineRisk:
-        """Bind the loss to labels and weights; ``scale`` plays no part, the risk has one of its own."""
+        # The compiled risk has its own scale.
         return LineRisk(self.joint_risk(y, weights, threads), len(y))
 
     def evaluate(
@@ -155,7 +154,7 @@ class JointLoss(NamedLoss):
         Parameters
         ----------
         margins, y : ndarray of float64, shape (m,)
-            Labels coded as for `Loss.risk`.
+            Margins and labels; labels are coded as for `Loss.risk`.
         weights : ndarray of float64, shape (m,), optional
         threads : int, default 1
 
@@ -173,51 +172,48 @@ class JointLoss(NamedLoss):
         return float(values.sum()), r
 
     def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
-        raise ParameterError(f"loss {self.name}: is no sum over rows; evaluate gives it for all")
+        raise ParameterError(f"loss {self.name}: is not a sum over rows; evaluate returns it for all rows")
 
 
 class RowBlocks:
-    """The number of each row's block, kept: a solve has the same blocks in every pass.
+    """The block number of each row, cached: all passes of a solve have the same blocks.
 
     Parameters
     ----------
-    there : callable, optional
-        Takes a number of each row to where it is worked on, if that is elsewhere; all processes call at once.
+    send : callable, optional
+        Sends one number per row to the rank that works on the row; collective over all ranks.
     """
 
-    def __init__(self, there: Callable[[Vector], Vector] | None = None) -> None:
-        self._there = there
-        self._of: Indices | None = None
+    def __init__(self, send: Callable[[Vector], Vector] | None = None) -> None:
+        self._send = send
+        self._starts: Indices | None = None
         self._numbers = np.empty(0, np.int64)
 
     def numbers(self, starts: Indices) -> Indices | None:
-        """Return them for blocks with these starts; None where there is one block."""
+        """Return the block numbers for blocks with these starts; None if there is one block."""
         if len(starts) == 2:
             return None
-        if starts is not self._of:
-            self._of = starts
+        if starts is not self._starts:
+            self._starts = starts
             self._numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            if self._there is not None:
-                self._numbers = self._there(self._numbers.astype(np.float64)).astype(np.int64)
+            if self._send is not None:
+                self._numbers = self._send(self._numbers.astype(np.float64)).astype(np.int64)
         return self._numbers
 
 
 class LineRisk(ValuedRisk):
-    """A compiled joint risk as the solver asks for it."""
+    """A compiled joint risk with the interface that the solver expects."""
 
     def __init__(self, risk: JointRisk, n_samples: int) -> None:
         self._risk, self.size, self._blocks = risk, n_samples, RowBlocks()
 
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
-        """Fill in the derivatives; return the risk."""
         return float(self._risk.evaluate(z, dz, t, 0.0, derivatives).sum())
 
     def along(self, derivatives: Vector, dz: Vector) -> float:
-        """Return the slope in a direction."""
         return dot(derivatives, dz)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
-        """Slopes in t and b."""
         r = np.empty(self.size)
         self._risk.evaluate(z, dz, t, b, r)
         return dot(r, dz), float(r.sum())
@@ -225,25 +221,24 @@ class LineRisk(ValuedRisk):
     def cut(
         self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
-        """Risk and slope in b of each block of rows, which no group has rows on both sides of."""
+        # No group has rows in two blocks.
         return self.cut_of_blocks(z, dz, t, b, len(starts) - 1, self._blocks.numbers(starts), r)
 
     def cut_of_blocks(
         self, z: Vector, dz: Vector, t: float, b: float, blocks: int, block: Indices | None, r: Vector
     ) -> tuple[Vector, Vector]:
-        """Risk and slope in b of each block of groups, from the block of each row; None: all are one."""
+        """Return risk and slope in b per block of groups, given the block of each row; None: one block."""
         values, constants = self._risk.evaluate(z, dz, t, b, r), self._risk.constants
         if block is None:
             self.constants = np.array([constants.sum()])
             return np.array([values.sum()]), np.array([r.sum()])
         parts = self._risk.parts
-        of_groups = block[parts["rows"][parts["starts"][:-1]]]
-        self.constants = np.bincount(of_groups, constants, blocks).astype(np.float64)
+        group_block = block[parts["rows"][parts["starts"][:-1]]]
+        self.constants = np.bincount(group_block, constants, blocks).astype(np.float64)
         return (
-            np.bincount(of_groups, values, blocks).astype(np.float64),
+            np.bincount(group_block, values, blocks).astype(np.float64),
             np.bincount(block, r, blocks).astype(np.float64),
         )
 
     def curvature(self, z: Vector, b: float, r: Vector) -> float:
-        """Refuse: there is none."""
         raise NotImplementedError("a joint loss has no second derivative")

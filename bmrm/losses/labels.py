@@ -1,4 +1,4 @@
-"""Labels as the losses take them."""
+"""Validate labels and code them in the form that the losses expect."""
 
 from typing import Any
 
@@ -6,46 +6,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError
 from bmrm.losses import Loss
 
-Vector = NDArray[np.float64]
+MAX_ORDINAL_CLASSES = 1000
+"""More ordered classes than this are treated as a mistake, such as real-valued targets."""
 
-MOST_LEVELS = 1000
-"""More ordered classes than this are taken for a mistake: real targets, say."""
-
-_OF_CLASSES = ("binary", "multiclass", "ordinal")
+_CLASS_TASKS = ("binary", "multiclass", "ordinal")
+"""Tasks with one class label per row."""
 
 
-def encode(
-    y: Any, n_samples: int, loss: Loss, weights: Vector | None = None
-) -> tuple[Vector, NDArray[np.float64] | None]:
+def encode(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) -> tuple[Vector, Vector | None]:
     """Check labels against the data and the loss, and code classes.
 
     Parameters
     ----------
     y : array_like of shape (n_samples,), or None
-        None only where the loss ignores labels. For several labels a row a list of tuples or sets of labels,
-        or a matrix of zeros and ones (an array, sparse, a frame, a list of rows) with a column for each of
+        None only if the loss ignores labels. For several labels per row, a list of tuples or sets of labels,
+        or a matrix of zeros and ones (an array, sparse, a frame, a list of rows) with one column for each of
         the labels 0, 1, ...
     n_samples : int
     loss : Loss
     weights : ndarray of float64, shape (n_samples,), optional
-        The labels of rows of weight 0 are not looked at: classes are those of the other rows.
+        The labels of rows of weight 0 are ignored: the classes are those of the other rows.
 
     Returns
     -------
-    coded : ndarray of float64, shape (n_samples,), or (n_samples, K) for several labels a row
+    coded : ndarray of float64, shape (n_samples,), or (n_samples, K) for several labels per row
         Two classes as -1 and +1, K classes (ordered or not) as 0 to K - 1, each of K labels of a row as -1 or
-        +1. A row of weight 0 has the label of the first that counts.
+        +1. A row of weight 0 gets the label of the first row of positive weight.
     classes : ndarray of shape (K,) or None
-        The labels that these stand for, ascending; None for a loss without classes.
+        The original labels of the codes, ascending; None for a loss without classes.
 
     Raises
     ------
     DataError
-        For labels of the wrong number, not finite, or that the loss cannot take.
+        If the number of labels is wrong, a label is not finite, or the loss does not accept the labels.
     """
     if loss.task == "novelty":
         return np.zeros(n_samples), None
@@ -66,9 +64,10 @@ def encode(
             raise DataError(
                 f"loss {loss.name}: found one label ({classes[0]:g}){among}, expected two or more classes"
             )
-        if loss.task == "ordinal" and len(classes) > MOST_LEVELS:
+        if loss.task == "ordinal" and len(classes) > MAX_ORDINAL_CLASSES:
             raise DataError(
-                f"loss {loss.name}: found {len(classes)} different labels, expected 2 to {MOST_LEVELS}"
+                f"loss {loss.name}: found {len(classes)} different labels, "
+                f"expected 2 to {MAX_ORDINAL_CLASSES}"
             )
         labels = codes.astype(np.float64)
     loss.check_labels(labels)
@@ -76,12 +75,12 @@ def encode(
 
 
 def _among(weights: Vector | None) -> str:
-    """Say that rows of weight 0 do not count, where there are some."""
+    """Return a phrase for messages which says that rows of weight 0 do not count, if there are any."""
     return "" if weights is None or weights.all() else " in the rows of positive weight"
 
 
-def distinct(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) -> list[float]:
-    """Return the labels that occur, ascending; in a part of the rows they may be one, or none."""
+def distinct_labels(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) -> list[float]:
+    """Return the distinct labels, ascending; the rows of one rank may have one label or none."""
     if weights is not None and not weights.any():
         return []
     y = fill_idle_labels(y, n_samples, weights)
@@ -92,8 +91,8 @@ def distinct(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) 
     return [float(label) for label in np.unique(each)]
 
 
-def extended(y: Any, labels: list[float]) -> Any:
-    """Return labels that were `taken` of a part of the rows, and a row more for each of some labels."""
+def append_labels(y: Any, labels: list[float]) -> Any:
+    """Append one row for each of ``labels`` to labels converted by `convert_label_sets`."""
     if isinstance(y, np.ndarray) and y.ndim == 2:
         return np.vstack([y, np.arange(y.shape[1]) == np.array(labels)[:, None]])
     if isinstance(y, list) and any(isinstance(row, tuple) for row in y):
@@ -105,14 +104,14 @@ def _numbers(y: Any, n_samples: int, loss: Loss) -> Vector:
     if y is None:
         raise DataError(f"loss {loss.name}: labels are missing")
     if isinstance(y, list) and any(isinstance(label, tuple) for label in y):
-        raise DataError(f"loss {loss.name}: the data has several labels a row, expected one")
-    labels = label_numbers(y, n_samples, classes=loss.task in _OF_CLASSES)
+        raise DataError(f"loss {loss.name}: found several labels per row, expected one")
+    labels = label_numbers(y, n_samples, classes=loss.task in _CLASS_TASKS)
     _check_finite(labels)
     return labels
 
 
 def label_numbers(y: Any, n_samples: int, *, classes: bool = False) -> Vector:
-    """Take in a label of each row; of ``classes`` raise for integers that float64 would merge."""
+    """Convert the labels of the rows to float64; if ``classes``, raise for integers that this would merge."""
     return arguments.vector("labels", y, n_samples, exact=classes)
 
 
@@ -130,7 +129,7 @@ def _two_classes(labels: Vector, loss: Loss, among: str) -> Vector:
 
 
 def _check_finite(labels: Vector, rows: NDArray[np.intp] | None = None) -> None:
-    """Raise for a label that is no finite number; ``rows`` are those that the labels stand in, if not all."""
+    """Raise for a label that is not finite; ``rows`` are the rows of the labels, if not one per row."""
     finite = np.isfinite(labels)
     if not finite.all():
         bad = int(np.argmin(finite))
@@ -139,7 +138,7 @@ def _check_finite(labels: Vector, rows: NDArray[np.intp] | None = None) -> None:
 
 
 def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:
-    """Code the labels of each row as a row of -1 and +1, and return what the columns stand for."""
+    """Code the labels of each row as a row of -1 and +1; return also the labels of the columns."""
     counts, each, classes = _flat_sets(y, n_samples, loss)
     if not len(each):
         raise DataError(f"loss {loss.name}: found no row with a label")
@@ -148,9 +147,9 @@ def _label_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Vector, Vector]:
     return coded, classes
 
 
-def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[NDArray[np.int64], Vector, Vector]:
-    """Return the number of labels of each row, the labels of all rows, and what labels there are."""
-    rows = taken(y, loss)
+def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Indices, Vector, Vector]:
+    """Return the number of labels of each row, the concatenated labels of all rows, and the classes."""
+    rows = convert_label_sets(y, loss)
     if isinstance(rows, np.ndarray):
         counts, each = (rows != 0).sum(axis=1), np.nonzero(rows)[1].astype(np.float64)
         classes = np.arange(float(rows.shape[1]))
@@ -160,17 +159,17 @@ def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[NDArray[np.int64], V
         _check_finite(each, np.repeat(np.arange(len(counts)), counts))
         classes = np.unique(each)
     if len(counts) != n_samples:
-        raise DataError(f"labels: found {len(counts)} rows of them, expected {n_samples}, one a row of X")
+        raise DataError(f"labels: found {len(counts)} rows, expected {n_samples}, one per row of X")
     return counts, each, classes
 
 
-def taken(y: Any, loss: Loss) -> Any:
-    """Take in labels whatever holds them, for `encode`, `distinct` and `extended`.
+def convert_label_sets(y: Any, loss: Loss) -> Any:
+    """Convert labels to the form that `encode`, `distinct_labels` and `append_labels` accept.
 
     Returns
     -------
     object
-        For several labels a row a matrix of zeros and ones, or a list of tuples of labels; else ``y``.
+        For several labels per row, a matrix of zeros and ones or a list of tuples of labels; otherwise ``y``.
     """
     if loss.task not in ("multilabel", "label_ranking"):
         return y

@@ -1,32 +1,34 @@
 """Losses for two classes that bound a measure of all predictions: ROC area, F-beta, precision, recall.
 
-Joachims, ICML 2005, 377 and KDD 2006, 217 (svm_perf): for a measure with loss Delta(y') of labelling the rows
-y' the risk is the structured hinge with margin rescaling,
+Joachims, ICML 2005, 377 and KDD 2006, 217 (svm_perf): if Delta(y') is the loss of the measure for predicting
+the labels y', the risk is the structured hinge with margin rescaling,
 
     R(u) = max over y' of  Delta(y') - (1/m) sum_{i: y'_i != y_i} y_i u_i,
 
-over all labellings, or those that the measure admits; the true one is always among them.  It is at least
-Delta of the one that the margins favour, by sign where all are admitted, and with Delta the share of errors
-it is the mean hinge.  The margins of svm_perf are 50/m of these and its losses are in percent, so that its
-``-c C`` is lam = 25 / (C m^2) here; for the ROC area, whose scale is the same, it is lam = 1 / (100 C).
+over all labellings y', or over those that the measure admits; the true labelling is always among them.  The
+risk is at least Delta of the labelling that the margins favour, which is that of their signs if all
+labellings are admitted.  If Delta is the share of errors, the risk is the mean hinge loss.  The margins of
+svm_perf are 50/m of these and its losses are in percent, so its ``-c C`` is lam = 25 / (C m^2) here; for the
+ROC area, whose scale is the same, it is lam = 1 / (100 C).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bmrm.base.vectors import Vector
 from bmrm.base.weighting import scale_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses._joint import JointRisk
-from bmrm.losses.base import About, Vector
-from bmrm.losses.joint import JointLoss, Members, bind, members, together
+from bmrm.losses.base import About
+from bmrm.losses.joint import JointLoss, Members, about_joint_loss, bind, collect_members
 
 _JOACHIMS = "Joachims, ICML 2005, 377"
-_DIFFERENCES = "it depends on differences of margins alone"
+_DIFFERENCES = "it depends only on differences of margins"
 
 
 def _both_classes(name: str, y: Vector, found: Members) -> tuple[int, int]:
-    """Count positive and negative rows; raise where a class is missing."""
+    """Count positive and negative rows; raise if a class is missing."""
     positives = int(np.count_nonzero(y[found.rows] > 0.0))
     negatives = len(found.rows) - positives
     if not (positives and negatives):
@@ -40,7 +42,7 @@ def _both_classes(name: str, y: Vector, found: Members) -> tuple[int, int]:
 class RocArea(JointLoss):
     """``sum_ij s_i s_j max(0, 1 - (u_i - u_j)) / sum_ij s_i s_j``, i positive, j negative.
 
-    A bound of 1 minus the area under the ROC curve, the share of pairs in the wrong order.
+    An upper bound of 1 minus the area under the ROC curve, which is the share of pairs in the wrong order.
 
     Examples
     --------
@@ -51,15 +53,14 @@ class RocArea(JointLoss):
 
     name, task = "roc_area", "binary"
     no_intercept = _DIFFERENCES
-    about = together("mean over pairs y_i > y_j of max(0, 1 - (u_i - u_j))", _JOACHIMS)
+    about = about_joint_loss("mean over pairs y_i > y_j of max(0, 1 - (u_i - u_j))", _JOACHIMS)
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
-        """Bind the loss to labels and weights."""
-        found = members(weights, None, len(y))
+        found = collect_members(weights, None, len(y))
         _both_classes(self.name, y, found)
         positive = y[found.rows] > 0.0
         s = found.weights.copy()
-        for side in (positive, ~positive):  # each by itself: only ratios within a class matter
+        for side in (positive, ~positive):  # separately, since only ratios within a class matter
             s[side] = scale_weights(s[side])
         pairs = s[positive].sum() * s[~positive].sum()
         share = np.array([1.0 / pairs])
@@ -67,15 +68,14 @@ class RocArea(JointLoss):
 
 
 class _ContingencyLoss(JointLoss):
-    """A measure of the contingency table of true and predicted labels."""
+    """A measure of the contingency table of true and predicted labels.
+
+    The measure counts rows, so weights can only leave rows out: the others must have equal weights, and each
+    counts as one row.
+    """
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
-        """Bind the loss to labels; weights may leave rows out, and do nothing else.
-
-        The measure counts rows: those of weight 0 are not there, and each of the others is one row, whatever
-        weight they all have.
-        """
-        found = members(weights, None, len(y))
+        found = collect_members(weights, None, len(y))
         positives, _ = _both_classes(self.name, y, found)
         if found.weights.min() != found.weights.max():
             raise ParameterError(
@@ -84,24 +84,24 @@ class _ContingencyLoss(JointLoss):
             )
         m = len(found.rows)
         level = (y[found.rows] > 0.0).astype(np.int64)
-        k, beta = self._numbers(m, positives)
+        k, beta = self._k_and_beta(m, positives)
         return bind(self.name, found, level, np.array([1.0 / m]), k=k, beta=beta, threads=threads)
 
-    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
-        """Return k and beta of the compiled risk."""
+    def _k_and_beta(self, rows: int, positives: int) -> tuple[int, float]:
+        """Return the parameters of the compiled risk."""
         return 1, 1.0
 
 
 def _about(measure: str, labellings: str) -> About:
     formula = f"max over labellings y'{labellings} of 1 - {measure} - sum_(y'_i != y_i) y_i u_i / m"
-    return together(formula, _JOACHIMS, weights=False)
+    return about_joint_loss(formula, _JOACHIMS, weights=False)
 
 
 class FBeta(_ContingencyLoss):
-    """Bound of 1 - F_beta: the weighted harmonic mean of precision and recall of the positive class.
+    """Upper bound of 1 - F_beta, the weighted harmonic mean of precision and recall of the positive class.
 
-    ``F = (1 + beta^2) a / ((1 + beta^2) a + b + beta^2 c)`` with a true positives, b false positives and c
-    false negatives.
+    ``F = (1 + beta^2) a / ((1 + beta^2) a + b + beta^2 c)``, where a, b and c are the numbers of true
+    positives, false positives and false negatives.
 
     Examples
     --------
@@ -113,12 +113,12 @@ class FBeta(_ContingencyLoss):
     name, task, parameter = "f_beta", "binary", "beta"
     about = _about("F_beta(y, y')", "")
 
-    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+    def _k_and_beta(self, rows: int, positives: int) -> tuple[int, float]:
         return 1, self.parameter_value
 
 
 class _AtK(_ContingencyLoss):
-    """A measure with k rows at the top: a number of rows, or below 1 a fraction of those that take part."""
+    """A measure with k rows at the top; if below 1, k is a fraction of the rows that take part."""
 
     parameter = "k"
 
@@ -139,9 +139,9 @@ class _AtK(_ContingencyLoss):
 
 
 class PrecisionAtK(_AtK):
-    """Bound of 1 - precision, among the labellings with at least k rows labelled positive.
+    """Upper bound of 1 - precision, over the labellings with at least k positive rows.
 
-    Like svm_perf it takes k up to the number of positives, so that the true labelling is one of them.
+    As in svm_perf, k is at most the number of positives, so that the true labelling is among them.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class PrecisionAtK(_AtK):
     name, task = "precision_at_k", "binary"
     about = _about("precision(y, y')", " with at least k positive")
 
-    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+    def _k_and_beta(self, rows: int, positives: int) -> tuple[int, float]:
         k = self.count(rows)
         if k > positives:
             raise DataError(
@@ -163,9 +163,9 @@ class PrecisionAtK(_AtK):
 
 
 class RecallAtK(_AtK):
-    """Bound of 1 - recall, among the labellings with at most k rows labelled positive.
+    """Upper bound of 1 - recall, over the labellings with at most k positive rows.
 
-    Like svm_perf it takes k from the number of positives on, so that the true labelling is one of them.
+    As in svm_perf, k is at least the number of positives, so that the true labelling is among them.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class RecallAtK(_AtK):
     name, task = "recall_at_k", "binary"
     about = _about("recall(y, y')", " with at most k positive")
 
-    def _numbers(self, rows: int, positives: int) -> tuple[int, float]:
+    def _k_and_beta(self, rows: int, positives: int) -> tuple[int, float]:
         k = self.count(rows)
         if k < positives:
             raise DataError(
@@ -187,7 +187,7 @@ class RecallAtK(_AtK):
 
 
 class BreakEven(_ContingencyLoss):
-    """Bound of 1 - precision where it equals recall: as many rows are labelled positive as are positive.
+    """Upper bound of 1 - precision at break-even, where the numbers of predicted and true positives agree.
 
     Examples
     --------

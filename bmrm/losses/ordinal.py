@@ -1,21 +1,21 @@
-"""Ordinal regression: ordered classes, told apart by thresholds on one score."""
+"""Ordinal regression: ordered classes, separated by thresholds on one score."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from bmrm.base.vectors import Vector
 from bmrm.losses._joint import JointRisk
-from bmrm.losses.base import Vector
 from bmrm.losses.extent import Extent
-from bmrm.losses.joint import JointLoss, bind, members, together
+from bmrm.losses.joint import JointLoss, about_joint_loss, bind, collect_members
 
 
 class Ordinal(JointLoss):
     """``min over theta of sum_k max(0, 1 - y_ik (u_i - theta_k))``.
 
-    ``y_ik`` is +1 where the class of row i is above k, else -1: a hinge for each of the thresholds between
-    the classes, all of them for every row.  The thresholds are minimised out, and come out in order.  A row
-    is predicted the class between whose thresholds its margin lies.
+    ``y_ik`` is +1 if the class of row i is above k, otherwise -1: every row has a hinge for each of the
+    thresholds between the classes.  The thresholds are minimised out, and the minimisers are in order.  The
+    predicted class of a row is the one between whose thresholds its margin lies.
 
     References
     ----------
@@ -33,8 +33,8 @@ class Ordinal(JointLoss):
     """
 
     name, task = "ordinal", "ordinal"
-    no_intercept = "its thresholds take the place of one"
-    about = together(
+    no_intercept = "its thresholds replace it"
+    about = about_joint_loss(
         "min over theta of the mean over rows of sum_k max(0, 1 - y_ik (u_i - theta_k)), "
         "y_ik = 1 if y_i > k else -1",
         "Chu, Keerthi, Neural Comp. 19 (2007) 792",
@@ -42,17 +42,14 @@ class Ordinal(JointLoss):
     )
 
     def steepness(self, extent: Extent, risk: float) -> float:
-        """Return the length of the weights, times the thresholds: each has a hinge for every row."""
-        return extent.weight * extent.parts
+        return extent.weight * extent.parts  # a hinge, of slope up to 1, per row and threshold
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
-        """Bind the loss to levels and weights."""
-        found = members(weights, None, len(y))
+        found = collect_members(weights, None, len(y))
         level = y[found.rows].astype(np.int64)
         share = np.array([1.0 / found.weights.sum()])
         return bind("ordinal", found, level, share, weight=found.weights, k=int(y.max()) + 1, threads=threads)
 
     def thresholds(self, margins: Vector, y: Vector, weights: Vector | None) -> Vector:
-        """Return the thresholds that minimise the risk at some margins, in ascending order."""
         found = self.joint_risk(y, weights, 1).thresholds(np.ascontiguousarray(margins))
-        return np.asarray(np.maximum.accumulate(found))  # in order but for the rounding of their middles
+        return np.asarray(np.maximum.accumulate(found))  # rounding of midpoints may have upset their order

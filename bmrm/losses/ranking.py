@@ -1,8 +1,8 @@
-"""Losses for ranking the rows of each group, a query's documents: pairs, NDCG, reciprocal rank.
+"""Losses for ranking the rows of each group, such as the documents of a query: pairs, NDCG, reciprocal rank.
 
-Labels are relevances, and only those of the same group are compared.  The risk is the mean over the groups
-in which there is something to rank, rows of different relevance, weighted by the mean weight of a group's
-rows; the others take no part.  Margins are scores: the higher, the nearer to the top.
+Labels are relevances, and only rows of the same group are compared.  A group can be ranked if it has rows of
+different relevance; other groups take no part.  The risk is a mean over the groups, each weighted by the mean
+weight of its rows.  Margins are scores: the rows with the highest scores come first.
 """
 
 from __future__ import annotations
@@ -12,27 +12,41 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import scale_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses._joint import JointRisk
-from bmrm.losses.base import About, Vector
+from bmrm.losses.base import About
 from bmrm.losses.extent import Extent
-from bmrm.losses.joint import BY_GROUP, Indices, JointLoss, Members, bind, levels_within, members, together
+from bmrm.losses.joint import (
+    GATHERED_GROUPS,
+    JointLoss,
+    Members,
+    about_joint_loss,
+    bind,
+    collect_members,
+    levels_within,
+)
 
-LARGEST_RELEVANCE = 50.0
-"""Gains are 2^y - 1, and their sums must be good to the last."""
+MAX_RELEVANCE = 50.0
+"""Gains are 2^y - 1: with larger relevances, small gains would be lost to rounding in their sums."""
 
-SWAP = 1.0 - 1.0 / np.log2(3.0)
-"""The most that DCG's discount falls from a place to the next: from the first to the second."""
+MAX_DISCOUNT_STEP = 1.0 - 1.0 / np.log2(3.0)
+"""Largest fall of DCG's discount between neighbouring positions: from the first to the second."""
 
 
-def discount(position: NDArray[np.int64]) -> Vector:
-    """DCG's weight of a place, ``1 / log2(1 + i)`` for the places i = 1, 2, ...; here counted from 0."""
-    return np.asarray(1.0 / np.log2(position + 2.0))
+def discount_divisor(position: Indices) -> Vector:
+    """Return ``log2(2 + position)``, by which DCG divides a gain; positions count from 0."""
+    return np.asarray(np.log2(position + 2.0))
+
+
+def discount(position: Indices) -> Vector:
+    """Return DCG's discount, one over the divisor."""
+    return np.asarray(1.0 / discount_divisor(position))
 
 
 def gain(relevance: Vector) -> Vector:
-    """DCG's gain ``2^y - 1`` of a relevance."""
+    """Return DCG's gain ``2^y - 1`` of a relevance y."""
     return np.asarray(np.exp2(relevance) - 1.0)
 
 
@@ -41,69 +55,63 @@ class RankingLoss(JointLoss):
 
     task = "ranking"
     needs_groups = True
-    no_intercept = "it depends on the order of margins alone"
+    no_intercept = "it depends only on the order of margins"
     _groups: Indices | None = None
 
     def grouped(self, groups: Indices | None) -> RankingLoss:
-        """Return the loss for rows of these groups.
-
-        Raises
-        ------
-        DataError
-            There are none.
-        """
         if groups is None:
             raise DataError(f"loss {self.name}: groups are missing (qid: in SVMlight text)")
         found = type(self)(**self.params)
         found._groups = groups
         return found
 
-    def mass(self, y: Vector, weights: Vector | None) -> float:
-        """Return the sum of the weights of the groups with something to rank."""
-        found = self._counted(y, weights)
+    def total_weight(self, y: Vector, weights: Vector | None) -> float:
+        # The sum of the weights of the groups that can be ranked.
+        found = self.rankable_members(y, weights)
         return float(found.group_weights.sum()) if len(found.rows) else 0.0
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
-        """Bind the loss to labels and weights."""
-        found = self._counted(y, weights)
+        found = self.rankable_members(y, weights)
         if not len(found.rows):
-            raise DataError(f"loss {self.name}: found nothing to rank, expected {self._wanted} in some group")
+            raise DataError(
+                f"loss {self.name}: found nothing to rank, expected {self._requirement} in some group"
+            )
         return self._bind(y[found.rows], found, found.group_weights / found.group_weights.sum(), threads)
 
-    def _counted(self, y: Vector, weights: Vector | None) -> Members:
-        """Collect the rows of the groups with something to rank."""
-        found = members(weights, self._groups, len(y))
-        return found.of_groups(self._rankable(y, found)) if len(found.rows) else found
+    def rankable_members(self, y: Vector, weights: Vector | None) -> Members:
+        """Collect the rows of the groups that can be ranked."""
+        found = collect_members(weights, self._groups, len(y))
+        return found.select_groups(self._rankable(y, found)) if len(found.rows) else found
 
-    _wanted = "different labels"
+    _requirement = "different labels"
 
     def _rankable(self, y: Vector, found: Members) -> NDArray[np.bool_]:
-        """Tell the groups with something to rank: those with different labels."""
+        """Return which groups can be ranked: those with different labels."""
         labels, first = y[found.rows], found.starts[:-1]
         return np.asarray(np.maximum.reduceat(labels, first) > np.minimum.reduceat(labels, first))
 
     @abstractmethod
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
-        """Make the compiled risk of groups with something to rank, the labels in their order."""
+        """Make the compiled risk of groups that can be ranked; ``labels`` are those of ``found.rows``."""
 
     def _check_weights(self, found: Members) -> None:
-        """Raise `ParameterError` where weights differ within a group."""
+        """Raise `ParameterError` if weights differ within a group."""
         first = found.starts[:-1]
         low, high = (f.reduceat(found.weights, first) for f in (np.minimum, np.maximum))
         if (low < high).any():
             raise ParameterError(
-                f"loss {self.name}: found different weights within a group, expected one a group (or 0)"
+                f"loss {self.name}: found different weights within a group, expected one per group (or 0)"
             )
 
 
 def _about(formula: str, reference: str, complexity: str = "O(m log m)") -> About:
-    return together(formula, reference, complexity, distributed=BY_GROUP)
+    return about_joint_loss(formula, reference, complexity, distributed=GATHERED_GROUPS)
 
 
 class Pairwise(RankingLoss):
     """Mean over groups of the mean over pairs with ``y_i > y_j`` of ``max(0, 1 - (u_i - u_j))``.
 
-    A bound of the share of pairs in the wrong order.  With weights a pair counts ``s_i s_j``.
+    An upper bound of the share of pairs in the wrong order.  With weights s, a pair has weight ``s_i s_j``.
 
     Examples
     --------
@@ -124,27 +132,26 @@ class Pairwise(RankingLoss):
         level = levels_within(found.group, labels)
         largest = np.maximum.reduceat(found.weights, found.starts[:-1])
         s = scale_weights(found.weights, largest[found.group])  # only ratios within a group matter
-        # At margins that are all equal the loss of each pair is 1.
+        # If all margins are equal, the loss of each pair is 1, so the risk is the sum of the pairs' weights.
         zeros = np.zeros(int(found.rows.max()) + 1)
-        everything = bind("pairs", found, level, np.ones(len(share)), weight=s, threads=threads)
-        pairs = everything.evaluate(zeros, zeros, 0.0, 0.0, zeros.copy())
-        return everything.with_share(share / pairs)
+        unscaled = bind("pairs", found, level, np.ones(len(share)), weight=s, threads=threads)
+        pairs = unscaled.evaluate(zeros, zeros, 0.0, 0.0, zeros.copy())
+        return unscaled.with_share(share / pairs)
 
 
 class _GainLoss(RankingLoss):
-    """A loss of NDCG: relevances are numbers from 0 on."""
+    """A loss that bounds 1 - NDCG; relevances are at least 0."""
 
     def check_labels(self, y: Vector) -> None:
-        """Raise `DataError` for a relevance that is negative or beyond `LARGEST_RELEVANCE`."""
-        bad = np.flatnonzero((y < 0.0) | (y > LARGEST_RELEVANCE))
+        bad = np.flatnonzero((y < 0.0) | (y > MAX_RELEVANCE))
         if bad.size:
             raise DataError(
                 f"loss {self.name}: row {bad[0] + 1} has label {y[bad[0]]:g}, "
-                f"expected a relevance from 0 to {LARGEST_RELEVANCE:g}"
+                f"expected a relevance from 0 to {MAX_RELEVANCE:g}"
             )
 
-    def _ideal(self, labels: Vector, found: Members, k: int) -> tuple[Vector, Vector]:
-        """Return DCG of the ideal order of each group, and each row's mean discount over the ideal orders."""
+    def ideal_order(self, labels: Vector, found: Members, k: int) -> tuple[Vector, Vector]:
+        """Return the DCG of each group's ideal order, and each row's mean discount over all ideal orders."""
         group, first = found.group, found.starts[:-1]
         order = np.lexsort((-labels, group))
         place = np.arange(len(order)) - first[group]
@@ -160,11 +167,11 @@ class _GainLoss(RankingLoss):
 
 
 class Ndcg(_GainLoss):
-    """Structured hinge bound of 1 - NDCG at k, in the assignment form.
+    """Structured hinge bound of 1 - NDCG at k, as an assignment problem.
 
-    ``max over permutations pi of 1 - NDCG(pi) + sum_i d_i u_pi(i)`` minus the same sum for the ideal order,
-    its mean where relevances tie; ``d_i = 1 / log2(1 + i)`` for places i up to k, else 0, and gains are
-    ``2^y - 1``.
+    ``max over permutations pi of 1 - NDCG(pi) + sum_i d_i u_pi(i)`` minus the same sum for the ideal order;
+    if relevances tie, minus its mean over the ideal orders.  Discounts are ``d_i = 1 / log2(1 + i)`` for
+    positions i up to k and 0 below them; gains are ``2^y - 1``.
 
     Examples
     --------
@@ -175,7 +182,7 @@ class Ndcg(_GainLoss):
     """
 
     name, parameter = "ndcg", "k"
-    several_cuts = True  # a list has few kinks, where hinges of pairs are nearly smooth
+    several_cuts = True  # the risk of a list has few kinks, whereas sums of hinges of pairs are nearly smooth
     about = _about(
         "mean over groups of max over permutations pi of 1 - NDCG@k(pi) + sum_i d_i (u_pi(i) - u_ideal(i))",
         "Le, Smola, arXiv:0704.3359 (2007); Chapelle, Le, Smola, NIPS workshop 2007",
@@ -184,17 +191,16 @@ class Ndcg(_GainLoss):
     def __init__(self, **params: float) -> None:
         super().__init__(**params)
         if self.parameter_value < 1.0 or not self.parameter_value.is_integer():
-            raise ParameterError(f"k: found {self.parameter_value:g}, expected a whole number from 1 on")
+            raise ParameterError(f"k: found {self.parameter_value:g}, expected a whole number of at least 1")
 
     @property
     def total_slope(self) -> float:
-        """Twice the positions that count: a discount is at most 1."""
-        return 2.0 * self.parameter_value
+        return 2.0 * self.parameter_value  # two sums of k discounts, each at most 1
 
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         self._check_weights(found)
         k = int(min(self.parameter_value, len(labels)))
-        best, anchor = self._ideal(labels, found, k)
+        best, anchor = self.ideal_order(labels, found, k)
         value = gain(labels) / best[found.group]
         level = np.zeros(len(labels), np.int64)
         return bind("ndcg", found, level, share, value=value, anchor=anchor, k=k, threads=threads)
@@ -204,10 +210,10 @@ class LambdaNdcg(_GainLoss):
     """Pairwise bound of 1 - NDCG: pairs weighted by the difference of their gains.
 
     ``(1 - 1 / log2(3)) / ideal DCG`` times the sum over pairs ``y_i > y_j`` of ``(2^y_i - 2^y_j) max(0, 1 -
-    (u_i - u_j))``.  LambdaRank weighs a pair by what swapping it would change NDCG, at its present places;
-    that is not convex.  Here its places are the worst possible, two neighbours at the top, so that weights
-    are constant.  It is a bound, since swaps of neighbours lead from the ideal order to any other, one for
-    each pair in the wrong order.
+    (u_i - u_j))``.  LambdaRank weights a pair by the change of NDCG if the two rows swapped their present
+    positions, which is not convex.  Here the positions are the worst possible, the first and the second, so
+    the weights are constant.  This is an upper bound, since swaps of neighbours lead from the ideal order to
+    any other order, with one swap for each pair in the wrong order.
 
     Examples
     --------
@@ -226,23 +232,23 @@ class LambdaNdcg(_GainLoss):
     )
 
     def steepness(self, extent: Extent, risk: float) -> float:
-        """Return the sum of the sizes of the derivatives: two a pair, each of which has lost 1 at 0."""
+        # A pair of weight s has derivatives of s and -s at most, and at margins of 0 its loss is s.
         return 2.0 * extent.at_zero
 
     def _bind(self, labels: Vector, found: Members, share: Vector, threads: int) -> JointRisk:
         self._check_weights(found)
-        best, _ = self._ideal(labels, found, len(labels))
+        best, _ = self.ideal_order(labels, found, len(labels))
         level = levels_within(found.group, labels)
         ones = np.ones(len(labels))
-        share = share * SWAP / best
+        share = share * MAX_DISCOUNT_STEP / best
         return bind("graded_pairs", found, level, share, weight=ones, value=gain(labels), threads=threads)
 
 
 class Mrr(RankingLoss):
-    """Structured hinge bound of 1 - reciprocal rank of the first relevant row; relevant is a label above 0.
+    """Structured hinge bound of 1 - reciprocal rank of the first relevant row, one with a label above 0.
 
-    ``max over orders pi of 1 - 1 / rank(pi) + mean over pairs of relevant i and irrelevant j that pi puts the
-    wrong way round, of u_j - u_i`` (that mean over all such pairs, right or wrong).
+    ``max over orders pi of 1 - 1 / rank(pi) + sum of (u_j - u_i) / n``: the sum is over the pairs of a
+    relevant row i and an irrelevant row j that pi puts in the wrong order, and n is the number of all pairs.
 
     Examples
     --------
@@ -258,7 +264,7 @@ class Mrr(RankingLoss):
         "(u_j - u_i) / (number of pairs)",
         "Chakrabarti, Khanna, Sawant, Bhattacharyya, KDD 2008, 88",
     )
-    _wanted = "relevant rows (labels above 0) and others"
+    _requirement = "relevant rows (labels above 0) and irrelevant ones"
 
     def _rankable(self, y: Vector, found: Members) -> NDArray[np.bool_]:
         return super()._rankable((y > 0.0).astype(np.float64), found)

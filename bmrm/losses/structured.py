@@ -1,18 +1,19 @@
-"""Structured prediction: a loss whose only formula is a user's oracle.
+"""Structured prediction: a loss defined by a user's oracle.
 
-An input x has outputs y in a set that is too large to list: taggings of a sentence, parses, matchings.  A
-model gives the output y the value ``<w, psi(x, y)>`` for a joint feature map psi, and predicts the best one.
-With margin rescaling (Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453) the loss of an example is
+An input x has outputs y in a set too large to list: taggings of a sentence, parses, matchings.  A model
+scores the output y by ``<w, psi(x, y)>`` for a joint feature map psi, and predicts the output with the
+highest score.  With margin rescaling (Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453) the loss
+of an example is
 
     max over y' of  cost(y, y') + <w, psi(x, y') - psi(x, y)>,
 
-convex in w.  All that training asks of the structure is the y' that attains the maximum, which for a chain is
-one run of the Viterbi algorithm.  There is no data matrix: the weights themselves take the place of the
-margins (``bmrm/structured.py``).
+convex in w.  Training needs only the y' that attains the maximum; for a chain it is found by one run of the
+Viterbi algorithm.  There is no data matrix: the weights themselves play the part of the margins
+(``bmrm/matrix/examples.py``).
 
-An oracle is called once for each example of a pass, and again at each step of a line search.  A step costs as
-much as a cut here, so searches are coarse (`search_slack`), and what the oracle says is kept for the points
-that come again.
+The oracle is called once per example in a pass, and once per example at each step of a line search.  Since a
+step costs as much as a cut here, searches are coarse (`search_slack`), and the oracle's answers are cached
+for points that recur.
 """
 
 from __future__ import annotations
@@ -23,21 +24,24 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, read_only_view
+from bmrm.base.vectors import Indices, Vector, dot, read_only_view
 from bmrm.errors import DataError, ParameterError
-from bmrm.losses.base import About, Loss, RowRisk, Vector
+from bmrm.losses.base import About, Loss, RowRisk
 
 SparseVector = tuple[NDArray[np.integer[Any]], Vector]
 
-BELOW_TRUTH = 1e-9
-"""The true output itself gives 0; a maximum below that by more than this share of its terms is none."""
+MAX_SHORTFALL = 1e-9
+"""Tolerance, as a share of the terms: a maximum this far below the 0 of the true output is an error."""
 
-KEPT, KEPT_BYTES = 64, 1 << 26
-"""Points whose answers are kept, and the bytes that they take at most."""
+MAX_CACHED_POINTS = 64
+"""Maximum number of points for which the oracle's answers are cached."""
+
+MAX_CACHE_BYTES = 1 << 26
+"""Maximum size of these answers; two of them are always cached."""
 
 
 class Oracle(Protocol):
-    """What a structure has to answer.
+    """The interface of a user's oracle.
 
     Attributes
     ----------
@@ -48,14 +52,14 @@ class Oracle(Protocol):
     n_features: int
 
     def most_violated(self, w: Vector, x: Any, y: Any) -> tuple[float, Vector | SparseVector]:
-        """Find the y' that maximises ``cost(y, y') + <w, psi(x, y')>``.
+        """Return the y' that maximises ``cost(y, y') + <w, psi(x, y')>``, by its cost and features.
 
         Parameters
         ----------
         w : ndarray of float64, shape (n_features,)
             Read-only.
         x, y
-            An input and its true output, as they were given to `bmrm.solve`.
+            An input and its true output, as passed to `bmrm.solve`.
 
         Returns
         -------
@@ -70,9 +74,9 @@ class Oracle(Protocol):
 
 
 class Structured(Loss):
-    """``max_y' cost(y, y') + <w, psi(x, y') - psi(x, y)>`` for a structure that an oracle knows.
+    """``max_y' cost(y, y') + <w, psi(x, y') - psi(x, y)>`` for a structure defined by an oracle.
 
-    Give `bmrm.solve` a sequence of inputs for X and one of outputs for y; they reach the oracle as they are.
+    Pass `bmrm.solve` a sequence of inputs as X and one of outputs as y; the oracle gets them unchanged.
 
     Parameters
     ----------
@@ -81,7 +85,7 @@ class Structured(Loss):
 
     Examples
     --------
-    A "structure" of one label out of three, which makes this the loss ``multiclass``:
+    A "structure" of one label out of three, which is the loss ``multiclass``:
 
     >>> import numpy as np, bmrm
     >>> class OneLabel:
@@ -107,7 +111,7 @@ class Structured(Loss):
         formula="max_y' (cost(y, y') + <w, psi(x, y') - psi(x, y)>)",
         reference="Tsochantaridis, Joachims, Hofmann, Altun, JMLR 6 (2005) 1453",
         complexity="m calls of the oracle",
-        line_search="coarse, m calls a step",
+        line_search="coarse, m calls per step",
         weights=True,
         distributed="no",
         gpu="no",
@@ -121,56 +125,56 @@ class Structured(Loss):
 
     @property
     def key(self) -> object:
-        """The loss itself, with its oracle: that may be replaced."""
+        # The oracle may be replaced between two solves.
         return self, self.oracle
 
     def risk(self, y: Any, weights: Vector | None, scale: float, threads: int) -> RowRisk:
-        """Bind the loss to examples, pairs of input and output; margins are copies of w, one a block."""
+        # y holds the examples, pairs of input and output; margins are copies of w, one per block.
         return _OracleRisk(self, y, np.ones(len(y)) if weights is None else weights, scale)
 
     def predict(self, w: Vector, X: Any) -> list[Any]:
-        """Predict the output of each input."""
+        """Return the oracle's prediction for each input."""
         return [self.oracle.predict(w, x) for x in X]
 
 
 class _OracleRisk:
-    """Sums over the examples of what an oracle answers."""
+    """Sums over the examples of an oracle's answers."""
 
     def __init__(self, loss: Structured, examples: list[Any], weights: Vector, scale: float) -> None:
         self.loss, self.examples, self.weights = loss, examples, weights * scale
         self._answers: OrderedDict[bytes, tuple[Vector, Vector]] = OrderedDict()
 
     def _evaluate(self, w: Vector, blocks: int) -> tuple[Vector, Vector]:
-        """Return risk and gradient by block of examples."""
+        """Return risk and gradient per block of examples."""
         key = w.tobytes() + bytes(str(blocks), "ascii")
         if key in self._answers:
             self._answers.move_to_end(key)
             return self._answers[key]
         values, gradients = np.zeros(blocks), np.zeros((blocks, len(w)))
-        w = read_only_view(w)  # the oracle gets it
+        w = read_only_view(w)  # it is passed to the oracle
         starts = np.linspace(0, len(self.examples), blocks + 1).astype(np.int64)
         for p in range(blocks):
             for i in range(starts[p], starts[p + 1]):
                 if self.weights[i] > 0.0:
                     values[p] += self.weights[i] * self._add(i, w, gradients[p])
         self._answers[key] = values, gradients
-        while len(self._answers) > max(2, min(KEPT, KEPT_BYTES // gradients.nbytes)):
+        while len(self._answers) > max(2, min(MAX_CACHED_POINTS, MAX_CACHE_BYTES // gradients.nbytes)):
             self._answers.popitem(last=False)
         return values, gradients
 
     def _add(self, i: int, w: Vector, gradient: Vector) -> float:
-        """Add the subgradient of an example; return its loss."""
+        """Add the weighted subgradient of example i to ``gradient``; return its loss."""
         cost, difference = self.loss.oracle.most_violated(w, *self.examples[i])
         if isinstance(difference, tuple):
-            places, entries = np.asarray(difference[0], np.intp), np.asarray(difference[1])
-            inside = places.size == 0 or (places.min() >= 0 and places.max() < len(w))
-            if places.ndim != 1 or places.shape != entries.shape or not inside:
+            indices, values = np.asarray(difference[0], np.intp), np.asarray(difference[1])
+            inside = indices.size == 0 or (indices.min() >= 0 and indices.max() < len(w))
+            if indices.ndim != 1 or indices.shape != values.shape or not inside:
                 raise DataError(
-                    f"oracle: example {i + 1} has indices {places} and values {entries}, expected as many of "
-                    f"either, and indices from 0 to {len(w) - 1}"
+                    f"oracle: example {i + 1} has indices {indices} and values {values}, expected as many "
+                    f"indices as values, and indices from 0 to {len(w) - 1}"
                 )
-            gained = float(w[places] @ entries)
-            np.add.at(gradient, places, self.weights[i] * entries)
+            score = float(w[indices] @ values)
+            np.add.at(gradient, indices, self.weights[i] * values)
         else:
             if np.shape(difference) != w.shape:
                 raise DataError(
@@ -178,15 +182,16 @@ class _OracleRisk:
                     f"expected {w.shape}"
                 )
             dense = np.ascontiguousarray(difference, np.float64)
-            gained = dot(w, dense)
+            score = dot(w, dense)
             gradient += self.weights[i] * dense
-        if np.isnan(cost + gained):
-            raise DataError(f"oracle: example {i + 1} has a maximum that is no number")
-        if cost + gained < -BELOW_TRUTH * (1.0 + abs(cost) + abs(gained)):
+        if np.isnan(cost + score):
+            raise DataError(f"oracle: example {i + 1} has the maximum NaN, expected a number")
+        if cost + score < -MAX_SHORTFALL * (1.0 + abs(cost) + abs(score)):
             raise DataError(
-                f"oracle: example {i + 1} has the maximum {cost + gained:g}, below the 0 of its true output"
+                f"oracle: example {i + 1} has the maximum {cost + score:g}, "
+                "expected at least the 0 of its true output"
             )
-        return float(cost) + gained
+        return float(cost) + score
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         d = self.loss.n_features
@@ -194,7 +199,7 @@ class _OracleRisk:
         return dot(gradients.sum(axis=0), dz[:d]), 0.0
 
     def cut(
-        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+        self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
         d = self.loss.n_features
         values, gradients = self._evaluate(z[:d] + t * dz[:d], len(z) // d)

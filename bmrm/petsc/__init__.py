@@ -1,4 +1,4 @@
-"""PETSc on the resident matrix: a ``Mat`` that anyone can use, and training with PETSc's objects.
+"""PETSc on the resident matrix: a ``Mat`` for any PETSc solver, and training with PETSc's objects.
 
 The module needs petsc4py (the extra ``petsc``) and is not imported by ``import bmrm``.
 """

@@ -1,15 +1,15 @@
-"""The bridge: PETSc's vectors as the resident matrix takes and gives them.
+"""Products of the resident matrix with PETSc's vectors.
 
-Four cases, none with a loop in Python:
+There are four cases, none with a loop in Python:
 
-- the matrix on the CPU, vectors of doubles: their own arrays are lent, nothing is copied;
-- the matrix on a GPU, vectors on the host: the same arrays go through the matrix's pinned buffers;
-- the matrix and the vectors on a GPU: device pointers are lent, and a kernel converts where the matrix is of
-  floats; no byte crosses the bus;
-- PETSc built in single precision: one conversion on the way in and one on the way out.
+- The matrix is on the CPU, and the vectors are float64: their own arrays are used, nothing is copied.
+- The matrix is on a GPU, and the vectors are on the host: their arrays go through the matrix's pinned
+  buffers.
+- Matrix and vectors are on a GPU: device pointers are used, and a kernel converts if the matrix is float32.
+  No byte crosses the bus.
+- PETSc was built in single precision: the input and the output are converted once.
 
-An array or pointer that was taken goes back when a product fails too, and so do the locks that PETSc holds on
-the input.
+Arrays and pointers are returned to PETSc even if a product fails, and so are PETSc's locks on the input.
 
 References
 ----------
@@ -21,53 +21,53 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from petsc4py import PETSc
 
+from bmrm.base.vectors import Vector
 from bmrm.matrix import _cpu
 
 if TYPE_CHECKING:
     from bmrm.matrix.resident import Matrix
 
 DEFAULT_STREAM = 0
-"""CUDA's default stream, on which PETSc works where nothing else is asked of it (PetscDeviceContext)."""
+"""CUDA's default stream, which PETSc uses unless another one is set (PetscDeviceContext)."""
 
 Operator = Literal["normal", "transposed"]
-_Array: TypeAlias = npt.NDArray[np.float64]
 
 
 def share_stream(matrix: Matrix) -> None:
-    """Let a matrix on a GPU work on the stream of PETSc's vectors, so that neither need wait."""
+    """Make a matrix on a GPU use the stream of PETSc's vectors, so that neither has to wait."""
     if hasattr(matrix, "use_stream"):
         matrix.use_stream(DEFAULT_STREAM)
 
 
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
-    """``y = X x``, or ``y = X' x`` for ``op="transposed"``, with the parts of x and y of this process.
+    """Compute ``y = X x``, or ``y = X' x`` if ``op="transposed"``, with this process's parts of x and y.
 
     Parameters
     ----------
     matrix : Matrix
     op : {"normal", "transposed"}
     x, y : PETSc.Vec
-        Of the sizes that the product takes and gives; on the host, or both on the GPU of the matrix.
+        Input and output; on the host, or both on the GPU of the matrix.
     """
     if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
         with _Pointer(x, "r") as source, _Pointer(y, "w") as target:
             apply(op, source, target)
     else:
-        with lent(x, y) as (source, target):
+        with host_arrays(x, y) as (source, target):
             (matrix.matvec if op == "normal" else matrix.rmatvec)(source, target)
 
 
 @contextmanager
-def lent(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[_Array, _Array]]:
-    """Lend the array of x for reading and that of y for writing, as doubles on the host.
+def host_arrays(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[Vector, Vector]]:
+    """Give access to the arrays of x, for reading, and of y, for writing, as float64 on the host.
 
-    An array held by a local variable alone would stay out for as long as a traceback keeps the frame.
+    A context manager, because an array in a local variable would not be returned to PETSc while a traceback
+    keeps the frame.
     """
     with x.buffer_r as source, y.buffer_w as target:
         if target.dtype == np.float64:
@@ -79,7 +79,7 @@ def lent(x: PETSc.Vec, y: PETSc.Vec) -> Iterator[tuple[_Array, _Array]]:
 
 
 def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], None] | None:
-    """Return the product of a matrix on a GPU with vectors there; None where there is none for their type."""
+    """Return the product of a matrix on a GPU with vectors on that GPU; None if their type has none."""
     if isinstance(matrix, _cpu.Matrix):
         return None
     kind = np.dtype(PETSc.ScalarType)
@@ -93,9 +93,9 @@ def _on_gpu(vec: PETSc.Vec) -> bool:
 
 
 class _Pointer:
-    """Lends the device memory of a vector, as ``__cuda_array_interface__`` tells it.
+    """Gives access to the device memory of a vector by ``__cuda_array_interface__``.
 
-    A class, as `unlocking` is: a generator as context manager takes as long as a launch.
+    Like `unlocking` it is a class, because a generator as context manager takes as long as a kernel launch.
     """
 
     __slots__ = ("__cuda_array_interface__", "_address", "_mode", "_vec")
@@ -118,7 +118,7 @@ class _Pointer:
 
 
 class unlocking:  # noqa: N801
-    """Take back PETSc's locks on the input of a product where that raises."""
+    """Releases PETSc's locks on the input of a product that raises."""
 
     __slots__ = ("_vec",)
 
@@ -134,10 +134,10 @@ class unlocking:  # noqa: N801
 
 
 def _unlock(x: PETSc.Vec) -> None:
-    """Take back the read locks of x.
+    """Release the read locks of x.
 
-    MatMult and its kin lock x round the product, and like all of PETSc return from an error without
-    undoing what they did; petsc4py has no call for it.
+    MatMult and similar functions lock x during the product. Like all of PETSc, they do not undo this if they
+    return with an error, and petsc4py has no function for it.
     """
     library = ctypes.CDLL(PETSc.__file__)
     vec, locks = ctypes.c_void_p(x.handle), ctypes.c_int64()

@@ -1,11 +1,11 @@
-"""PETSc matrices whose products run on the resident X, and X'X of it.
+"""PETSc matrices whose products run on the resident X: X itself and X'X.
 
-PETSc asks a matrix of type ``python`` for its products by the methods of a context object. So KSP, TAO and
-what builds on them run on it unchanged, be X on the CPU or on a GPU.
+PETSc calls the methods of a context object for the products of a matrix of type ``python``. So KSP, TAO and
+everything built on them run on it unchanged, whether X is on the CPU or on a GPU.
 
-On several ranks each holds some rows of X. A vector of length d is spread over the ranks as PETSc does it,
-so a product with X first brings all of w to every rank, and one with X' adds up what the ranks found for each
-entry: PETSc's own scatter does both.
+Each of several ranks has some rows of X. PETSc distributes vectors of length d over the ranks, so a product
+with X first gathers w on every rank, and a product with X' adds up the results of all ranks. PETSc's scatter
+does both.
 
 References
 ----------
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from petsc4py import PETSc
 
+from bmrm.base.vectors import Vector
 from bmrm.distributed.petsc_rows import fail_together
 from bmrm.errors import ParameterError
 from bmrm.io.csr import Csr
@@ -30,10 +31,8 @@ from bmrm.petsc.bridge import multiply, share_stream, unlocking
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
 
-_Vector = npt.NDArray[np.float64]
-
-CHUNK = 1 << 22
-"""Stored values that are added up at a time."""
+CHUNK_VALUES = 1 << 22
+"""Number of stored values that are summed at a time."""
 
 
 def resident_mat(
@@ -48,15 +47,15 @@ def resident_mat(
     Parameters
     ----------
     X : Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (m, d)
-        Values of type float32 or float64; they are stored as they are. The CPU accumulates every product in
-        float64, a GPU in the type of the values: convert them to float64 for a solver that asks for more
-        than about six digits. With several ranks, the rows that this rank holds, all with the same d; a
-        PETSc matrix (AIJ, dense) is spread over its ranks already.
+        Values of type float32 or float64, stored unchanged. The CPU accumulates every product in float64, a
+        GPU in the type of the values: convert them to float64 for a solver that needs more than about six
+        digits. With several ranks, the rows of this rank, with the same d on all; a PETSc matrix (AIJ,
+        dense) is already distributed over its ranks.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
-        Where X lives, as for `bmrm.Dataset`. Where it is a GPU and PETSc has CUDA, ``createVecs`` makes
+        Where X is stored, as for `bmrm.Dataset`. If it is a GPU and PETSc has CUDA, ``createVecs`` makes
         vectors on that GPU, and products move nothing to the host.
     threads : int, optional
-        CPU threads of a product; default: the cores that this process may use, or one where X is small.
+        CPU threads of a product; default: the cores that this process may use, or one if X is small.
     comm : PETSc.Comm, optional
         Default: PETSc.COMM_SELF, or the communicator of a PETSc.Mat.
 
@@ -70,14 +69,14 @@ def resident_mat(
     Raises
     ------
     ParameterError
-        For an unknown device, or where the ranks do not agree on d.
+        For an unknown device, or if the ranks do not agree on d.
     DataError
         If X has no rows or no columns, or a value that is not finite.
     BmrmError
-        If PETSc was built with complex scalars, or for ``device="cuda"`` where the package was built
-        without CUDA, or there is no driver or no GPU.
+        If PETSc was built with complex scalars, or if ``device="cuda"`` and the package was built without
+        CUDA, or there is no driver or no GPU.
     DeviceMemoryError
-        For ``device="cuda"`` where X does not fit.
+        If ``device="cuda"`` and X does not fit.
 
     Examples
     --------
@@ -124,15 +123,15 @@ def resident_mat(
 def normal_mat(A: PETSc.Mat, *, shift: float = 0.0) -> PETSc.Mat:
     """Make the PETSc matrix ``X'X + shift I`` of a resident X, with its diagonal.
 
-    PETSc's own ``createNormal`` works on a resident matrix as well, but reads a diagonal from the rows of
-    a stored matrix, so preconditioners that need one (Jacobi, those of LSQR) want this.
+    PETSc's own ``createNormal`` works on a resident matrix as well, but it reads the diagonal from the rows
+    of a stored matrix. So preconditioners that need the diagonal (Jacobi, those of LSQR) need this function.
 
     Parameters
     ----------
     A : PETSc.Mat
-        Of `resident_mat`.
+        A matrix made by `resident_mat`.
     shift : float, default 0
-        Multiple of the identity that is added, such as the strength of a ridge.
+        Multiple of the identity to add, such as the strength of a ridge penalty.
 
     Returns
     -------
@@ -164,14 +163,14 @@ def normal_mat(A: PETSc.Mat, *, shift: float = 0.0) -> PETSc.Mat:
 
 
 class Layout(NamedTuple):
-    """How rows and columns are spread over the ranks.
+    """How rows and columns are distributed over the ranks.
 
     Attributes
     ----------
     sizes : ((int, int), (int, int))
-        Rows here and of all ranks; columns here and in all.
+        Numbers of rows of this rank and of all ranks, and numbers of columns of this rank and of all.
     scatter, everywhere
-        What brings a vector of length d to every rank, and where to; None with one rank.
+        The scatter that gathers a vector of length d on every rank, and its target; None with one rank.
     """
 
     sizes: tuple[tuple[int, int], tuple[int, int]]
@@ -180,14 +179,16 @@ class Layout(NamedTuple):
 
 
 def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> Layout:
-    """Spread d columns over the ranks, so many of them here, or as PETSc does it by itself."""
+    """Distribute d columns over the ranks: ``columns`` to this rank, or if None as PETSc chooses."""
     if comm.getSize() == 1:
         return Layout(((m, m), (d, d)), None, None)
     counts = PETSc.Vec().createMPI((1, None), comm=comm)
     counts.set(float(d))
-    least, most = int(counts.min()[1]), int(counts.max()[1])
-    if least != most:
-        raise ParameterError(f"X: found {least} columns on one rank and {most} on another, expected as many")
+    fewest, largest = int(counts.min()[1]), int(counts.max()[1])
+    if fewest != largest:
+        raise ParameterError(
+            f"X: found {fewest} columns on one rank and {largest} on another, expected the same number"
+        )
     right = PETSc.Vec().createMPI((columns, d), comm=comm)
     counts.set(float(m))
     rows = int(counts.sum())
@@ -196,14 +197,14 @@ def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> Layout:
 
 
 class _Sums(NamedTuple):
-    """What norms and diagonals need of the values, taken while X is at hand.
+    """Sums of the values of X, from which norms and diagonals are computed later.
 
     Attributes
     ----------
     squares : PETSc.Vec
-        Diagonal of X'X: the squares of each column, summed over all ranks' rows.
+        Diagonal of X'X: the sum of squares of each column, over the rows of all ranks.
     largest_column, largest_row : float
-        Largest sum of magnitudes.
+        Largest sum of absolute values of a column and of a row.
     """
 
     squares: PETSc.Vec
@@ -215,15 +216,15 @@ def _sums(X: Csr | npt.NDArray[Any], resident: Matrix, layout: Layout) -> _Sums:
     m, d = X.shape
     columns, row = np.zeros(d), 0.0
     if isinstance(X, np.ndarray):
-        step = max(1, CHUNK // d)
+        step = max(1, CHUNK_VALUES // d)
         for start in range(0, m, step):
             part = np.abs(X[start : start + step]).astype(np.float64)
             columns += part.sum(axis=0)
             row = max(row, float(part.sum(axis=1).max()))
     else:
-        for start in range(0, X.nnz, CHUNK):
-            indices = X.indices[start : start + CHUNK]
-            values = np.ones(len(indices)) if X.data is None else X.data[start : start + CHUNK]
+        for start in range(0, X.nnz, CHUNK_VALUES):
+            indices = X.indices[start : start + CHUNK_VALUES]
+            values = np.ones(len(indices)) if X.data is None else X.data[start : start + CHUNK_VALUES]
             columns += np.bincount(indices, np.abs(values).astype(np.float64), d)
         row = _largest_row(X)
     summed = [_over_ranks(part, layout) for part in (m * resident.mean_squares, columns)]
@@ -239,8 +240,8 @@ def _largest_row(X: Csr) -> float:
     return float((sizes[X.indptr[1:]] - sizes[X.indptr[:-1]]).max())
 
 
-def _over_ranks(values: _Vector, layout: Layout) -> PETSc.Vec:
-    """Add up a vector of length d over the ranks, spread as PETSc spreads it."""
+def _over_ranks(values: Vector, layout: Layout) -> PETSc.Vec:
+    """Sum a vector of length d over the ranks; return it in PETSc's distribution."""
     if layout.scatter is None or layout.everywhere is None:
         vec = PETSc.Vec().createSeq(len(values), comm=PETSc.COMM_SELF)
         vec.setArray(values)
@@ -258,7 +259,7 @@ def _largest_over_ranks(value: float, comm: PETSc.Comm) -> float:
 
 
 class _ResidentMat:
-    """Context of the matrix X; the names of its methods are PETSc's."""
+    """Context of the matrix X; PETSc prescribes the names of its methods."""
 
     def __init__(self, matrix: Matrix, device: str, layout: Layout, sums: _Sums) -> None:
         self.matrix, self.device, self.layout, self.sums = matrix, device, layout, sums
@@ -276,7 +277,7 @@ class _ResidentMat:
             scatter.scatter(everywhere, y, addv=True, mode="reverse")
 
     def _gathered(self, x: PETSc.Vec) -> PETSc.Vec:
-        """All of a vector of length d."""
+        """Return all entries of a vector of length d."""
         scatter, everywhere = self.layout.scatter, self.layout.everywhere
         if scatter is None:
             return x
@@ -291,7 +292,9 @@ class _ResidentMat:
             return self.sums.largest_column
         if kind == types.NORM_INFINITY:
             return self.sums.largest_row
-        raise ParameterError("norm: expected the 1-norm, the Frobenius norm or the infinity norm")
+        raise ParameterError(
+            f"norm: found type {kind}, expected the 1-norm, the Frobenius norm or the infinity norm"
+        )
 
     def duplicate(self, mat: PETSc.Mat, op: int) -> PETSc.Mat:
         twin = PETSc.Mat().createPython(self.layout.sizes, self, comm=mat.getComm())
@@ -303,7 +306,7 @@ class _ResidentMat:
         return self.vec(columns, mat.getComm()), self.vec(rows, mat.getComm())
 
     def vec(self, sizes: tuple[int, int], comm: PETSc.Comm) -> PETSc.Vec:
-        """Make a vector where the products want it."""
+        """Make a vector on the device of X, or on the host if PETSc has no CUDA."""
         vec = PETSc.Vec().create(comm=comm)
         vec.setSizes(sizes)
         on_gpu = self.device != "cpu" and PETSc.Sys.hasExternalPackage("cuda")

@@ -1,4 +1,4 @@
-"""The solver's options from PETSc's options database, for programs that are driven by it."""
+"""The solver's options from PETSc's options database, for programs that take their options from there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _cuts(database: PETSc.Options, name: str) -> int | str:
     return "auto" if _text(database, name) == "auto" else _count(database, name)
 
 
-# Option to keyword of `bmrm.solve` and how it is read.
+# From options to keywords of `bmrm.solve` and the functions that read them.
 _KEYWORDS: dict[str, tuple[str, _Reader]] = {
     "loss": ("loss", _text),
     "reg": ("reg", _text),
@@ -68,20 +68,19 @@ def options(prefix: str = "bmrm_") -> dict[str, Any]:
     Parameters
     ----------
     prefix : str, default "bmrm_"
-        What the options begin with: ``-bmrm_loss logistic -bmrm_lambda 1e-4 -bmrm_tol 1e-6 …``. Their names
-        are those of the keywords, but ``lambda`` for ``lam``, ``cost`` for ``C`` and ``intercept`` for
-        ``fit_intercept``; the losses' parameters (``-bmrm_tau``) are among them. A flag without a value is
-        true.
+        The prefix of the options: ``-bmrm_loss logistic -bmrm_lambda 1e-4 -bmrm_tol 1e-6 …``. The names are
+        those of the keywords, including the parameters of losses (``-bmrm_tau``), except for ``lambda``
+        (``lam``), ``cost`` (``C``) and ``intercept`` (``fit_intercept``). A flag without a value is true.
 
     Returns
     -------
     dict
-        What was given, nothing else.
+        Only the options that were given.
 
     Raises
     ------
     ParameterError
-        For an option under the prefix that there is not, or a value that is no number where one is expected.
+        For an unknown option with the prefix, or a value that should be a number and is not.
 
     Examples
     --------

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from petsc4py import PETSc
 
 from bmrm.base.interrupts import HELD, interruptible, set_signal_mode
+from bmrm.base.vectors import Vector
 from bmrm.distributed.petsc_rows import fail_together, find_comm, local_rows
 from bmrm.errors import ParameterError
 from bmrm.linear.inputs import OF_DATA, choose_weight_layout, make_group
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class Solution(NamedTuple):
-    """What `solve` returns.
+    """The return value of `solve`.
 
     Attributes
     ----------
     w : PETSc.Vec
-        The weights, spread over the ranks as A's columns are.
+        The weights, distributed over the ranks like the columns of A.
     result : Result
-        With the certificate; the same on every rank. But where weights are owned in parts, its ``w`` holds
-        those of this rank alone.
+        The result with its certificate, the same on every rank. But with distributed weights, its ``w`` has
+        only the weights of this rank.
     """
 
     w: PETSc.Vec
@@ -39,21 +39,21 @@ class Solution(NamedTuple):
 
 @interruptible
 def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **keywords: Any) -> Solution:
-    """Train on a PETSc matrix, by keywords and by PETSc's options database.
+    """Train on a PETSc matrix, with keywords and with PETSc's options database.
 
-    `bmrm.solve` takes PETSc matrices and vectors too; this adds the options database, and gives the weights
-    as a vector.
+    `bmrm.solve` accepts PETSc matrices and vectors too; this function adds the options database, and returns
+    the weights as a vector.
 
     Parameters
     ----------
     A : PETSc.Mat
-        Of type AIJ or dense, on any number of ranks: each trains on the rows that it holds.
+        Of type AIJ or dense, on any number of ranks: each trains on its rows.
     y : PETSc.Vec, optional
-        Labels, spread over the ranks as A's rows are.
+        Labels, distributed over the ranks like the rows of A.
     prefix : str, default "bmrm_"
-        Of the options, see `bmrm.petsc.options`. An option wins over a keyword.
+        Prefix of the options, see `bmrm.petsc.options`. An option overrides a keyword.
     **keywords
-        Of `bmrm.solve`. With ``weights="owned"`` no rank ever has all weights, in the result neither.
+        As for `bmrm.solve`. With ``weights="owned"`` no rank ever has all weights, not even in the result.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     Raises
     ------
     ParameterError, DataError, Interrupted
-        As `bmrm.solve`.
+        As for `bmrm.solve`.
 
     Examples
     --------
@@ -76,13 +76,15 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     """
     comm = find_comm(A, keywords.pop("comm", None))
     if comm is not None:
-        set_signal_mode(HELD)  # other ranks would wait for one that it struck before the first iteration
+        set_signal_mode(
+            HELD
+        )  # the others would wait forever for a rank interrupted before the first iteration
     with fail_together(comm):
         keywords |= options(prefix)
     comm = make_group(None, comm, keywords)
     loss = keywords.get("loss", "hinge")
     if getattr(LOSSES.get(loss) if isinstance(loss, str) else loss, "several", False):
-        raise ParameterError(f"loss {loss}: its weights are a matrix, which bmrm.solve gives, and no vector")
+        raise ParameterError(f"loss {loss}: its weights are a matrix, not a vector; use bmrm.solve")
     X, y, comm = local_rows(A, y, comm)
     form = keywords.pop("weights", "auto")
     if comm is None and form == "auto":
@@ -105,15 +107,15 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
     if "tol" in keywords:
         of_data["tol"] = keywords["tol"]
     shard = Shard(X, y, comm=comm, weights=form, **of_data)
-    # Where A is not the matrix of all ranks, each has a vector of its own.
+    # If A is not the matrix of all ranks, each rank has its own vector.
     here = shard.owned and A.getComm().getSize() == shard.group.size
     shard.wanted_by = "none" if here else "all"
     result = solve_arrays(shard, **keywords)
     return Solution(own_weights(result.w, shard, A) if here else weights(result.w, A), result)
 
 
-def own_weights(w: npt.NDArray[np.float64], shard: Shard, A: PETSc.Mat) -> PETSc.Vec:
-    """Make a vector of A's columns from the weights that each rank owns, however A lays them out."""
+def own_weights(w: Vector, shard: Shard, A: PETSc.Mat) -> PETSc.Vec:
+    """Make a vector over A's columns from the weights that each rank owns, for any layout of A's columns."""
     vec = A.createVecRight()
     first, last = map(int, shard.bounds[shard.group.rank : shard.group.rank + 2])
     vec.setValues(np.arange(first, last, dtype=PETSc.IntType), w)
@@ -121,14 +123,14 @@ def own_weights(w: npt.NDArray[np.float64], shard: Shard, A: PETSc.Mat) -> PETSc
     return vec
 
 
-def weights(w: npt.NDArray[np.float64], A: PETSc.Mat) -> PETSc.Vec:
-    """Make a vector of A's columns from weights that every rank has whole.
+def weights(w: Vector, A: PETSc.Mat) -> PETSc.Vec:
+    """Make a vector over A's columns from all weights, which every rank has.
 
     Parameters
     ----------
     w : ndarray of shape (d,)
     A : PETSc.Mat
-        With d columns.
+        A matrix with d columns.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def weights(w: npt.NDArray[np.float64], A: PETSc.Mat) -> PETSc.Vec:
     Raises
     ------
     ParameterError
-        If A has another number of columns.
+        If A does not have d columns.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def weights(w: npt.NDArray[np.float64], A: PETSc.Mat) -> PETSc.Vec:
     array([1., 2.])
     """
     if A.getSize()[1] != len(w):
-        raise ParameterError(f"A: found {A.getSize()[1]} columns, expected {len(w)}, one a weight")
+        raise ParameterError(f"A: found {A.getSize()[1]} columns, expected {len(w)}, one per weight")
     vec = A.createVecRight()
     first, last = vec.getOwnershipRange()
     vec.setArray(w[first:last])

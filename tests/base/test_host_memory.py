@@ -87,10 +87,10 @@ def test_control_groups_count(tmp_path):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (MemoryError(), "out of memory; --dry-run tells what the data will take"),
-        (OSError(errno.ENOMEM, "Cannot allocate memory"), "out of memory; --dry-run tells"),
-        (ImportError("x.so: failed to map segment from shared object"), "out of memory; --dry-run tells"),
-        (RuntimeError("can't start new thread"), "out of memory, or of threads"),
+        (MemoryError(), "out of memory; --dry-run shows how much memory the data need"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "out of memory; --dry-run shows"),
+        (ImportError("x.so: failed to map segment from shared object"), "out of memory; --dry-run shows"),
+        (RuntimeError("can't start new thread"), "out of memory or threads"),
         (
             HostMemoryError("out of memory: needs 2 GB for x, 1 GB are free"),
             "out of memory: needs 2 GB for x",

@@ -1,4 +1,4 @@
-"""Helpers of the command tests: small data files, and commands in a process of their own."""
+"""Helpers of the command tests: small data files, and commands in separate processes."""
 
 import os
 import subprocess
@@ -11,13 +11,13 @@ import bmrm
 
 
 def start(command: str, *words: object, **keywords) -> subprocess.Popen[str]:
-    """Start a command in a process of its own, with the package that is under test."""
+    """Start a command in a separate process, with the package under test."""
     code = f"import sys; from bmrm.cli.{command} import main; sys.exit(main())"
     return start_python(code, *words, **keywords)
 
 
 def start_python(code: str, *words: object, **keywords) -> subprocess.Popen[str]:
-    """Start Python on a line of code, with the package that is under test."""
+    """Start Python with a line of code, and the package under test."""
     keywords = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **keywords}
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, words)],
@@ -34,7 +34,7 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def write_svmlight(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
-    """Write dense rows as 1-based SVMlight text, zeros left out."""
+    """Write dense rows as 1-based SVMlight text without zeros."""
     with path.open("w") as file:
         for row, label in zip(X, y, strict=True):
             values = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row.tolist()) if value)

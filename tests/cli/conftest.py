@@ -17,13 +17,13 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """An empty current folder."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def caller(main, capfd):
-    """Make a function that runs a command with the words of its command line."""
+    """Return a function that runs a command with the words of its command line."""
 
     def call(*words) -> Outcome:
         code = main([str(word) for word in words])
@@ -46,5 +46,5 @@ def bmrm_predict(capfd):
 
 @pytest.fixture
 def data(folder) -> Path:
-    """A small binary data set, ``train.txt`` in the current folder."""
+    """Write a small binary data set, ``train.txt`` in the current folder."""
     return write_svmlight(folder / "train.txt", *two_classes())

@@ -1,4 +1,4 @@
-"""Bad input: one clear line, the documented code, nothing written, no traceback."""
+"""Bad input gives one clear line and the documented exit code; nothing is written, no traceback."""
 
 import json
 import os
@@ -18,7 +18,7 @@ USAGE, BAD_DATA, FAILURE = 2, 3, 1
 
 
 def check(outcome, code, *named):
-    """One line on stderr that names what is wrong; nothing on stdout."""
+    """Check for one line on stderr that names the problem, and nothing on stdout."""
     assert outcome.code == code, outcome
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1, outcome.err
@@ -318,7 +318,7 @@ def test_warm_start_wider_than_the_data(data, folder, bmrm_train):
 
 @pytest.fixture(params=["missing", "directory", "empty", "junk"])
 def no_data(request, folder) -> Path:
-    """A path where there is no data set."""
+    """Return a path without a data set."""
     path = folder / "data"
     if request.param == "directory":
         path.mkdir()
@@ -387,7 +387,7 @@ def test_folder_that_cannot_be_written(out, data, model, folder, bmrm_train, bmr
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_read_only_folder(data, model, bmrm_train, bmrm_predict):
-    """/proc/self/fdinfo refuses new files to root too."""
+    """In /proc/self/fdinfo even root cannot create files."""
     check(bmrm_train(data, "/proc/self/fdinfo/model"), FAILURE, "/proc/self/fdinfo/model: ")
     check(bmrm_predict(data, model, "/proc/self/fdinfo/out"), FAILURE, "/proc/self/fdinfo/out: ")
 

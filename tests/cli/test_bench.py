@@ -1,4 +1,4 @@
-"""``bmrm-bench``: what it prints, and what it says where there is no GPU."""
+"""``bmrm-bench``: its output, and its messages without a GPU."""
 
 import json
 
@@ -82,7 +82,7 @@ def test_json_is_the_report(data, cuda, bmrm_bench):
 def test_a_gpu_that_is_not_there_is_told_before_the_file_is_read(cuda, bmrm_bench):
     code, out, err = bmrm_bench("spmv", "--device", 1, "no such file")
     assert (code, out) == (1, "")
-    assert err == "bmrm-bench: --device 1: found 1 CUDA devices\n"
+    assert err == "bmrm-bench: --device 1: found 1 CUDA devices, expected a lower number\n"
 
 
 def test_a_missing_file_is_bad_data(cuda, bmrm_bench):

@@ -1,4 +1,4 @@
-"""The commands with several classes and several labels a row."""
+"""The commands with several classes and several labels per row."""
 
 import functools
 import json
@@ -150,14 +150,14 @@ def test_one_clear_line(words, code, message, classes_file, tmp_path, monkeypatc
 
 def test_sets_of_labels_need_a_loss_for_them(sets_file, tmp_path, bmrm_train, bmrm_predict, classes_file):
     outcome = bmrm_train("--loss", "multiclass", sets_file, tmp_path / "model")
-    assert (outcome.code, "several labels a row" in outcome.err) == (3, True)
+    assert (outcome.code, "several labels per row" in outcome.err) == (3, True)
     bmrm_train("--loss", "multiclass", classes_file, tmp_path / "model")
     outcome = bmrm_predict(sets_file, tmp_path / "model", tmp_path / "out")
     assert (outcome.code, "several labels" in outcome.err) == (3, True)
 
 
 def test_rows_without_labels_in_small_chunks(sets_file, tmp_path, monkeypatch, bmrm_train, bmrm_predict):
-    """Rows without a label before the first that has several, in a chunk of their own."""
+    """Rows without a label come before the first row with several, in a separate chunk."""
     sets_file.write_text(" 1:1\n2 1:1\n" * 100 + sets_file.read_text())
     words = ("--loss", "multilabel", "-B", "1", sets_file)
     model, whole, parts = (tmp_path / name for name in ("model", "whole", "parts"))

@@ -1,4 +1,4 @@
-"""The memory that ``--dry-run`` tells, beside what a solve takes."""
+"""The memory that ``--dry-run`` prints, compared with that of a solve."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def status(name):
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-bmrm.solve(np.eye(2), [0.0, 1.0], lam=1.0)  # what a first solve imports
+bmrm.solve(np.eye(2), [0.0, 1.0], lam=1.0)  # imports of the first solve
 with open("/proc/self/clear_refs", "w") as peak:
     peak.write("5")
 before = status("VmRSS")
@@ -45,7 +45,7 @@ print(status("VmHWM") - before, max(row["cuts"] for row in result.history), "asc
 
 
 def taken(loss, columns, classes):
-    """Bytes that a solve takes beside X, the cuts it ends with, and whether it climbed the dual."""
+    """Return the bytes of a solve besides X, its number of cuts, and whether it used dual ascent."""
     words = [loss, str(columns), str(classes)]
     done = subprocess.run(
         [sys.executable, "-c", PEAK.format(rows=ROWS), *words], capture_output=True, text=True, check=True
@@ -54,7 +54,9 @@ def taken(loss, columns, classes):
     return int(peak), int(cuts), climbed == "True"
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system tells no peak of memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="the system does not report peak memory"
+)
 @pytest.mark.parametrize(
     ("loss", "columns", "classes", "climbs"),
     [
@@ -85,7 +87,7 @@ def test_who_climbs_takes_more():
     assert vectors(solver="bmrm") == vectors(cuts_per_pass=3) == vectors(loss="poisson")
     assert most > vectors(solver="bmrm") == vectors(reg="l1") == vectors(positive=True)
     assert vectors(size=wide._replace(n_features=100)) < most
-    # Cuts of few rows are kept as combinations of them.
+    # With few rows, cuts are stored as combinations of rows.
     bundle = {
         rows: part_bytes(wide._replace(n_samples=rows), TrainOptions("-", max_cuts=50, **given))["bundle"]
         for rows in (15_000, 19_000, 30_000)

@@ -1,4 +1,4 @@
-"""The first thing that a process with a GPU does, and the last of any command, where there need be none."""
+"""The start of a process that uses a GPU, and the end of every command; a GPU is not required."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def test_asks_for_gpu(words, expected):
 
 
 def test_only_a_large_file_is_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_process, "LARGE", 3)
+    monkeypatch.setattr(gpu_process, "LARGE_FILE_BYTES", 3)
     for text in ("12", "123"):
         (tmp_path / text).write_text(text)
     assert not gpu_process.is_large(str(tmp_path / "12"))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the best model so far is on disk, the code is 130."""
+"""Ctrl-C and SIGTERM: the best model so far is on disk, and the exit code is 130."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ FOREVER = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-pe
 
 @pytest.fixture
 def long_job(folder):
-    """Labels drawn at random: some 20 seconds to the last digit."""
+    """Draw random labels: the last digit takes some 20 seconds."""
     rng = np.random.default_rng(0)
     X = np.round(rng.standard_normal((4000, 150)), 3)
     return write_svmlight(folder / "data", X, rng.choice([-1.0, 1.0], 4000))
@@ -60,7 +60,7 @@ def test_signal_while_training(number, long_job, folder):
 
 
 def test_kill_leaves_the_checkpoint(long_job, folder):
-    """The first checkpoint comes at once, so that even SIGKILL leaves a model."""
+    """The first checkpoint is written at once, so that even SIGKILL leaves a model."""
     process = start_long(long_job)
     wait_for_iterations(folder / "log", process)
     process.kill()
@@ -85,7 +85,7 @@ def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypa
     solve, pressed = bmrm.linear.selection.cross_validation.solve, []
 
     def press(_=None):
-        if not pressed:  # once: who presses again later ends the tests
+        if not pressed:  # only once: a later signal would end the tests
             pressed.append(True)
             signal.raise_signal(signal.SIGINT)
 
@@ -100,7 +100,7 @@ def test_signal_in_a_cross_validation(inside, data, folder, bmrm_train, monkeypa
 
 
 def test_many_signals_in_a_cross_validation(data, folder):
-    """No thread of a fold is left waiting, which the end of the process would then wait for."""
+    """No thread of a fold is left waiting; the end of the process would wait for it."""
     code = (
         "import signal, sys, bmrm.linear.selection.cross_validation\n"
         "from bmrm.cli.train import main\n"
@@ -158,7 +158,7 @@ def test_more_signals_while_training(count, long_job, folder):
 
 
 def test_a_signal_once_the_model_is_there(data, folder):
-    """What is left to do is quick and says so."""
+    """The rest is quick and is reported."""
     code = (
         "import signal, sys\n"
         "from bmrm.cli import train\n"
@@ -199,7 +199,7 @@ def test_a_prediction_is_written_or_not(data, folder):
     "module", ["numpy", "bmrm.losses._losses", "bmrm.linear.bundle._qp", "bmrm.linear.solvers.bundle_method"]
 )
 def test_signal_that_an_import_swallows(module, data, folder):
-    """A compiled module may take the exception for an optional import that fails."""
+    """A compiled module may mistake the exception for a failed optional import."""
     code = (
         "import signal, sys\n"
         "from bmrm.cli.train import main\n"
@@ -220,7 +220,7 @@ def test_signal_that_an_import_swallows(module, data, folder):
 
 
 def start_waiting(command, *words, cwd):
-    """Start a command that reads a pipe on which nothing comes any more; return the pipe's other end."""
+    """Start a command that reads a pipe without further input; return the other end of the pipe."""
     reader, writer = os.pipe()
     process = start(command, *words, cwd=cwd, stdin=reader)
     os.close(reader)
@@ -233,12 +233,12 @@ def start_waiting(command, *words, cwd):
 
 
 def unread(pipe):
-    """Bytes that wait in a pipe."""
+    """Return the number of bytes waiting in a pipe."""
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
 
 
 def test_signal_while_reading(folder):
-    """Before there is anything to save: nothing written, one line."""
+    """Before there is anything to save, nothing is written, and one line is printed."""
     process, writer = start_waiting("train", "-", "model", cwd=folder)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -254,7 +254,7 @@ import _imp, sys
 from bmrm.cli.signals import Interrupts
 
 sys.path.insert(0, sys.argv[1])
-with Interrupts() as interrupts, interrupts.importing_beside("brought_beside"):
+with Interrupts() as interrupts, interrupts.importing_in_background("brought_beside"):
     _imp.acquire_lock()
     print("locked", flush=True)
     if sys.argv[2] == "interrupted":
@@ -264,7 +264,7 @@ with Interrupts() as interrupts, interrupts.importing_beside("brought_beside"):
 
 @pytest.mark.parametrize("end", ["interrupted", "waits"])
 def test_an_import_lock_that_an_interrupt_left_locked(end, tmp_path):
-    """Where it strikes after the lock was taken and before the block that gives it back."""
+    """The signal arrives after the lock was taken and before the block that releases it."""
     (tmp_path / "brought_beside.py").write_text("import time\ntime.sleep(0.2)\nimport colorsys\n")
     process = start_python(LEAVES_THE_LOCK, tmp_path, end)
     assert process.stdout.readline() == "locked\n"
@@ -287,7 +287,7 @@ def test_reading_imports_nothing_that_an_interrupt_could_strike(data, folder):
         "    before = set(sys.modules)\n"
         "    yield\n"
         "    print(*(name for name in sys.modules if name not in before))\n"
-        "signals.Interrupts.importing_beside = beside\n"
+        "signals.Interrupts.importing_in_background = beside\n"
         "train.main(['-q', '--device', 'cpu', sys.argv[1], 'model'])\n"
     )
     assert start_python(code, data, cwd=folder).communicate(timeout=60) == ("\n", "")
@@ -298,11 +298,11 @@ def test_modules_are_imported_beside_what_waits(tmp_path, monkeypatch):
     (tmp_path / "broken_beside.py").write_text("raise ValueError('broken')\n")
     monkeypatch.syspath_prepend(tmp_path)
     with Interrupts() as interrupts:
-        with interrupts.importing_beside("brought_beside", "broken_beside"):
+        with interrupts.importing_in_background("brought_beside", "broken_beside"):
             pass
         assert sys.modules["brought_beside"].DONE
-        with pytest.raises(ValueError, match="broken"):  # for who needs it
+        with pytest.raises(ValueError, match="broken"):  # where the module is needed
             import broken_beside  # noqa: F401
-        with pytest.raises(KeyboardInterrupt), interrupts.importing_beside("brought_beside"):
+        with pytest.raises(KeyboardInterrupt), interrupts.importing_in_background("brought_beside"):
             signal.raise_signal(signal.SIGINT)
     monkeypatch.delitem(sys.modules, "brought_beside")

@@ -1,4 +1,4 @@
-"""Features numbered from 0 or from 1: what a model knows of it, and what follows for other files."""
+"""Features numbered from 0 or from 1: what a model stores, and the effect on other files."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ Y = np.where(X[:, 1] > 0, 1, -1)
 
 
 def write(path, first, rows=slice(None), columns=range(4)):
-    """Rows as text, features numbered from ``first``; only some columns."""
+    """Return some columns as text, with features numbered from ``first``."""
     lines = [
         f"{y:+d} " + " ".join(f"{j + first}:{row[j]}" for j in columns)
         for y, row in zip(Y[rows], X[rows], strict=True)
@@ -99,7 +99,7 @@ def test_data_numbered_otherwise_are_refused(files):
         Model.from_result(result).predict_probability(B)
     B, _ = bmrm.load_svmlight(test, n_features=4, zero_based=A.zero_based)
     assert (result.predict(B) == Y).mean() > 0.9
-    # What says nothing is taken as it is.
+    # Files without a numbering are accepted unchanged.
     np.testing.assert_array_equal(result.predict(B.toarray()), result.predict(B))
     np.testing.assert_array_equal(result.predict(sp.csr_matrix(B.toarray())), result.predict(B))
 
@@ -126,7 +126,7 @@ NOTE = "bmrm-predict: note: the model does not say whether features are numbered
     ("columns", "first", "words", "noted"),
     [
         (range(1, 4), 0, [], True),  # 1 to 3 of 4 features: the first three, or the last
-        (range(0, 4), 0, [], False),  # feature 0 says it
+        (range(0, 4), 0, [], False),  # feature 0 shows it
         (range(0, 4), 1, [], False),  # and so does feature 4
         (range(1, 4), 0, ["--zero-based", "no"], False),
         (range(1, 4), 0, ["-q"], False),

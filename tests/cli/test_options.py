@@ -194,8 +194,8 @@ def test_as_dict_is_json():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("-s 2 d m", "-s: found no such option; LIBLINEAR's solver types are --loss and --reg here"),
-        ("-s2 d m", "-s2: found no such option; LIBLINEAR's"),
+        ("-s 2 d m", "-s: found no such option; use --loss and --reg instead of LIBLINEAR's solver types"),
+        ("-s2 d m", "-s2: found no such option; use --loss"),
         ("d -s 2", "-s: found no such option"),
         ("-s", "-s: found no such option"),
         ("--lamda 0.1 d m", "--lamda: found no such option"),

@@ -1,4 +1,4 @@
-"""``bmrm-predict``: predictions, metrics, bounded memory, and its agreement with LIBLINEAR's habits."""
+"""``bmrm-predict``: predictions, metrics, bounded memory, and agreement with LIBLINEAR's conventions."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_probability_needs_the_logistic_loss(data, folder, bmrm_predict):
     for option in (["--probability"], ["-b", "1"]):
         outcome = bmrm_predict(*option, data, "model", "out")
         assert outcome.code == 2
-        assert outcome.err.startswith(f"bmrm-predict: {' '.join(option)}: found a model of the loss hinge")
+        assert outcome.err.startswith(f"bmrm-predict: {' '.join(option)}: found a model with the loss hinge")
         assert "logistic" in outcome.err
         assert not (folder / "out").exists()
 
@@ -145,7 +145,7 @@ def test_feature_numbers_start_as_in_training(folder, bmrm_train, bmrm_predict):
 
 
 def test_values_are_read_in_full(folder, bmrm_predict):
-    """Numbers that float32 cannot tell apart, nor hold."""
+    """Numbers that float32 cannot distinguish or represent."""
     (folder / "train").write_text("".join(f"{i} 1:{20240000 + i} 2:{i}e39\n" for i in range(1, 9)))
     Model(np.array([1.0, 1e-39]), -20240000.0, "squared", "regression", None, lam=1.0).save("model")
     outcome = bmrm_predict("train", "model", "out")
@@ -196,7 +196,7 @@ def test_chunks_make_no_difference(folder, data, bmrm_predict, monkeypatch):
 def test_rows_written_at_a_time_make_no_difference(option, folder, data, bmrm_predict, monkeypatch):
     model("logistic").save("model")
     whole = bmrm_predict(option, data, "model", "whole")
-    monkeypatch.setattr("bmrm.cli.predict._ROWS", 7)
+    monkeypatch.setattr("bmrm.cli.predict._CHUNK_ROWS", 7)
     assert bmrm_predict(option, data, "model", "parts") == whole
     assert (folder / "whole").read_bytes() == (folder / "parts").read_bytes()
 

@@ -1,4 +1,4 @@
-"""The commands on losses of many margins: queries, measures, ordered classes."""
+"""The commands with joint losses: queries, measures, ordered classes."""
 
 import json
 
@@ -12,7 +12,7 @@ from bmrm.linear.models.model import Model
 
 
 def write_ranking(path, X, y, qid):
-    """SVMlight text with the query of each row."""
+    """Return SVMlight text with the query of each row."""
     lines = [
         f"{label:g} qid:{query} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row))
         for row, label, query in zip(X.tolist(), y, qid, strict=True)
@@ -25,7 +25,7 @@ def ranked(seed=0, rows=80):
     rng = np.random.default_rng(seed)
     X = np.round(rng.standard_normal((rows, 4)), 3)
     y = np.clip(np.round(X @ [1.0, -1, 0.5, 0] + 0.5 * rng.standard_normal(rows) + 1), 0, 4)
-    return X, y, rng.integers(1, 9, rows)  # in no order
+    return X, y, rng.integers(1, 9, rows)  # not in order
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "ndcg", "lambda_ndcg", "mrr"])

@@ -1,4 +1,4 @@
-"""``mpiexec -n P bmrm-train``: one voice, the documented exit codes, and no job that hangs."""
+"""``mpiexec -n P bmrm-train``: one output, the documented exit codes, and no job that hangs."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from bmrm.linear.models.model import Model
 
 TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"
 SECONDS = 20.0
-"""Most that a job may take to end once a rank has failed, on a machine that is busy with other things."""
+"""Maximum time that a job may take to end after a rank has failed, on a busy machine."""
 
 
 def train(ranks, *words):
@@ -78,7 +78,7 @@ def test_several_classes(folder, bmrm_train):
 
 
 def queries(path, rows=90):
-    """Ranking text whose groups lie in a row, so that a byte in the middle cuts one."""
+    """Write ranking text with contiguous groups, so that a byte range boundary splits one."""
     rng = np.random.default_rng(1)
     X = np.round(rng.standard_normal((rows, 4)), 3)
     relevance = np.clip(np.round(X @ [1.0, -1.0, 0.5, 0.0] + 1.0), 0, 3)
@@ -151,7 +151,7 @@ def test_a_sparse_penalty(data, bmrm_train):
 
 
 def test_weights_owned_in_parts(data, folder, bmrm_train):
-    """The model file is whole, and a checkpoint goes on in the other form and in one process."""
+    """The model file is whole, and a checkpoint continues with the other layout and in one process."""
     words = ["--lambda", "1e-3", "--bias", "2", "--tol", "1e-6", "--json", data]
     alone = json.loads(bmrm_train(*words, "alone").out)
     done = train(3, "--weights", "owned", "--verbose", "--checkpoint", "best", *words, "owned")
@@ -174,7 +174,7 @@ def test_weights_owned_in_parts(data, folder, bmrm_train):
 
 
 def test_a_checkpoint_of_an_ordinal_model_whose_weights_are_owned(folder):
-    """Its thresholds come of margins of the weights so far."""
+    """Its thresholds are those of the margins of the current weights."""
     rng = np.random.default_rng(0)
     X = np.round(rng.standard_normal((120, 5)), 3)
     y = np.digitize(X @ [1.0, -1.0, 0.5, 0.0, 0.0], [-0.5, 0.5])
@@ -201,7 +201,10 @@ def test_features_without_a_penalty_leave_weights_on_every_rank(data, folder):
 
 def test_weights_are_spread_with_mpi_only(data, bmrm_train):
     done = bmrm_train("--weights", "owned", data, "model")
-    assert (done.code, done.err) == (2, "bmrm-train: --weights: goes with MPI only; start it by mpiexec\n")
+    assert (done.code, done.err) == (
+        2,
+        "bmrm-train: --weights: only with MPI; start the command with mpiexec\n",
+    )
 
 
 def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
@@ -217,7 +220,7 @@ def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
     done = train(2, *words, data)
     assert done.stdout.count("\n") == 7
     assert done.stdout.splitlines()[1].split() == ["replicated", "owned"]
-    # Cuts are whole where each rank solves the inner problem of a penalty.
+    # Each rank has whole cuts if it solves the inner problem of a penalty.
     np.savetxt(folder / "factors", np.ones(5))
     whole = result(train(2, "--json", *words, "--feature-lambda", "factors", data))["bytes_a_rank"]
     assert whole["replicated"]["bundle"] == 50 * (8 * 5 + 8 * 50)
@@ -261,8 +264,8 @@ def test_a_set_of_files(folder):
             2,
             "weights owned: reg l1 is solved on whole cuts",
         ),
-        (["--cache", "train.txt"], 2, "--cache: goes without MPI only"),
-        (["-v", "3", "train.txt"], 2, "--folds: goes without MPI only"),
+        (["--cache", "train.txt"], 2, "--cache: only without MPI"),
+        (["-v", "3", "train.txt"], 2, "--folds: only without MPI"),
         (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),
         (["train.txt", "train.txt"], 2, "train.txt: is DATA itself"),
         (["--checkpoint", "nowhere/best", "train.txt"], 1, "nowhere/best: No such file"),
@@ -357,7 +360,7 @@ HARD = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-p
 
 @pytest.fixture
 def long_job(folder) -> Path:
-    """Labels drawn at random: many passes to the last digit."""
+    """Draw random labels: the last digit takes many passes."""
     rng = np.random.default_rng(0)
     X = np.round(rng.standard_normal((1000, 100)), 3)
     return write_svmlight(folder / "data", X, rng.choice([-1.0, 1.0], 1000))
@@ -387,7 +390,7 @@ def test_a_rank_that_fails_ends_the_job_and_leaves_the_checkpoint(long_job, tmp_
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_killed_job_goes_on_on_other_ranks(long_job, tmp_path, monkeypatch, bmrm_train, ranks):
-    """On one rank and on three, where it was: no worse than it was, and counting on."""
+    """On one rank and on three: the result is no worse than before, and iterations are counted on."""
     words = ["--lambda", "1e-3", "--cuts-per-pass", "2"]
     limits = ["--max-iter", "5", "--allow-unconverged"]
     assert train(2, *words, *limits, "-q", "--checkpoint", "best", long_job, "model").returncode == 0
@@ -453,7 +456,7 @@ sys.exit(train.main(sys.argv[1:]))
 
 
 def test_signals_that_are_ignored_stay_so(data, folder):
-    """As those of a background job are, and under nohup."""
+    """As for background jobs, and under nohup."""
     code = """
 import os, signal, sys
 from bmrm.cli import train

@@ -1,4 +1,4 @@
-"""``bmrm-train -C``, ``--lambdas`` and ``--calibrate``, and ``bmrm-predict`` with what they leave."""
+"""``bmrm-train -C``, ``--lambdas`` and ``--calibrate``, and ``bmrm-predict`` with their models."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_calibrated_probabilities(method, data, folder, bmrm_train, bmrm_predict
 
 @pytest.mark.parametrize("words", [["-v", "3"], ["-C", "-v", "3", "--lambdas", GRID, "--calibrate", "platt"]])
 def test_rows_of_weight_zero_are_as_good_as_removed(words, folder, bmrm_train):
-    """Folds, scores, the lambda picked and the calibration are those of a file without them."""
+    """Folds, scores, the selected lambda and the calibration are those of a file without these rows."""
     X, y = two_classes()
     weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], 60)
     some = np.flatnonzero(weights)
@@ -188,16 +188,16 @@ def test_liblinears_table_of_probabilities(data, folder, bmrm_train, bmrm_predic
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--lambdas", "1,2"], "--lambdas: goes with -C, -v or --calibrate"),
-        (["--rule", "1se"], "--rule: goes with -C"),
-        (["-v", "3", "--rule", "1se"], "--rule: goes with -C or --lambdas"),
-        (["-v", "3", "--plot", "a.png"], "--plot: goes with -C or --lambdas"),
-        (["-C", "--lambda", "1"], "--lambda: the grid of lambda is --lambdas"),
-        (["-C", "-c", "1"], "--cost: the grid of lambda is --lambdas"),
+        (["--lambdas", "1,2"], "--lambdas: only with -C, -v or --calibrate"),
+        (["--rule", "1se"], "--rule: only with -C"),
+        (["-v", "3", "--rule", "1se"], "--rule: only with -C or --lambdas"),
+        (["-v", "3", "--plot", "a.png"], "--plot: only with -C or --lambdas"),
+        (["-C", "--lambda", "1"], "--lambda: not with a grid of lambda"),
+        (["-C", "-c", "1"], "--cost: not with a grid of lambda"),
         (["-C", "--lambdas", "1,one"], "--lambdas: found one, expected a positive number"),
         (["-C", "--lambdas", "1,1"], "expected each number once"),
-        (["-C", "--lambdas", "1:0.1:5"], "expected LEAST:MOST:COUNT"),
-        (["-C", "--lambdas", "1e-9:1:1000000000"], "at most 1000"),
+        (["-C", "--lambdas", "1:0.1:5"], "expected MIN:MAX:COUNT"),
+        (["-C", "--lambdas", "1e-9:1:1000000000"], "COUNT <= 1000"),
         (["-C", "--checkpoint", "x"], "--checkpoint: has no meaning in a cross validation"),
         (["-v", "3", "--export", "liblinear"], "writes no model"),
         (["--calibrate", "platt", "--export", "liblinear"], "has no place for --calibrate"),

@@ -1,4 +1,4 @@
-"""What type values are stored in, and certificates that hold for the numbers of the file."""
+"""The type in which values are stored, and certificates that hold for the numbers of the file."""
 
 import gc
 import json
@@ -20,25 +20,25 @@ from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 
 LAM = 1e-4
-EVERY_SIZE = "from bmrm.cli import storing; storing.SMALL = -1; "
+EVERY_SIZE = "from bmrm.cli import storing; storing.MAX_FLOAT64_FILE_BYTES = -1; "
 COMMAND = f"import sys; {EVERY_SIZE}from bmrm.cli.train import main; sys.exit(main())"
 
 
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch):
-    """Have small data stored as large ones are."""
-    monkeypatch.setattr(storing, "SMALL", -1)
+    """Store small data like large data."""
+    monkeypatch.setattr(storing, "MAX_FLOAT64_FILE_BYTES", -1)
 
 
 def identity_numbers():
-    """Rows that only the last bit of a number tells apart, which float32 has not."""
+    """Write rows that differ only in bits that float32 does not have."""
     rng = np.random.default_rng(6)
     numbers = 2.0**24 + rng.integers(0, 2, 120)
     return np.column_stack([numbers, rng.standard_normal(120)]), np.where(numbers % 2, 1.0, -1.0)
 
 
 def logistic(X, y, model, lam=LAM):
-    """J of the numbers in float64."""
+    """Return J of the numbers in float64."""
     margins = y * (X @ model.w + model.intercept)
     return np.logaddexp(0.0, -margins).mean() + 0.5 * lam * float(model.w @ model.w)
 
@@ -58,7 +58,7 @@ def trained(outcome, code=0):
 
 
 def holds(report, X, y, optimum=None, lam=LAM):
-    """Whether a certificate is one of the numbers in the file."""
+    """Check that a certificate holds for the numbers of the file."""
     here = logistic(X, y, Model.load(report["model"]), lam)
     close = 1e-8 * here  # margins are small differences of large numbers
     assert report["lower_bound"] <= here <= report["objective"] + close
@@ -196,10 +196,10 @@ def test_going_on_takes_the_type_of_the_checkpoint(ids, data, bmrm_train):
 
 
 def test_states_on_the_way_hold_for_the_numbers(data, bmrm_train, monkeypatch):
-    """A checkpoint's objective is no smaller than J of the file, and going on from it is not refused."""
+    """A checkpoint's objective is at least J of the file, and training can continue from it."""
     X, y = two_classes()
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_EVERY", 0.0)
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("bmrm.cli.observer.MAX_CHECKPOINT_SHARE", 1e9)
     bmrm_train(*WORDS, "--max-iter", "1", "--checkpoint", "state", data, "model")
     model = Checkpoint.load("state").model
     assert logistic(X, y, model) <= model.certificate.objective
@@ -208,7 +208,7 @@ def test_states_on_the_way_hold_for_the_numbers(data, bmrm_train, monkeypatch):
 
 
 def test_room_for_rounding_is_made_with_the_same_values(data, bmrm_train, monkeypatch):
-    """A gap that rounding alone makes too wide is closed by some more passes, not by reading again."""
+    """If only rounding makes the gap too wide, more passes close it, without reading again."""
     words = ("--json", "-q", "--lambda", "1e-2", "--solver", "bmrm")
     first = trained(bmrm_train(*words, data, "model"))
     gap = first["gap"] - first["rounding"]
@@ -303,7 +303,7 @@ GRID = ("--loss", "logistic", "--json", "-q", "-v", "3", "-C", "--lambdas", "1e-
 
 
 def folds_hold(report, X, y, grid):
-    """Whether the certificates of folds are of the numbers in the file: against exact solves of these."""
+    """Certificates of folds hold for the numbers of the file: compare with exact solves."""
     found = bmrm.select(X, y, grid, 3, loss="logistic", tol=1e-6)
     for row, exact in zip(report["selection"]["grid"], found.validations, strict=True):
         for bound, objective, result in zip(
@@ -393,7 +393,7 @@ def test_ranks_add_up_what_rounding_makes(data, bmrm_train, weights):
 
 
 def test_values_are_let_go_before_they_are_read_again(ids, bmrm_train, monkeypatch):
-    """Memory for both, and for the cuts, may not be there."""
+    """There may be too little memory for both types of values and the cuts."""
     load, seen = storing.load, []
 
     def watching(options, group):

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or that take ASCII only."""
+"""Standard streams that are closed, or that accept only ASCII."""
 
 import os
 
@@ -10,7 +10,7 @@ PREDICTIONS = "-1\n1\n" * 30
 
 @pytest.fixture
 def separable(folder):
-    """Rows that a model predicts as they are labelled."""
+    """Return rows whose labels a model predicts correctly."""
     path = folder / "data"
     path.write_text("-1 1:-1\n1 1:1\n" * 30)
     return path

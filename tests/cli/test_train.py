@@ -1,4 +1,4 @@
-"""``bmrm-train`` from its files' side: what it writes, prints and returns."""
+"""``bmrm-train``: its files, its output and its exit codes."""
 
 import contextlib
 import json
@@ -74,7 +74,7 @@ def test_a_wide_gap_that_rounding_leaves_comes_with_advice(folder, bmrm_train):
     outcome = bmrm_train("--lambda", "1e-2", "wide")
     assert outcome.code == 4
     assert "limit of precision" in outcome.out
-    advice = "rounding     is too much: scale features that are far larger than the others"
+    advice = "rounding     is too large: scale features that are far larger than the others"
     assert advice in outcome.out.splitlines()
 
 
@@ -256,7 +256,7 @@ def test_a_checkpoint_of_other_features(data, folder, bmrm_train):
 
 
 def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
-    """Every state that a checkpoint catches is a model of its own, as good as it says."""
+    """Every checkpoint is a model, with a correct certificate."""
     X, y = two_classes()
     seen = []
     save = checkpoint.save
@@ -265,8 +265,8 @@ def test_checkpoint_while_running(data, folder, bmrm_train, monkeypatch):
         save(path, *parts)
         seen.append(Model.load(path))
 
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_EVERY", 0.0)
-    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("bmrm.cli.observer.MAX_CHECKPOINT_SHARE", 1e9)
     monkeypatch.setattr(checkpoint, "save", spy)
     bmrm_train("-q", "--checkpoint", "best", "--lambda", "0.01", data, "model")
     running = [m for m in seen if m.certificate.status == "running"]
@@ -360,7 +360,7 @@ def test_version_imports_no_numpy(folder):
 
 
 def test_training_imports_no_scipy(data):
-    """Start-up is most of a small problem's time."""
+    """Start-up takes most of the time of a small problem."""
     code = (
         "import sys; from bmrm.cli.train import main; main(['-q', 'train.txt']); "
         "print({'scipy', 'sklearn', 'tomllib'} & set(sys.modules))"
@@ -380,7 +380,7 @@ def test_help_documents_the_exit_codes(command, folder):
 
 def read_all(descriptor):
     parts = []
-    with contextlib.suppress(OSError):  # a terminal that nobody holds ends so
+    with contextlib.suppress(OSError):  # reading from a closed terminal ends with an error
         while part := os.read(descriptor, 4096):
             parts.append(part)
     os.close(descriptor)
@@ -388,7 +388,7 @@ def read_all(descriptor):
 
 
 def test_progress_line_only_on_a_terminal(data, folder):
-    """On a terminal the line comes after a second and is gone at the end."""
+    """On a terminal the line appears after a second and is cleared at the end."""
     words = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3", data, "model"]
     code = (
         "import sys; from bmrm.base import progress; from bmrm.cli import train; "

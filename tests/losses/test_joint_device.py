@@ -1,4 +1,4 @@
-"""Joint risks on a GPU against the same risks on the CPU."""
+"""Joint risks on a GPU compared with the same risks on the CPU."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ WEIGHTED = ("roc_area", "pairwise", "ordinal")
 
 
 def instance(name, rng, m, sizes):
-    """Labels, weights with zeros among them, and groups of sizes drawn from `sizes`, rows in no order."""
+    """Return labels, weights with some zeros, and unordered groups of sizes drawn from `sizes`."""
     ends = np.cumsum(rng.choice(sizes, m // min(sizes) + 1))
     groups = np.searchsorted(ends, np.arange(m), side="right")
     rng.shuffle(groups)
@@ -36,12 +36,12 @@ def instance(name, rng, m, sizes):
 
 @cache
 def identity(m, dtype):
-    """The identity as a resident matrix: margins are weights, and the gradient of a risk is its r."""
+    """Return the identity as a resident matrix: margins are weights, and the gradient of a risk is r."""
     return cuda.Matrix(np.arange(m + 1), np.arange(m), np.ones(m, dtype), (m, m), dtype=dtype, tune="predict")
 
 
 class OnDevice:
-    """A joint risk on the device, and the same here."""
+    """A joint risk on the device, and the same risk on the CPU."""
 
     def __init__(self, loss, y, weights, dtype=np.float64):
         m = len(y)
@@ -55,7 +55,7 @@ class OnDevice:
         return self.problem.fresh_margins(self.problem.weights(u))
 
     def evaluate(self, z, dz, t, b):
-        """Risk, slopes and derivatives there and here."""
+        """Return risk, slopes and derivatives on the device and on the CPU."""
         start, along = self.vector(z), None if dz is None else self.vector(dz)
         risk, slope, total, moved = self.there.evaluate(start, along, t, b, keep=0, move=True)
         w = self.problem.weights(z)
@@ -84,7 +84,7 @@ def test_risk_and_derivatives_are_those_of_the_cpu(name, sizes, ties):
     assert there[0] == pytest.approx(here[0], rel=1e-12)
     size = np.abs(here[3]).max()
     if ties and name in ("f_beta", "precision_at_k", "recall_at_k"):
-        # Equal terms differ by rounding: another of them may be the largest, whose slopes serve as well.
+        # Equal terms differ by rounding: a different one may be the largest, with equally valid slopes.
         u = rng.normal(size=len(y))
         assert there[0] + there[3] @ (u - z) <= loss.evaluate(u, y, weights)[0] + 1e-10
         return
@@ -116,7 +116,7 @@ def test_margins_in_float32_are_taken_as_they_are(name):
 
 
 def test_pairs_of_rows_whose_weights_are_unlike_keep_their_digits():
-    # Rows of weight 1e12 make pairs with rows of 1e-2 alone: sums over these are differences of larger ones.
+    # Rows of weight 1e12 pair only with rows of weight 1e-2: sums over these are differences of larger ones.
     rng = np.random.default_rng(8)
     y, weights = np.where(rng.random(4000) < 0.5, 1.0, -1.0), rng.uniform(0.01, 1.0, 4000)
     weights[(y > 0) & (rng.random(4000) < 0.3)] *= 1e12

@@ -1,4 +1,4 @@
-"""Losses of margins taken together, against their definitions written out and against independent optima."""
+"""Joint losses compared with their definitions and with independent optima."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ WEIGHTED = ("roc_area", "pairwise", "ordinal")
 
 
 def instance(name, rng, m=7):
-    """Labels, weights with zeros among them, and groups: of all sizes, in no order, some of no use."""
+    """Return labels, weights with some zeros, and unordered groups, some of which cannot be ranked."""
     taking, groups = rng.random(m) < 0.75, rng.integers(0, 3, m)
     if name in BINARY:
         y = rng.choice([-1.0, 1.0], m)
@@ -67,7 +67,7 @@ def test_risk_is_its_definition_and_has_a_subgradient(name, seed, scale, ties):
 @pytest.mark.parametrize("m", [9, 300])
 @pytest.mark.parametrize("scale", [1.0, 1e9])
 def test_planes_at_margins_of_zero_are_sums_of_their_own(name, m, scale):
-    # At margins of 1e9 the plane's constant is what is left of two numbers of that size.
+    # At margins of 1e9 the constant of the plane is the difference of two numbers of that size.
     rng = np.random.default_rng(m)
     y, weights, groups = instance(name, rng, m)
     u = scale * rng.normal(size=m)
@@ -77,14 +77,14 @@ def test_planes_at_margins_of_zero_are_sums_of_their_own(name, m, scale):
     values, _ = risk.cut(u, u, 0.0, 0.0, np.array([0, m]), r)
     (constant,) = risk.constants
     assert constant + r @ u == pytest.approx(values[0], rel=1e-12, abs=1e-13 * (np.abs(r) @ np.abs(u)))
-    # A sum of labels' losses: each is 1 or less, and a pair's is 1.
+    # A sum of losses of labels, each at most 1; the loss of a pair is 1.
     assert 0.0 <= constant <= 1e3
     at_v, _ = risk.cut(v, v, 0.0, 0.0, np.array([0, m]), np.empty(m))
     assert constant + r @ v <= at_v[0] + 1e-13 * (1.0 + at_v[0])
 
 
 def problem(name, seed):
-    """A tiny problem: rows, labels, weights, groups."""
+    """Return a tiny problem: rows, labels, weights, groups."""
     rng = np.random.default_rng(seed)
     y, weights, groups = instance(name, rng)
     return rng.normal(size=(len(y), 3)), y, weights, groups
@@ -167,7 +167,7 @@ def test_the_risk_bounds_the_loss_of_what_is_predicted(name, seed):
 
 
 def mean_of_rankable(u, y, groups):
-    """1 - reciprocal rank over the groups with relevant and other rows, written out."""
+    """Return the mean of 1 - reciprocal rank over the groups with relevant and irrelevant rows."""
     losses_of = []
     for g in np.unique(groups):
         relevant = y[groups == g][np.argsort(-u[groups == g])] > 0
@@ -219,7 +219,7 @@ def test_pairs_of_many_rows(m, levels):
 @pytest.mark.parametrize("levels", [2, 5, 12])
 @pytest.mark.parametrize("spread", [0.05, 1.0, 30.0])
 def test_pairs_of_a_group_in_chunks(spread, levels, graded):
-    """Enough rows for several chunks; all pairs, some or hardly any of them are active."""
+    """There are enough rows for several chunks; all, some or hardly any pairs are active."""
     rng = np.random.default_rng(levels)
     m = 70_000
     level = rng.integers(0, levels, m)
@@ -278,7 +278,7 @@ def test_thresholds_of_many_rows(spread, levels):
 
 
 def _minimiser(u, above, s):
-    """The threshold with the least sum of hinges, by a sort of all knots."""
+    """Return the threshold with the smallest sum of hinges, by sorting all knots."""
     knots = np.where(above, u - 1.0, u + 1.0)
     order = np.argsort(knots)
     return knots[order[np.argmax(np.cumsum(s[order]) >= s[~above].sum())]]
@@ -294,12 +294,12 @@ def test_levels_that_do_not_ascend_are_refused():
 
 @pytest.mark.parametrize("m", [24, 300, 3000, 40_000])
 def test_margins_that_differ_in_their_last_digits(m):
-    """A sort that looks at the upper digits alone must finish its runs, within a chunk and across."""
+    """A sort by the upper digits must also sort within its runs, in a chunk and across chunks."""
     rng = np.random.default_rng(9)
     u = 1.0 + 1e-12 * rng.normal(size=m)
     u[: m // 8], u[m // 8 : m // 4] = 0.0, -0.0
     y = rng.choice([-1.0, 1.0], m)
-    shifted = np.where(y > 0, u + 1.0, u)  # every pair within rounding of its kink
+    shifted = np.where(y > 0, u + 1.0, u)  # every pair is within rounding of its kink
     found, r = losses.get("roc_area").evaluate(shifted, y)
     above, below = shifted[y > 0], shifted[y < 0]
     parts = np.array_split(above, 1 + len(above) // 500)  # all pairs at once take gigabytes
@@ -314,7 +314,7 @@ def test_margins_that_differ_in_their_last_digits(m):
     rows=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(-4, 4)), min_size=1, max_size=9)
 )
 def test_groups_of_any_size(name, rows):
-    """One group, many, groups of one row, groups of one label: what can be ranked is, or it is an error."""
+    """One group, many, groups of one row, groups of one label: if nothing can be ranked, this is an error."""
     groups, y, u = (np.array(column) for column in zip(*rows, strict=True))
     y, u = y.astype(float), u / 4.0
     loss = losses.get(name, **PARAMS.get(name, {})).grouped(groups)
@@ -330,7 +330,7 @@ def test_groups_of_any_size(name, rows):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_threads_change_nothing(name):
-    """Enough rows for sorting by radix, and in one large group by several threads."""
+    """There are enough rows for radix sort, and in one large group for several threads."""
     rng = np.random.default_rng(5)
     m = 200_000
     u = np.round(rng.normal(size=m), 4)  # with ties
@@ -342,7 +342,7 @@ def test_threads_change_nothing(name):
     assert results[0][0] == results[1][0] == results[2][0]
     for _, r in results[1:]:
         np.testing.assert_array_equal(results[0][1], r)
-    # Linear between kinks: the subgradient is that of the risk.
+    # The risk is linear between kinks.
     step = 1e-7 * rng.normal(size=m)
     change = loss.evaluate(u + step, y)[0] - results[0][0]
     assert change >= results[0][1] @ step - 1e-12
@@ -358,7 +358,7 @@ def test_threads_change_nothing(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_margins_that_are_no_numbers_do_no_harm(name, bad):
-    """The solver refuses what is not finite; here it must only come through."""
+    """The solver refuses non-finite margins; here they must only not crash."""
     y, _, groups = instance(name, np.random.default_rng(0))
     u = np.zeros(len(y))
     u[:2] = bad
@@ -397,7 +397,7 @@ BINARY7, GROUPS7 = (Y7 > 0).astype(float), np.zeros(7, int)
         ("pairwise", np.ones(7), {}, DataError, "nothing to rank, expected different labels"),
         ("pairwise", Y7, {"groups": np.arange(7)}, DataError, "nothing to rank"),
         ("pairwise", Y7, {"groups": np.arange(6)}, DataError, r"groups: found shape \(6,\)"),
-        ("pairwise", Y7, {"groups": np.full(7, np.nan)}, DataError, "row 1 has none"),
+        ("pairwise", Y7, {"groups": np.full(7, np.nan)}, DataError, "row 1 has no group"),
         ("pairwise", Y7, {"groups": [1, "a", None, 2, 3, 4, 5]}, DataError, "compared"),
         ("ndcg", np.zeros(7), {}, DataError, "nothing to rank, expected different labels"),
         ("ndcg", Y7 - 1, {}, DataError, "row 2 has label -1, expected a relevance from 0 to 50"),
@@ -450,7 +450,7 @@ def test_a_path_uses_the_cuts_again(name):
 
 
 def test_no_values_by_row():
-    with pytest.raises(ParameterError, match="loss roc_area: is no sum over rows"):
+    with pytest.raises(ParameterError, match="loss roc_area: is not a sum over rows"):
         losses.get("roc_area").value(np.zeros(2), np.array([-1.0, 1.0]))
 
 
@@ -477,7 +477,7 @@ def test_a_class_without_weight_leaves_finite_thresholds():
 @pytest.mark.parametrize("name", ["roc_area", "pairwise"])
 @pytest.mark.parametrize("factor", [1e200, 1e-200, 3e150])
 def test_weights_of_pairs_may_be_of_any_size(name, factor):
-    """A pair counts the product of two weights, which does not fit into a float64."""
+    """The weight of a pair is the product of two weights, which may overflow float64."""
     rng = np.random.default_rng(3)
     X, weights = rng.standard_normal((30, 3)), rng.integers(1, 4, 30).astype(float)
     y = np.where(X[:, 0] + rng.standard_normal(30) > 0, 1.0, -1.0)

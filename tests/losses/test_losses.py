@@ -1,4 +1,4 @@
-"""Every loss against its formula in NumPy, its derivative against differences, its cuts against convexity."""
+"""Every loss compared with its formula in NumPy, derivatives with differences, cuts with convexity."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -36,7 +36,7 @@ def test_derivative_is_a_difference_away_from_kinks(loss):
     step = 1e-6
     difference = (formula(loss, u + step, y) - formula(loss, u - step, y)) / (2 * step)
     wrong = np.abs(loss.derivative(u, y) - difference) > 1e-6 * (1 + np.abs(difference))
-    # A kink inside the step is seen by a few in a million rows.
+    # A few in a million rows have a kink inside the step.
     assert wrong.sum() <= 1
 
 
@@ -60,7 +60,7 @@ def test_curvature_is_a_difference_of_derivatives(loss, weighted):
     u = z + b
     difference = (loss.derivative(u + step, y) - loss.derivative(u - step, y)) / (2 * step)
     wanted = scale * difference * (1.0 if s is None else s)
-    # The second derivative jumps inside the step for a few in a million rows.
+    # For a few in a million rows the second derivative jumps inside the step.
     assert np.sum(np.abs(r - wanted) > 1e-6 * scale * (1 + np.abs(difference))) <= 2
 
 
@@ -71,14 +71,14 @@ def test_smooth_losses_are_those_without_kinks():
 
 
 def two_points(loss, data):
-    """Margins of six rows at two points, and labels."""
+    """Return margins of six rows at two points, and labels."""
     near = st.floats(-8, 8, width=32)
     u, v = (data.draw(hnp.arrays(float, 6, elements=near)) for _ in range(2))
     return u, v, labels_for(loss, np.random.default_rng(data.draw(st.integers(0, 99))), 6)
 
 
 def assert_below(loss, lower, v, y):
-    """Bounds of the loss of each row are nowhere above it."""
+    """Lower bounds of the loss of a row are nowhere above it."""
     assert np.all(loss.value(v, y) >= lower - 1e-9 * (1 + np.abs(lower)))
 
 
@@ -86,13 +86,13 @@ KINKED = [loss for loss in CASES if loss.kinked]
 
 
 def test_kinks_are_rounded_where_the_loss_has_a_scale():
-    # That of novelty detection is known of no margin before the intercept is.
+    # For novelty detection no bound is known before the intercept is.
     assert {loss.name for loss in KINKED} == {"hinge", "absolute", "quantile", "epsilon_insensitive"}
     assert not losses.CallableLoss(lambda u, y: (np.abs(u - y), np.sign(u - y))).kinked
 
 
 def rounded(loss, u, y, width):
-    """Values, slopes and second derivatives of each row, with kinks rounded."""
+    """Return values, slopes and second derivatives of each row, with rounded kinks."""
     risk, slopes, bends = loss.risk(y, None, 1.0, 1).rounded(width), np.empty_like(u), np.empty_like(u)
     values, _ = risk.cut(u, u, 0.0, 0.0, np.arange(len(u) + 1), slopes)
     risk.curvature(u, 0.0, bends)
@@ -107,7 +107,7 @@ def test_a_cut_with_rounded_kinks_bounds_the_loss(loss, data):
     width = data.draw(st.sampled_from([1e-6, 0.1, 1.0, 20.0]))
     values, slopes, _ = rounded(loss, u, y, width)
     assert_below(loss, values + slopes * (v - u), v, y)
-    # Two kinks have an eighth of the width each, and the absolute loss has a jump of 2.
+    # Two kinks have an eighth of the width each; the slope of the absolute loss jumps by 2.
     assert np.all(values >= loss.value(u, y) - 0.25 * width - 1e-9)
 
 
@@ -130,7 +130,7 @@ def test_rounded_kinks_bend_and_nothing_else(loss, width):
 @pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("end", [-1.0, 1.0])
 def test_the_line_of_a_rounded_kink_has_the_digits_of_its_slope(loss, end):
-    # Near an end of the parabola the slope is nearly that beyond it, 0 for some: so is the line at 0.
+    # Near an end of the parabola the slope is nearly that beyond it, for some losses 0, like the line's.
     tube = loss.params.get("epsilon", 0.0)
     width = 0.5 * tube or 1.0
     y = np.ones(200)
@@ -247,7 +247,7 @@ def test_poisson_labels():
     poisson = losses.get("poisson")
     with pytest.raises(DataError, match="row 2 has label -1"):
         poisson.check_labels(np.array([1.0, -1.0]))
-    with pytest.raises(DataError, match="every label is 0"):
+    with pytest.raises(DataError, match="found only labels of 0"):
         poisson.check_labels(np.zeros(3))
 
 

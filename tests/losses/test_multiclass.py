@@ -1,4 +1,4 @@
-"""Losses of several margins a row: formulas, cuts, optima against other solvers, files and back."""
+"""Losses of several margins per row: formulas, cuts, optima compared with other solvers, files."""
 
 import os
 from itertools import pairwise
@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 import bmrm
 from bmrm import losses
+from bmrm.base.probabilities import softmax
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.selection.cross_validation import cross_validate
 
@@ -21,7 +22,7 @@ NAMES = ("multiclass", "softmax", "multilabel", "multilabel_ranking")
 
 
 def formula(name, U, y, costs=None):
-    """Loss of each row; y holds classes, or rows of -1 and +1."""
+    """Return the loss of each row; y has classes, or rows of -1 and +1."""
     m, K = U.shape
     if name == "multilabel":
         return np.maximum(0, 1 - y * U).sum(axis=1)
@@ -41,7 +42,7 @@ def random_costs(rng, K):
 
 
 def coded(name, rng, m, K):
-    """Labels as the losses take them, with every class among them."""
+    """Return labels in coded form, in which every class occurs."""
     if name.startswith("multilabel"):
         return np.where(rng.random((m, K)) < 0.4, 1.0, -1.0)
     return np.concatenate([np.arange(K), rng.integers(0, K, max(0, m - K))])[:m].astype(float)
@@ -78,10 +79,10 @@ def test_values_derivatives_and_slopes_are_those_of_the_formula(name, m, K, weig
     slope = risk.slope(Z.ravel(), D.ravel(), t, 0.0)[0]
     assert slope == pytest.approx(r @ D.ravel(), rel=1e-9, abs=1e-12)
     ahead, behind = (full @ formula(name, Z + (t + h) * D, y, costs) for h in (step, -step))
-    # Between the differences to either side, as the function is convex: a kink may be near.
+    # The function is convex, so the derivative is between the one-sided differences; a kink may be near.
     slack = 1e-5 + 1e-7 * abs(slope)
     assert (rows.sum() - behind) / step - slack <= slope <= (ahead - rows.sum()) / step + slack
-    # A subgradient at this point bounds the risk at any other.
+    # A subgradient at this point bounds the risk at any other point.
     other = 3 * rng.normal(size=(m, K))
     bound = rows.sum() + r @ (other - Z - t * D).ravel()
     assert full @ formula(name, other, y, costs) >= bound - 1e-9 * (1 + abs(bound))
@@ -143,7 +144,7 @@ def value(name, X, y, W, lam, weights=None, costs=None):
 
 
 def winner_optimum(X, y, K, lam, weights=None, costs=None):
-    """Crammer and Singer's QP by Clarabel: one slack a row, one constraint a row and class."""
+    """Solve Crammer and Singer's QP by Clarabel: one slack per row, one constraint per row and class."""
     m, d = X.shape
     s = np.ones(m) if weights is None else weights
     costs = 1 - np.eye(K) if costs is None else costs
@@ -159,7 +160,7 @@ def winner_optimum(X, y, K, lam, weights=None, costs=None):
 
 
 def separation_optimum(X, y, lam):
-    """The QP of label ranking by Clarabel: a constraint for each pair of a label and one not there."""
+    """Solve the QP of label ranking by Clarabel: one constraint per pair of a label and a missing label."""
     m, d = X.shape
     K = y.shape[1]
     entries, rhs = [], []
@@ -190,7 +191,7 @@ def quadratic_optimum(lam, n, s, blocks, rhs):
 
 
 def softmax_optimum(X, y, K, lam, weights=None):
-    """L-BFGS by SciPy with the gradient written out."""
+    """Minimise by SciPy's L-BFGS with an explicit gradient."""
     m, d = X.shape
     s = (np.ones(m) if weights is None else weights) / (m if weights is None else weights.sum())
 
@@ -255,7 +256,7 @@ def test_softmax_is_scikit_learns_logistic_regression():
     ).fit(X, labels)
     ours = bmrm.solve(X, labels, "softmax", lam=lam, tol=1e-9)
     assert ours.objective == pytest.approx(value("softmax", X, y, theirs.coef_.T, lam), rel=1e-6)
-    probabilities = losses.LOSSES["softmax"].probabilities(ours.decision_function(X))
+    probabilities = softmax(ours.decision_function(X))
     np.testing.assert_allclose(probabilities, theirs.predict_proba(X), atol=1e-4)
 
 
@@ -286,7 +287,7 @@ def test_optimum_of_label_ranking(blocks):
 def test_two_classes_are_the_hinge():
     X, y, _ = problem("multiclass", K=2)
     both = bmrm.solve(X, y, "multiclass", lam=2e-2, tol=1e-8)
-    # w_1 = -w_0 = v / 2: the difference v has the margin, and half of its square is the penalty.
+    # w_1 = -w_0 = v / 2: the margin depends on v, and the penalty is lam |v|^2 / 4.
     hinge = bmrm.solve(X, y, "hinge", lam=1e-2, tol=1e-8)
     assert both.objective == pytest.approx(hinge.objective, rel=1e-7)
 
@@ -348,7 +349,7 @@ def test_models_survive_their_file(name, tmp_path):
         np.testing.assert_allclose(sums, 1.0, rtol=1e-12)
     else:
         with pytest.raises(
-            ParameterError, match="expected one that is calibrated, or of the loss logistic or softmax"
+            ParameterError, match="expected one with a calibration, or with the loss logistic or softmax"
         ):
             model.probabilities(model.decision_function(X))
 
@@ -379,7 +380,7 @@ def test_tree_costs_count_edges():
         losses.tree_costs(["ab", "ab"])
 
 
-BAD_SETS = "several labels a row, expected one"
+BAD_SETS = "several labels per row, expected one"
 
 
 @pytest.mark.parametrize(
@@ -392,7 +393,7 @@ BAD_SETS = "several labels a row, expected one"
         (None, {}, DataError, "labels are missing"),
         ([1, 2, 3], {"fit_intercept": True}, ParameterError, "is penalised"),
         ([1, 2, 3], {"costs": [[0, 1], [1, 0]]}, DataError, "2 classes, expected the 3"),
-        ([1, 2, 3], {"costs": [[0, 1, 1], [1, 0, 1]]}, ParameterError, "a row and a column a class"),
+        ([1, 2, 3], {"costs": [[0, 1, 1], [1, 0, 1]]}, ParameterError, "one row and one column per class"),
         ([1, 2, 3], {"costs": [[0, -1], [1, 0]]}, ParameterError, "row 1, column 2 has -1"),
         ([1, 2, 3], {"costs": [[0, 1], [1, 2]]}, ParameterError, "row 2 has 2 on the diagonal"),
         ([1, 2, 3], {"costs": "x"}, ParameterError, "expected a matrix"),
@@ -404,7 +405,7 @@ BAD_SETS = "several labels a row, expected one"
         ),
         ([1, 2, 3], {"cuts_per_pass": 4}, ParameterError, "from 1 to 3"),
         ([(), (), ()], {"loss": "multilabel"}, DataError, "no row with a label"),
-        ([(1.0,), (2.0,)], {"loss": "multilabel"}, DataError, "2 rows of them, expected 3"),
+        ([(1.0,), (2.0,)], {"loss": "multilabel"}, DataError, "found 2 rows, expected 3"),
         ([(1.0,), (np.inf,), ()], {"loss": "multilabel"}, DataError, "row 2 has inf"),
         ([("a",), (), ()], {"loss": "multilabel"}, DataError, "expected numbers"),
         (np.full((3, 2), 2), {"loss": "multilabel"}, DataError, "zeros and ones"),
@@ -425,7 +426,7 @@ def test_bad_input_is_one_clear_line(labels, options, error, message):
 
 @pytest.mark.parametrize("name", ["multiclass", "softmax"])
 def test_penalties_hold_for_every_class(name):
-    """Objectives are those of the formulas, and no point near has a smaller one than the bound."""
+    """The objective is that of the formula, and no nearby point has an objective below the bound."""
     rng = np.random.default_rng(0)
     m, d, K = 60, 3, 3
     X, y = rng.standard_normal((m, d)), coded(name, rng, m, K)

@@ -452,7 +452,7 @@ def test_the_command_warns_in_one_line(gpu, file, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("tol", "value_bytes"), [("1e-3", 4), ("1e-7", 8)])
 def test_dry_run_reports_gpu_memory(gpu, file, capsys, monkeypatch, tol, value_bytes):
-    monkeypatch.setattr(storing, "SMALL", 0)  # or all would be float64
+    monkeypatch.setattr(storing, "MAX_FLOAT64_FILE_BYTES", 0)  # or all would be float64
     nnz = problem()[0].nnz
     assert train.main(["--dry-run", "--json", "--tol", tol, str(file)]) == 0
     parts = json.loads(capsys.readouterr().out)["bytes"]

@@ -1,4 +1,4 @@
-"""The PETSc matrix on the resident X: products, solves through KSP, and vectors given back on failure."""
+"""The PETSc matrix on the resident X: products, solves through KSP, and vectors returned on failure."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def rng() -> np.random.Generator:
 
 
 def check_products(A, X, rng, error):
-    """Hold both products of a PETSc matrix against those of X."""
+    """Compare both products of a PETSc matrix with those of X."""
     w, r = rng.standard_normal(D), rng.standard_normal(M)
     gradient, margins = A.createVecs()
     A.mult(vec(w), margins)
@@ -150,7 +150,7 @@ def test_least_squares_by_ksp_lsqr(rng):
 
 
 def test_ridge_regression_by_ksp_lsqr(rng):
-    """The rows sqrt(lam) I below X, put there by PETSc's own nested matrix."""
+    """PETSc's nested matrix puts the rows sqrt(lam) I below X."""
     X, y, lam = sparse(), rng.standard_normal(M), 0.3
     A = resident_mat(X)
     eye = PETSc.Mat().createConstantDiagonal((D, D), np.sqrt(lam), comm=PETSc.COMM_SELF)
@@ -162,7 +162,7 @@ def test_ridge_regression_by_ksp_lsqr(rng):
 
 
 def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
-    """A PETSc matrix on a resident matrix that is none."""
+    """A PETSc matrix on a stand-in for a resident matrix."""
     monkeypatch.setattr(
         bmrm.petsc.mat, "place_matrix", lambda X, **options: PlacedMatrix(matrix, "cpu", 0.0, 1)
     )
@@ -191,7 +191,7 @@ def test_a_failing_product_gives_the_vectors_back(monkeypatch, product):
     A = mat_on(failing, monkeypatch)
     right, left = A.createVecs()
     x, y = (left, right) if product == "multTranspose" else (right, left)
-    if product == "normal":  # the first of its products goes well
+    if product == "normal":  # the first of its products succeeds
         A, y = normal_mat(A), right.duplicate()
     operands = (x, y, y.duplicate()) if product == "multAdd" else (x, y)
     out = operands[-1]
@@ -199,8 +199,8 @@ def test_a_failing_product_gives_the_vectors_back(monkeypatch, product):
     with pytest.raises(PETSc.Error) as raised:
         getattr(A, "mult" if product == "normal" else product)(*operands)
     assert isinstance(first_cause(raised.value), FloatingPointError)
-    # PETSc counts a change when an array is given back for good, and refuses to change a locked vector.
-    # The views in `lent` and the frames of the exception are alive all the same.
+    # PETSc counts a change when an array is finally returned, and refuses to change a locked vector.
+    # The views in `host_arrays` and the frames of the exception are still alive.
     assert len(failing.lent) == 2
     assert out.stateGet() > before
     x.set(1.0)
@@ -319,7 +319,7 @@ def test_krylov_methods_with_the_diagonal_as_preconditioner(rng, method):
 
 
 class SinglePrecision:
-    """A vector of a PETSc built in single precision, as far as the bridge looks at one."""
+    """The part of a single-precision PETSc vector that the bridge uses."""
 
     handle = 0
 
@@ -342,7 +342,7 @@ class SinglePrecision:
 
 def test_single_precision_vectors_are_converted_once_each_way():
     x, y = SinglePrecision([1.0, 2.0]), SinglePrecision([0.0, 0.0, 0.0])
-    with bmrm.petsc.bridge.lent(x, y) as (source, target):
+    with bmrm.petsc.bridge.host_arrays(x, y) as (source, target):
         assert (source.dtype, target.dtype) == (np.float64, np.float64)
         assert (x.lent, y.lent) == (1, 1)
         target[:] = [source.sum(), 4.0, 5.0]
@@ -354,7 +354,7 @@ def test_a_failure_in_single_precision_leaves_the_output_as_it_was():
     x, y = SinglePrecision([1.0]), SinglePrecision([7.0])
 
     def failing_product():
-        with bmrm.petsc.bridge.lent(x, y) as (_, target):
+        with bmrm.petsc.bridge.host_arrays(x, y) as (_, target):
             target[:] = 1.0
             raise FloatingPointError
 
@@ -417,7 +417,7 @@ def test_weights_of_several_classes_are_no_vector():
 
 def test_weights_owned_by_one_rank():
     X, y = labelled()
-    # Newton's steps, which want all columns in one place, would find another answer within the gap.
+    # Newton steps, which need all columns on one rank, would find a different solution within the gap.
     given = {"lam": 0.1, "solver": "bmrm"}
     expected = solve(as_aij(X), vec(y), **given).w
     found = solve(as_aij(X), vec(y), weights="owned", **given).w
@@ -433,7 +433,7 @@ def test_weights_for_another_matrix():
 
 @pytest.fixture
 def database():
-    """PETSc's options database, left as it was found."""
+    """PETSc's options database, restored afterwards."""
     found = PETSc.Options()
     before = dict(found.getAll())
     yield found
@@ -535,7 +535,7 @@ alone = bmrm.solve(X, y, lam=0.05, tol=1e-8)
 assert abs(result.objective - alone.objective) <= result.gap + alone.gap
 np.testing.assert_allclose(weights.getArray(), result.w[low:high])
 
-# Weights that no rank ever has whole, also where the matrix lays its columns out otherwise.
+# No rank ever has all weights, even if the matrix has another column layout.
 uneven = d - 2 * (size - 1) if rank == 0 else 2
 odd = PETSc.Mat().createAIJ(
     ((last - first, m), (uneven, d)), csr=(rows.indptr, rows.indices, rows.data), comm=world
@@ -554,10 +554,10 @@ weights, result = solve(stored, labels, lam=0.05, sample_weight=np.ones(last - f
 assert len(result.w) == high - low
 expected = bmrm.solve(X, y, lam=0.05, prior=0.1 * w)
 assert abs(result.objective - expected.objective) <= result.gap + expected.gap
-whole = bmrm.solve(stored, labels, lam=0.05, weights="owned")  # as an array, and so on every rank
+whole = bmrm.solve(stored, labels, lam=0.05, weights="owned")  # as an array, so all of them on every rank
 assert whole.w.shape == (d,)
 
-# A resident matrix takes vectors as the stored one does, however that lays its columns out.
+# A resident matrix accepts the vectors of the stored one, for any column layout.
 kept = resident_mat(odd)
 assert kept.getSizes() == odd.getSizes()
 (into, back), (stored_out, kept_out) = odd.createVecs(), (odd.createVecLeft(), odd.createVecLeft())
@@ -566,7 +566,7 @@ odd.mult(into, stored_out)
 kept.mult(into, kept_out)
 np.testing.assert_allclose(kept_out.getArray(), stored_out.getArray(), rtol=1e-12, atol=1e-12)
 
-# A matrix of this rank alone, with the others' in one problem: its weights are whole.
+# A matrix of this rank only, in one problem with those of other ranks: the rank gets all weights.
 mine = PETSc.Mat().createAIJ(rows.shape, csr=(rows.indptr, rows.indices, rows.data), comm=PETSc.COMM_SELF)
 own_labels = PETSc.Vec().createWithArray(y[first:last].copy(), comm=PETSc.COMM_SELF)
 PETSc.Options().delValue("bmrm_weights")
@@ -576,7 +576,7 @@ for form in ("replicated", "owned"):
 
 
 def fails_everywhere(error, call, *arguments, **options):
-    # What is wrong on one rank is an error on all, and none waits for another.
+    # An error on one rank is an error on all, and no rank waits for another.
     try:
         call(*arguments, **options)
     except error:

@@ -1,4 +1,4 @@
-"""PETSc's vectors on a GPU and the resident matrix there: nothing crosses the bus, and all is given back."""
+"""PETSc's vectors and the resident matrix on a GPU: nothing crosses the bus, and everything is returned."""
 
 import os
 
@@ -44,7 +44,7 @@ def test_vectors_are_made_on_the_gpu(X):
 
 
 def test_products_of_vectors_on_the_gpu(X, monkeypatch):
-    monkeypatch.setattr(bridge, "lent", None)  # the way over the host
+    monkeypatch.setattr(bridge, "host_arrays", None)  # the path through the host
     exact, A = X.astype(np.float64), resident_mat(X, device="cuda")
     rng = np.random.default_rng(1)
     w, r = rng.standard_normal(D), rng.standard_normal(M)
@@ -67,7 +67,7 @@ def test_products_of_vectors_on_the_host(X):
 
 
 def test_a_product_follows_what_petsc_has_queued(X):
-    """No synchronisation in between: both work on one stream."""
+    """There is no synchronisation in between: both use one stream."""
     exact, A = X.astype(np.float64), resident_mat(X, device="cuda")
     x, y = A.createVecs()
     for step in range(1, 50):

@@ -1,10 +1,10 @@
-"""From decision values to probabilities, fitted on values of rows that the model has not seen.
+"""Calibration: from decision values to probabilities, fitted on rows that the model has not seen.
 
 Platt's sigmoid is the maximum a posteriori fit of
 
     P(y = +1 | value) = 1 / (1 + exp(a value + b))
 
-to smoothed targets, by the Newton method of Lin, Lin, Weng.  Isotonic regression is the monotone step
+to smoothed targets, found by the Newton method of Lin, Lin, Weng.  Isotonic regression is the monotone step
 function of least squares (pool adjacent violators), with straight lines between its steps.
 """
 
@@ -18,21 +18,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmrm.base.arguments import check_finite, numbers, predictions
 from bmrm.base.interrupts import interruptible
+from bmrm.base.probabilities import logistic
+from bmrm.base.vectors import Vector
 from bmrm.base.weighting import effective_sample_size, scale_weights
 from bmrm.errors import DataError, ParameterError
 
-Vector = NDArray[np.float64]
-
 METHODS = ("platt", "isotonic")
 
-STEPS, SMALLEST_STEP, RIDGE = 100, 1e-10, 1e-12
-"""Most Newton steps; the shortest tried on a line; what is added to the Hessian's diagonal."""
+MAX_NEWTON_STEPS = 100
+"""Lin, Lin, Weng, Algorithm 1: maximum number of iterations."""
 
-SMALLEST_SIZE = 1e-200
-"""Size below which values are as good as zero, and slopes on their scale would overflow."""
+MIN_STEP_LENGTH = 1e-10
+"""Lin, Lin, Weng, Algorithm 1: the line search gives up below this step length."""
 
-FLAT = 1e-10
-"""Slope, of a mean over the rows, at which Newton's method ends."""
+HESSIAN_RIDGE = 1e-12
+"""Lin, Lin, Weng, Algorithm 1: added to the diagonal of the Hessian, which may be singular."""
+
+MIN_VALUE_SCALE = 1e-200
+"""Decision values smaller than this are treated as 0: on their scale, slopes would overflow."""
+
+GRADIENT_TOLERANCE = 1e-10
+"""Newton's method stops when both derivatives of the mean log likelihood are below this."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Platt:
     Attributes
     ----------
     a, b : float
-        P(larger label) = 1 / (1 + exp(a value + b)); ``a`` is negative for a model that is of any use.
+        P(larger label) = 1 / (1 + exp(a value + b)); ``a`` is negative if the model is of any use.
     """
 
     a: float
@@ -50,18 +56,18 @@ class Platt:
     method: ClassVar[str] = "platt"
 
     def probability(self, values: ArrayLike) -> Vector:
-        """Probability of the larger label at each decision value."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * predictions(values) + self.b)))
+        """Return the probability of the larger label at each decision value."""
+        return logistic(-(self.a * predictions(values) + self.b))
 
 
 @dataclass(frozen=True, eq=False)
 class Isotonic:
-    """A function of the decision value that never falls, linear between its knots and constant outside.
+    """A nondecreasing function of the decision value, linear between its knots and constant outside.
 
     Attributes
     ----------
     x, p : ndarray of shape (knots,)
-        Decision values, increasing, and the probabilities there.
+        The knots: increasing decision values, and the probabilities at them.
     """
 
     x: Vector
@@ -69,7 +75,7 @@ class Isotonic:
     method: ClassVar[str] = "isotonic"
 
     def probability(self, values: ArrayLike) -> Vector:
-        """Probability of the larger label at each decision value."""
+        """Return the probability of the larger label at each decision value."""
         return np.asarray(np.interp(predictions(values), self.x, self.p))
 
 
@@ -87,14 +93,14 @@ def calibrate(
     values : array_like of shape (n_samples,)
         Decision values of models that have not seen the rows, such as `bmrm.Selection.values`.
     y : array_like of shape (n_samples,)
-        Labels, two distinct values.
+        Labels with two distinct values.
     method : {"platt", "isotonic"}, default "platt"
-        A sigmoid of two parameters, or any function that does not fall; the latter wants some thousand rows.
+        A sigmoid with two parameters, or any nondecreasing function, which needs some thousand rows.
     sample_weight : array_like of shape (n_samples,), optional
-        Nonnegative. A row of weight 0 takes no part, and a factor that all weights have in common means
-        nothing. Isotonic regression takes a weight for so many equal rows; Platt's sigmoid is fitted with
-        these weights to targets smoothed by the effective number of each class's rows, (sum s)^2 / sum s^2,
-        which is their number where weights are equal.
+        Nonnegative. A row of weight 0 takes no part, and a common factor of all weights has no effect. In
+        isotonic regression, a row of weight 2 counts as two equal rows. Platt's sigmoid is fitted with these
+        weights to targets smoothed by the effective number of rows of each class, (sum s)^2 / sum s^2, which
+        is the number of rows if weights are equal.
 
     Returns
     -------
@@ -104,11 +110,11 @@ def calibrate(
     Raises
     ------
     ParameterError
-        The method is unknown.
+        If the method is unknown.
     DataError
-        Values, labels or weights that do not fit together, or labels not of two classes.
+        If values, labels and weights do not fit together, or the labels are not of two classes.
     Interrupted
-        For Ctrl-C.
+        On Ctrl-C.
 
     References
     ----------
@@ -132,7 +138,7 @@ def calibrate(
     if u.ndim != 1 or labels.shape != u.shape or weights.shape != u.shape:
         raise DataError(
             f"calibration: found {u.shape} values, {labels.shape} labels and {weights.shape} weights, "
-            "expected as many of each"
+            "expected the same number of each"
         )
     if not np.isfinite(u).all():
         raise DataError("calibration: found decision values that are not finite")
@@ -150,14 +156,14 @@ def calibrate(
 
 def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Platt:
     """Algorithm 1 of Lin, Lin, Weng: Newton's method with backtracking, safe from overflow."""
-    # Targets as if each class had been seen once more, and wrong: Platt's guard against certainty.  How often
-    # it has been seen is no sum of weights, whose scale means nothing.
+    # Targets as if each class had one more row, with the wrong label: Platt's guard against certainty.  The
+    # number of rows of a class is an effective number, not a sum of weights, whose scale means nothing.
     up, down = effective_sample_size(weights[positive]), effective_sample_size(weights[~positive])
     target = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
     weights = weights / weights.sum()
-    # On values of size 1, so that the tolerance means the same whatever they are.
-    size = max(float(np.abs(values).max()), SMALLEST_SIZE)
-    x = values / size
+    # Values are scaled to a maximum of 1, so that the tolerance does not depend on their scale.
+    scale = max(float(np.abs(values).max()), MIN_VALUE_SCALE)
+    x = values / scale
 
     def negative_log_likelihood(a: float, b: float) -> float:
         u = a * x + b
@@ -165,26 +171,27 @@ def _platt(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Plat
 
     a, b = 0.0, float(np.log((down + 1.0) / (up + 1.0)))
     value = negative_log_likelihood(a, b)
-    for _ in range(STEPS):
-        p = np.exp(-np.logaddexp(0.0, a * x + b))
-        slope, bend = weights * (target - p), weights * p * (1.0 - p)
-        ga, gb = float(np.einsum("i,i->", slope, x)), float(slope.sum())
-        if abs(ga) < FLAT and abs(gb) < FLAT:
+    for _ in range(MAX_NEWTON_STEPS):
+        p = logistic(-(a * x + b))
+        first, second = weights * (target - p), weights * p * (1.0 - p)  # derivatives in a x_i + b
+        ga, gb = float(np.einsum("i,i->", first, x)), float(first.sum())
+        if abs(ga) < GRADIENT_TOLERANCE and abs(gb) < GRADIENT_TOLERANCE:
             break
-        haa, hab = float(np.einsum("i,i,i->", bend, x, x)) + RIDGE, float(np.einsum("i,i->", bend, x))
-        hbb = float(bend.sum()) + RIDGE
+        haa = float(np.einsum("i,i,i->", second, x, x)) + HESSIAN_RIDGE
+        hab = float(np.einsum("i,i->", second, x))
+        hbb = float(second.sum()) + HESSIAN_RIDGE
         det = haa * hbb - hab * hab
         da, db = -(hbb * ga - hab * gb) / det, -(haa * gb - hab * ga) / det
         descent, step = ga * da + gb * db, 1.0
-        while step >= SMALLEST_STEP:
+        while step >= MIN_STEP_LENGTH:
             tried = negative_log_likelihood(a + step * da, b + step * db)
             if tried < value + 1e-4 * step * descent:
                 a, b, value = a + step * da, b + step * db, tried
                 break
             step *= 0.5
         else:
-            break  # rounding hides what is left
-    return Platt(a / size, b)
+            break  # rounding hides any further descent
+    return Platt(a / scale, b)
 
 
 def _isotonic(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> Isotonic:
@@ -194,7 +201,7 @@ def _isotonic(values: Vector, positive: NDArray[np.bool_], weights: Vector) -> I
     total = np.bincount(place, weights)
     mean = np.bincount(place, weights * positive) / total
     p = np.clip(isotonic_regression(mean, weights=total).x, 0.0, 1.0)
-    # Within a step only its two ends matter.
-    end = np.ones(len(p), bool)
-    end[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
-    return Isotonic(x[end], p[end])
+    # Only the two ends of each constant stretch are knots.
+    is_knot = np.ones(len(p), bool)
+    is_knot[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
+    return Isotonic(x[is_knot], p[is_knot])

@@ -1,16 +1,17 @@
-"""The checkpoint: a model file that also holds the cuts, so that training can go on from it.
+"""The checkpoint: a model file that also holds the cuts, so that training can continue from it.
 
-Beside the tensors of a model (``model_file.py``) there are those of the cuts that hold mass:
-``cuts.gradients`` of shape (cuts, columns), ``cuts.offsets`` and ``cuts.alpha`` (float64), ``cuts.blocks``
-(int32), and those of `bmrm.linear.objective.running_error.Blur`. They carry the whole lower bound; cuts
-without mass add nothing to it and are left out. A second key of the metadata, ``bmrm_checkpoint``, says what
-the cuts were taken of, down to checksums of the data (`bmrm.matrix.checksums`).
+Besides the tensors of a model (``model_file.py``) it has those of the active cuts, which have a multiplier
+alpha above 0: ``cuts.gradients`` of shape (cuts, columns), ``cuts.offsets`` and ``cuts.alpha`` (float64),
+``cuts.blocks`` (int32), and the fields of `bmrm.linear.objective.running_error.Blur`. The active cuts carry
+the whole lower bound; the others add nothing to it and are left out. A second key of the metadata,
+``bmrm_checkpoint``, describes the problem of the cuts, including checksums of the data
+(`bmrm.matrix.checksums`).
 
-Bound and cuts are believed only of that very problem, and only where the file is what was written: its
-checksum (``content.py``) is held against it before either is used. A file without checksums, of an earlier
-version, gives its weights alone.
+Bound and cuts are used only for exactly this problem, and only if the file is unchanged: its checksum
+(``content.py``) is verified before either is used. Of a file of an earlier version, which has no checksums,
+only the weights are used.
 
-Blocks are blocks of rows of the whole data, so a checkpoint serves any number of ranks.
+Blocks are blocks of rows of the whole data, so a checkpoint can be used on any number of ranks.
 """
 
 from __future__ import annotations
@@ -36,38 +37,39 @@ if TYPE_CHECKING:
 
 CHECKPOINT_VERSION = 1
 _KEY = "bmrm_checkpoint"
-SAME = 1e-9
-"""Relative difference below which two lam are the same: it may come of a sum of weights in another order."""
+LAM_TOLERANCE = 1e-9
+"""Relative difference up to which two lam are equal: it may come from summing weights in another order."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What the cuts of a checkpoint bound, beside the loss and the penalty of its model.
+    """The problem whose risk the cuts of a checkpoint bound, apart from the loss and penalty of its model.
 
     Attributes
     ----------
     n_samples, nnz : int
         Size of the data.
     blocks : int
-        Blocks of rows with cuts of their own.
+        Number of blocks of rows with separate cuts.
     free_intercept : bool
-        An intercept was minimised out.
+        Whether an unpenalised intercept was minimised out.
     intercept_scaling : float or None
         Value of the constant column of a penalised intercept.
     checksums : mapping of str to str, or None
-        Of the data, see `bmrm.linear.warm_start.of_data`, and of the penalty's vectors; None where they are
-        not known, and then nobody believes the cuts.
+        Checksums of the data, see `bmrm.linear.warm_start.of_data`, and of the penalty's vectors. None if
+        they are not known; then the cuts are not used.
     stored : {"float32", "float64"}
-        How values of X were stored.
+        The type in which the values of X were stored.
     resolution : float
         See `bmrm.matrix.resident.PlacedMatrix`.
     radius : float or None
-        How far from the prior mean the bound covers features without a penalty; None for all.
+        Distance from the prior mean up to which the bound covers features without a penalty; None for any
+        distance.
     merges : int
-        Times that cuts were merged, each a rounding more.
+        Number of times that cuts were merged; each merge adds one rounding error.
     objective, lower_bound : float or None
-        The certificate of this very problem: that of the model may be of values before they were rounded to
-        float32. None for what is not known.
+        The certificate of exactly this problem. (The certificate of the model may be for the values before
+        rounding to float32.) None if not known.
     """
 
     n_samples: int
@@ -85,15 +87,14 @@ class Problem:
 
 
 class _ChangedError(Exception):
-    """A file is another than before."""
+    """A file has changed."""
 
 
 class Checkpoint:
-    """A state of training on the disk.
+    """A state of training in a file.
 
-    `bmrm.solve` takes it as ``warm_start`` and goes on from it: with its weights, its bound, its cuts and its
-    count of iterations, on as many ranks as there are now. The cuts stay in the file until they are asked
-    for.
+    Pass it to `bmrm.solve` as ``warm_start`` to continue from its weights, its bound, its cuts and its
+    number of iterations, on any number of ranks. The cuts stay in the file until they are needed.
 
     Attributes
     ----------
@@ -102,7 +103,7 @@ class Checkpoint:
         The best iterate, with its certificate.
     problem : Problem
     checksum : str or None
-        Of the file's content; None in files of earlier versions.
+        Checksum of the file's content; None for files of earlier versions.
 
     Examples
     --------
@@ -122,7 +123,7 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """Read all but the cuts.
+        """Read everything except the cuts.
 
         Parameters
         ----------
@@ -135,15 +136,17 @@ class Checkpoint:
         Raises
         ------
         DataError
-            The file is no checkpoint, is truncated, is not what was written, or is of a newer format.
+            If the file is not a checkpoint, is truncated or damaged, or has a newer format.
         OSError
-            The file cannot be read.
+            If the file cannot be read.
         """
         name = os.fspath(path)
         model, checksum, metadata = load_checked(name)
         text = metadata.get(_KEY)
         if text is None:
-            raise DataError(f"{name}: a model without cuts, expected a checkpoint (--warm-start takes it)")
+            raise DataError(
+                f"{name}: found a model without cuts, expected a checkpoint (--warm-start accepts a model)"
+            )
         try:
             found = json.loads(text)
             version = found.pop("version")
@@ -157,19 +160,19 @@ class Checkpoint:
         return cls(name, model, problem, checksum)
 
     def cuts(self, first: int, last: int) -> StoredCuts:
-        """Read the cuts, in a range of their columns.
+        """Read the columns ``first`` to ``last - 1`` of the cuts.
 
         Raises
         ------
         DataError
-            Their arrays contradict each other or hold what cannot be, or the file has changed meanwhile.
+            If the arrays contradict each other or hold impossible values, or the file has changed.
         """
         from bmrm.linear.bundle.store import StoredCuts
         from bmrm.linear.objective.running_error import Blur
 
         try:
             with open_tensors(self.path) as file:
-                if not self._is_in(file):
+                if not self._is_unchanged(file):
                     raise _ChangedError
                 n, width = file.shape("cuts.gradients", "F64", 2)
                 if not 0 <= first <= last <= width:
@@ -189,32 +192,31 @@ class Checkpoint:
             and all(array.shape == (n,) for array in (offsets, alpha, blocks, *blur))
             and all(np.isfinite(array).all() for array in (gradients, offsets, alpha))
             and all((array >= 0.0).all() for array in blur)
-            and self.problem.blocks <= n  # each has a cut, and no memory is taken for more
+            and self.problem.blocks <= n  # each block has a cut, so an untrusted number cannot take memory
             and ((blocks >= 0) & (blocks < self.problem.blocks)).all()
             and (alpha >= 0.0).all()
-            # The masses of each block add up to 1, or the bound would be none.
+            # The multipliers of each block add up to 1; otherwise there would be no bound.
             and np.allclose(np.bincount(blocks, alpha, self.problem.blocks), 1.0, rtol=0.0, atol=1e-9)
         )
         if not sound:
             raise DataError(f"{self.path}: damaged cuts")
         return StoredCuts(gradients, offsets, blocks, alpha, blur)
 
-    def _is_in(self, file: Tensors) -> bool:
-        """Whether a file is still the one that was loaded."""
+    def _is_unchanged(self, file: Tensors) -> bool:
         try:
             return content.check(file) == self.checksum
         except DataError:
             return False
 
     def check(self, problem: Problem, n_features: int, loss: Any, reg: Any) -> None:
-        """Raise for the first thing in which a problem is not that of the checkpoint.
+        """Raise for the first difference between a problem and that of the checkpoint.
 
         Raises
         ------
         ParameterError
-            It is another by its options or its size.
+            If the options or the sizes differ.
         DataError
-            It is of other data, or of other vectors of the penalty.
+            If the data or the vectors of the penalty differ.
         """
         model = self.model
         now = {
@@ -226,42 +228,45 @@ class Checkpoint:
         }
         for name in ("n_samples", "blocks", "free_intercept", "intercept_scaling"):
             now[name.replace("_", " ")] = getattr(self.problem, name), getattr(problem, name)
-        if abs(model.lam - reg.lam) > SAME * reg.lam:
+        if abs(model.lam - reg.lam) > LAM_TOLERANCE * reg.lam:
             now["lam"] = (model.lam, reg.lam)
         for what, (then, here) in now.items():
             if then != here:
-                raise ParameterError(f"{self.path}: is of a problem with {what} {then}, found {here}")
+                raise ParameterError(
+                    f"{self.path}: the checkpoint is for a problem with {what} {then}, found {here}"
+                )
         if self.problem.checksums is not None and problem.checksums is not None:
             self._check_data(self.problem.checksums, problem)
 
     def _check_data(self, then: Mapping[str, str], problem: Problem) -> None:
         now = problem.checksums or {}
-        others = [name for name in {**then, **now} if then.get(name) != now.get(name)]
-        if not others:
+        different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+        if not different:
             return
         types = ""
-        if "X" in others and self.problem.stored != problem.stored:
+        if "X" in different and self.problem.stored != problem.stored:
             types = f" (X stored as {self.problem.stored} there, as {problem.stored} here)"
         raise DataError(
-            f"{self.path}: is of other data: found another checksum of {', '.join(others)}{types}; "
-            "a warm start from its weights takes any data of as many features"
+            f"{self.path}: the checkpoint is for other data: found another checksum of "
+            f"{', '.join(different)}{types}; "
+            "a warm start from its weights accepts any data with as many features"
         )
 
     def doubt(self, *, own_loss: bool) -> str:
-        """Say why bound and cuts are not to be believed, even of the same problem; "" where they are.
+        """Return why bound and cuts cannot be trusted even for the same problem; "" if they can.
 
         Parameters
         ----------
         own_loss : bool
-            The loss is a user's function.
+            Whether the loss is a user's function.
         """
         if self.checksum is None or self.problem.checksums is None:
-            return "it has no checksums, as files of earlier versions"
+            return "it has no checksums, like all files of earlier versions"
         return "a loss in Python has no checksum" if own_loss else ""
 
 
 def _is_sound(problem: Problem) -> bool:
-    """Whether a file's description is one of a problem: of the right types, and within their ranges."""
+    """Return whether the fields of a file's description have the right types and ranges."""
     counts = problem.n_samples, problem.nnz, problem.blocks, problem.merges
     scaling = problem.intercept_scaling
     sums, resolution, radius = problem.checksums, problem.resolution, problem.radius
@@ -279,7 +284,7 @@ def _is_sound(problem: Problem) -> bool:
 
 
 def _is_finite(number: object) -> bool:
-    """Whether it is a number of float64; raise OverflowError for a whole number that is too large for one."""
+    """Return whether it is a finite number; raise OverflowError for an int that float64 cannot hold."""
     return type(number) in (int, float) and math.isfinite(cast("float", number))
 
 
@@ -296,12 +301,12 @@ def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: Sto
     model : Model
     problem : Problem
     cuts : StoredCuts
-        Of `Bundle.working`, all columns.
+        From `Bundle.working`, with all columns.
 
     Raises
     ------
     OSError
-        The folder cannot be written or the disk is full.
+        If the folder cannot be written or the disk is full.
     """
     tensors: dict[str, npt.NDArray[Any]] = {
         f"cuts.{name}": np.ascontiguousarray(array)

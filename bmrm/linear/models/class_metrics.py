@@ -1,7 +1,7 @@
-"""How good predictions of classes and of sets of labels are, gathered chunk by chunk.
+"""Metrics of predicted classes and sets of labels, accumulated chunk by chunk.
 
-Each accumulator keeps sums alone, so files larger than memory can be scored.  Means and shares are weighted;
-counts are of rows, those of weight 0 left out.
+Each accumulator keeps only sums, so files larger than memory can be scored.  Means and shares are weighted;
+counts are numbers of rows, without those of weight 0.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from bmrm.base import arguments
+from bmrm.base.probabilities import log_sum_exp
+from bmrm.base.vectors import Vector
 from bmrm.base.weighting import drop_idle_rows, fill_idle_labels, validate_weights
 from bmrm.errors import DataError
 
-Vector = npt.NDArray[np.float64]
 Report = dict[str, float | int | None]
 
 
 def known_classes(given: Any, number: int | None = None) -> Vector:
-    """Take in the labels that there are, none twice: a number of them, or any."""
+    """Validate the labels of the classes, which must be distinct; ``number`` is how many, or None for any."""
     found = arguments.numbers("classes", given, each="class")
     if found.ndim != 1 or (number is not None and len(found) != number):
         wanted = "a list of labels" if number is None else f"{number} labels"
@@ -34,22 +35,22 @@ def known_classes(given: Any, number: int | None = None) -> Vector:
 
 
 class _Counts:
-    """Of each class, the weight of rows that have it, that are predicted to have it, and that do both."""
+    """Per class, the weight of the rows that have it, of those predicted to have it, and of both."""
 
     def __init__(self, classes: Sequence[float]) -> None:
         self.classes = known_classes(classes)
         if not (np.diff(self.classes) > 0.0).all():
-            raise DataError("classes: found labels in another order, expected them ascending")
+            raise DataError("classes: found labels that are not in order, expected them ascending")
         self.actual, self.predicted, self.both = np.zeros((3, len(self.classes)))
 
     def codes(self, labels: Vector) -> npt.NDArray[np.intp]:
-        """Place of each label among the classes; K for one that is none of them."""
-        places = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
-        return np.where(self.classes[places] == labels, places, len(self.classes))
+        """Return the index of each label among the classes; K for a label that is not among them."""
+        indices = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        return np.where(self.classes[indices] == labels, indices, len(self.classes))
 
     @property
     def macro_f1(self) -> float | None:
-        """Mean F1 of the classes that some row has or is predicted to have."""
+        """Mean F1 of the classes that at least one row has or is predicted to have."""
         seen = self.actual + self.predicted
         found = seen > 0
         return float((2 * self.both[found] / seen[found]).mean()) if found.any() else None
@@ -62,15 +63,15 @@ class _Counts:
 
 
 class MulticlassMetrics:
-    """Accuracy, F1 and, where values are logarithms of probabilities, the log loss.
+    """Accuracy, F1 and, for the softmax loss, the log loss.
 
     Parameters
     ----------
     classes : sequence of float
-        Labels of the columns of the decision values, ascending. A row with another label is counted as wrong,
-        and has no part in F1 and log loss.
+        Labels of the columns of the decision values, ascending. A row with another label counts as wrong,
+        and takes no part in F1 and log loss.
     probabilities : bool, default False
-        Whether the values are those of the softmax loss.
+        Whether the values are those of the softmax loss, so that they determine probabilities.
 
     Examples
     --------
@@ -86,7 +87,7 @@ class MulticlassMetrics:
         self._weight = self._right = self._known = self._log_loss = 0.0
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
-        """Add rows: decision values of shape (m, K), labels of shape (m,), and weights, if not all are 1."""
+        """Add rows: decision values of shape (m, K), labels of shape (m,), and weights (default: 1)."""
         counts, K = self._counts, len(self._counts.classes)
         values, y, s = drop_idle_rows(values, y, weights, K)
         actual, predicted = counts.codes(y), values.argmax(axis=1)
@@ -100,8 +101,7 @@ class MulticlassMetrics:
         self._right += float(s[right].sum())
         if self._probabilities:
             known = np.flatnonzero(actual < K)
-            top = values.max(axis=1, keepdims=True)
-            sums = np.log(np.exp(values - top).sum(axis=1)) + top[:, 0]
+            sums = log_sum_exp(values)
             self._log_loss += float((s[known] * (sums[known] - values[known, actual[known]])).sum())
             self._known += float(s[known].sum())
 
@@ -117,13 +117,13 @@ class MulticlassMetrics:
 
 
 class MultilabelMetrics:
-    """Hamming loss, F1 and the share of rows whose labels are all right.
+    """Hamming loss, F1 and the share of rows whose labels are all correct.
 
     Parameters
     ----------
     classes : sequence of float
-        Labels of the columns of the decision values, ascending. Others that a row has make it wrong, and have
-        no part in Hamming loss and F1.
+        Labels of the columns of the decision values, ascending. A row with any other label counts as wrong;
+        other labels take no part in Hamming loss and F1.
 
     Examples
     --------
@@ -139,8 +139,8 @@ class MultilabelMetrics:
         self._weight = self._right = self._wrong = 0.0
 
     def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
-        """Add rows: decision values of shape (m, K), labels as `Dataset` takes them, and weights."""
-        values, actual, complete, s = _that_count(self._counts, values, y, weights)
+        """Add rows: decision values of shape (m, K), labels as for `Dataset`, and weights (default: 1)."""
+        values, actual, complete, s = _counting_rows(self._counts, values, y, weights)
         predicted = values > 0
         wrong = (actual != predicted).sum(axis=1)
         right = (wrong == 0) & complete
@@ -167,12 +167,14 @@ class MultilabelMetrics:
 
 
 class LabelRankingMetrics:
-    """How well decision values order labels: rows with all labels, or with none of them, take no part.
+    """How well decision values order the labels of a row.
+
+    Rows with all labels, or with none, take no part.
 
     Parameters
     ----------
     classes : sequence of float
-        Labels of the columns of the decision values, ascending; others that a row has are left out.
+        Labels of the columns of the decision values, ascending; other labels of a row are ignored.
 
     References
     ----------
@@ -192,8 +194,8 @@ class LabelRankingMetrics:
         self._sums = np.zeros(3)
 
     def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
-        """Add rows: decision values of shape (m, K), labels as `Dataset` takes them, and weights."""
-        values, actual, _, s = _that_count(self._counts, values, y, weights)
+        """Add rows: decision values of shape (m, K), labels as for `Dataset`, and weights (default: 1)."""
+        values, actual, _, s = _counting_rows(self._counts, values, y, weights)
         self._rows += len(values)
         mixed = actual.any(axis=1) & ~actual.all(axis=1)
         order = np.argsort(-values[mixed], axis=1, kind="stable")
@@ -212,21 +214,21 @@ class LabelRankingMetrics:
         ]
 
     def report(self) -> Report:
-        """Return ``rows``, and means ``ranking_loss``, ``one_error`` and ``average_precision``."""
+        """Return ``rows``, and the means ``ranking_loss``, ``one_error`` and ``average_precision``."""
         names = ("ranking_loss", "one_error", "average_precision")
         means = [float(total) / self._used if self._used else None for total in self._sums]
         return {"rows": self._rows, **dict(zip(names, means, strict=True))}
 
 
 def _sums(weights: Vector, chosen: npt.NDArray[np.bool_]) -> Vector:
-    """Add up, column by column, the weights of the rows chosen."""
+    """Return, per column, the sum of the weights of the chosen rows."""
     return np.asarray(np.einsum("i,ij->j", weights, chosen))
 
 
-def _that_count(
+def _counting_rows(
     counts: _Counts, values: Vector, y: Any, weights: ArrayLike | None
 ) -> tuple[Vector, npt.NDArray[np.bool_], npt.NDArray[np.bool_], Vector]:
-    """Take in values, indicators of several labels a row, and weights; leave out those of 0."""
+    """Return values, indicators of labels, whether all labels are known, and weights; drop weights of 0."""
     values = arguments.predictions(values, len(counts.classes))
     s = validate_weights(weights, len(values))
     actual, complete = _indicators(counts, fill_idle_labels(y, len(values), s), len(values))
@@ -235,12 +237,12 @@ def _that_count(
 
 
 def _indicators(counts: _Counts, y: Any, m: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Whether each row has each label, and whether all labels that it has are known."""
+    """Return whether each row has each label, and whether all labels of each row are known."""
     sets = arguments.label_sets(y)
     if isinstance(sets, np.ndarray):
         sets = [tuple(np.flatnonzero(row)) for row in sets]
     if len(sets) != m:
-        raise DataError(f"labels: found {len(sets)} rows of them, expected {m}, one a row of values")
+        raise DataError(f"labels: found {len(sets)} rows, expected {m}, one per row of values")
     rows = np.repeat(np.arange(len(sets)), [len(row) for row in sets])
     each = arguments.numbers("labels", [label for row in sets for label in row], each="label")
     arguments.check_finite("labels", each, each="label")

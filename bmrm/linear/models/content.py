@@ -1,8 +1,9 @@
-"""A checksum of a model file's content, in the file itself: damage is told from what was written.
+"""The checksum of a model file's content, stored in the file itself to detect damage.
 
-The description of a model (``model_file.py``) has it as its key ``checksum``, 16 hexadecimal digits. It is
-the checksum (``svmlight/checksum.h``) of the file as it would be with zeros in the place of these digits: of
-the header, of the rest in pieces, and then of those sums. It is against damage, not against malice.
+It is the key ``checksum``, 16 hexadecimal digits, of the model's description (``model_file.py``). The content
+is taken with zeros in place of these digits. The header and each piece of the rest have a checksum
+(``svmlight/checksum.h``); the checksum of the file is that of all these. It protects against damage, not
+malice.
 """
 
 from __future__ import annotations
@@ -15,25 +16,30 @@ from bmrm.errors import DataError
 from bmrm.io import _svmlight
 from bmrm.io.tensors import Tensors
 
-KEY, UNKNOWN = "checksum", "0" * 16
-_PLACE = re.compile(rb'(?:\{|, )\\"checksum\\": \\"([0-9a-f]{16})\\"')
-"""The key as it is in the header: JSON in a string of JSON. In a name it would have more backslashes."""
+KEY = "checksum"
+"""Key of the checksum in a model's description."""
 
-_PIECE = 1 << 24
-_LENGTH = 8  # bytes, in which the header's length is
+UNKNOWN = "0" * 16
+"""The digits in place of the checksum while the checksum is computed."""
+
+_PATTERN = re.compile(rb'(?:\{|, )\\"checksum\\": \\"([0-9a-f]{16})\\"')
+"""The key as it stands in the header: JSON in a string of JSON. Within a name it has more backslashes."""
+
+_PIECE_BYTES = 1 << 24
+_LENGTH_BYTES = 8  # size of the header's length, with which the file starts
 
 
 def sealed(content: bytes) -> tuple[bytes, memoryview]:
-    """Put the checksum into a file's content that has `UNKNOWN` there; return the header and the rest."""
-    end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
+    """Replace `UNKNOWN` in a file's content by the checksum; return the header and the rest."""
+    end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     header, body = content[:end], memoryview(content)[end:]
-    pieces = (body[at : at + _PIECE] for at in range(0, len(body), _PIECE))
+    pieces = (body[at : at + _PIECE_BYTES] for at in range(0, len(body), _PIECE_BYTES))
     first, last = _place(header)
     return header[:first] + _checksum(header, pieces) + header[last:], body
 
 
 def check(file: Tensors) -> str | None:
-    """Hold a model file against its checksum.
+    """Verify the checksum of a model file.
 
     Parameters
     ----------
@@ -43,31 +49,32 @@ def check(file: Tensors) -> str | None:
     Returns
     -------
     str or None
-        The checksum; None where the file has none, as those of earlier versions.
+        The checksum; None if the file has none, like files of earlier versions.
 
     Raises
     ------
     DataError
-        The content is not what was written.
+        If the content is not what was written.
     ChangedError
-        The file is shorter than it was when it was opened.
+        If the file has become shorter since it was opened.
     """
     header = file.bytes(0, file.start).tobytes()
-    if not _PLACE.search(header):
+    if not _PATTERN.search(header):
         return None
     first, last = _place(header)
     found = header[first:last]
     blank = header[:first] + UNKNOWN.encode() + header[last:]
-    pieces = (file.bytes(at, min(at + _PIECE, file.size)) for at in range(file.start, file.size, _PIECE))
+    starts = range(file.start, file.size, _PIECE_BYTES)
+    pieces = (file.bytes(at, min(at + _PIECE_BYTES, file.size)) for at in starts)
     if _checksum(blank, pieces) != found:
-        raise DataError("damaged model file: its content does not have its checksum")
+        raise DataError("damaged model file: its content does not match its checksum")
     return found.decode()
 
 
 def _place(header: bytes) -> tuple[int, int]:
-    places = [match.span(1) for match in _PLACE.finditer(header)]
+    places = [match.span(1) for match in _PATTERN.finditer(header)]
     if len(places) != 1:
-        raise DataError(f"damaged model file: it has {len(places)} checksums, expected one")
+        raise DataError(f"damaged model file: found {len(places)} checksums, expected one")
     return places[0]
 
 

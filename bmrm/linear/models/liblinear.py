@@ -1,4 +1,4 @@
-"""Models as LIBLINEAR's text, for its ``predict`` and for whatever else reads that format.
+"""Models in LIBLINEAR's text format, for its ``predict`` and other programs that read it.
 
 References
 ----------
@@ -11,15 +11,13 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from bmrm.base.atomic import atomic_write
+from bmrm.base.vectors import Vector
 from bmrm.errors import ParameterError
 
-Vector = npt.NDArray[np.float64]
-
-# The solver_type that makes liblinear's predict compute sign(w.x) or w.x as the loss asks; where LIBLINEAR
-# has no such loss, the nearest name of the same task, since predict looks no further.
+# The solver_type that makes liblinear's predict compute sign(w.x) or w.x, as the loss requires. If LIBLINEAR
+# has no such loss, this is the nearest one of the same task: for predict, only the task matters.
 _SOLVER_TYPES = {
     "hinge": "L2R_L1LOSS_SVC_DUAL",
     "squared_hinge": "L2R_L2LOSS_SVC",
@@ -38,10 +36,10 @@ _SOLVER_TYPES = {
 
 
 def check_exportable(loss: str, classes: Sequence[float] | None, zero_based: bool | None) -> None:
-    """Raise `ParameterError` when LIBLINEAR's format cannot hold a model of this loss, labels or features."""
+    """Raise `ParameterError` if LIBLINEAR's format has no place for this loss, these labels or features."""
     if loss not in _SOLVER_TYPES:
         raise ParameterError(f"--export liblinear: LIBLINEAR has no model for the {loss} loss")
-    if zero_based:  # the weights would be those of the features after theirs
+    if zero_based:  # LIBLINEAR would apply each weight to the next feature
         raise ParameterError("--export liblinear: found features numbered from 0, expected them from 1")
     for label in classes if classes is not None else ():
         if not float(label).is_integer() or abs(label) >= 2**31:
@@ -61,7 +59,7 @@ def export(
     check_exportable(loss, classes, zero_based)
     lines = [f"solver_type {_SOLVER_TYPES[loss]}", f"nr_class {w.shape[1] if w.ndim == 2 else 2}"]
     if classes is not None:
-        # Of two classes a positive value means the first; of several, each has its column.
+        # With two classes a positive value means the first label; with several, labels follow the columns.
         labels = classes if w.ndim == 2 else reversed(classes)
         lines.append(f"label {' '.join(str(int(label)) for label in labels)}")
     biased = bool(np.any(intercept))

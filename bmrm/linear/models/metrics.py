@@ -1,12 +1,12 @@
-"""How good predictions are, gathered chunk by chunk.
+"""Metrics of predictions, accumulated chunk by chunk.
 
-Each accumulator takes decision values and labels a chunk at a time, so files larger than memory can be
-scored; only what depends on the order of all rows, as the area under the ROC curve does, needs every score,
-at 8 bytes a row, and as many for its weight.
+Each accumulator takes decision values and labels one chunk at a time, so files larger than memory can be
+scored.  Only metrics that depend on the order of all rows, such as the area under the ROC curve, keep every
+score, at 8 bytes per row, and another 8 for its weight.
 
-Means and shares are weighted: a row of weight 2 scores as two equal rows do, and a factor that all weights
-have in common means nothing.  What a report counts (``rows``, ``correct``, ``novel``, ``groups``) is counted
-without weights.  A row of weight 0 takes no part in either.
+Means and shares are weighted: a row of weight 2 counts as two equal rows, and a common factor of all weights
+has no effect.  Counts in a report (``rows``, ``correct``, ``novel``, ``groups``) ignore weights.  A row of
+weight 0 takes no part in either.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from bmrm.base.arguments import array, check_finite, integer, number, predictions, refuse, vector
 from bmrm.base.groups import index_names, validate_groups
+from bmrm.base.vectors import Vector
 from bmrm.base.weighting import drop_idle_rows, scale_weights, validate_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.models.class_metrics import (
@@ -29,35 +30,35 @@ from bmrm.linear.models.class_metrics import (
     MultilabelMetrics,
     known_classes,
 )
+from bmrm.losses.ranking import discount_divisor, gain
 
-Vector = npt.NDArray[np.float64]
-_BLOCK = 1 << 18  # rows ranked at a time
+_SEARCH_BLOCK_ROWS = 1 << 18  # rows ranked at a time, sorted in cache
 
 
 class Metrics(Protocol):
-    """What every accumulator offers."""
+    """The interface of every accumulator."""
 
     def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
-        """Add rows: predicted values, the labels they should have, and weights, if not all are 1."""
+        """Add rows: predicted values, true labels, and weights (default: 1)."""
 
     def report(self) -> dict[str, float | int | None]:
-        """Return the metrics of all rows so far; None where a metric is undefined."""
+        """Return the metrics of all rows so far; None for an undefined metric."""
 
 
 def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None = None) -> float | None:
-    """Area under the ROC curve: P(score of a positive > score of a negative), a tie counting half.
+    """Return the area under the ROC curve: P(score of a positive > score of a negative), ties counting half.
 
     Parameters
     ----------
     positive, negative : ndarray of float64
         Scores of the two classes, in any order.
     weights : pair of ndarrays of float64, optional
-        Positive weights of either; a pair counts as much as their product.
+        Positive weights of the two classes; a pair of rows has the product of their weights.
 
     Returns
     -------
     float or None
-        None when a class is empty. Without weights exact up to one rounding.
+        None if a class is empty. Without weights, exact up to one rounding.
 
     References
     ----------
@@ -80,8 +81,8 @@ def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] |
         return _weighted_auc(positive, negative, up, down)
     ordered = np.sort(negative)
     twice = 0
-    for start in range(0, len(positive), _BLOCK):
-        block = np.sort(positive[start : start + _BLOCK])  # in order, the searches stay in cache
+    for start in range(0, len(positive), _SEARCH_BLOCK_ROWS):
+        block = np.sort(positive[start : start + _SEARCH_BLOCK_ROWS])  # sorted, the searches stay in cache
         twice += int(np.searchsorted(ordered, block, "left").sum())
         twice += int(np.searchsorted(ordered, block, "right").sum())
     return twice / (2 * pairs)
@@ -98,19 +99,19 @@ def _weighted_auc(positive: Vector, negative: Vector, up: Vector, down: Vector) 
 def precision_recall_at(
     values: Vector, relevant: npt.NDArray[np.bool_], k: float, weights: Vector | None = None
 ) -> tuple[float, float]:
-    """Precision and recall of the k rows with the highest values.
+    """Return precision and recall of the k rows with the highest values.
 
-    Rows that tie for the last places share them: the mean over all ways to break the tie.
+    Rows that tie for the last positions share them: the result is the mean over all ways to break the tie.
 
     Parameters
     ----------
     values : ndarray of float64, shape (m,)
     relevant : ndarray of bool, shape (m,)
-        Some row is.
+        At least one row must be relevant.
     k : float
-        From 1 to m; with weights a sum of them, above 0 and up to that of all.
+        From 1 to m; with weights, a sum of weights above 0 and up to their total.
     weights : ndarray of float64, shape (m,), optional
-        Positive; the places that each row takes.
+        Positive; the number of positions that each row takes.
 
     Examples
     --------
@@ -131,41 +132,40 @@ def precision_recall_at(
         order = np.argsort(-values)
         sums = np.cumsum(weights[order])
         if not 0.0 < k <= (1.0 + 1e-9) * float(sums.max(initial=0.0)):
-            raise ParameterError(f"k: found {k:g}, expected a number up to the sum of the weights")
-        place = int(np.searchsorted(sums, k))
-        last = float(values[order[min(place, rows - 1)]])  # rounding may hide the last place
+            raise ParameterError(f"k: found {k:g}, expected a positive number up to the sum of the weights")
+        position = int(np.searchsorted(sums, k))
+        last = float(values[order[min(position, rows - 1)]])  # rounding may hide the last position
     above, tied = values > last, values == last
-    places = k - _mass(above, weights)
-    share = places / _mass(tied, weights)
-    hits = _mass(relevant & above, weights) + share * _mass(relevant & tied, weights)
-    return hits / k, hits / _mass(relevant, weights)
+    remaining = k - _total_weight(above, weights)
+    share = remaining / _total_weight(tied, weights)
+    hits = _total_weight(relevant & above, weights) + share * _total_weight(relevant & tied, weights)
+    return hits / k, hits / _total_weight(relevant, weights)
 
 
 def _positive(what: str, given: Any, length: int) -> Vector:
-    """Take in positive weights."""
     weights = vector(what, given, length, each="value")
     if not ((weights > 0.0) & (weights < np.inf)).all():
-        raise DataError(f"{what}: found some that are not positive or not finite")
+        raise DataError(f"{what}: found some that are not positive or not finite, expected positive numbers")
     return weights
 
 
-def _mass(chosen: npt.NDArray[np.bool_], weights: Vector | None) -> float:
-    """Return the sum of the weights of the rows chosen; without weights their number."""
+def _total_weight(chosen: npt.NDArray[np.bool_], weights: Vector | None) -> float:
+    """Return the sum of the weights of the chosen rows; without weights, their number."""
     return float(np.count_nonzero(chosen) if weights is None else weights[chosen].sum())
 
 
 class BinaryMetrics:
-    """Accuracy, precision, recall and F of the labels predicted, and what the order of the values is worth.
+    """Accuracy, precision, recall and F1 of the predicted labels, and metrics of the order of the values.
 
     Parameters
     ----------
     classes : tuple of float
-        The labels (negative, positive). A row with another label is counted as wrong, as LIBLINEAR
-        does, and has no part in the other metrics.
+        The labels (negative, positive). A row with another label counts as wrong, as in LIBLINEAR, and takes
+        no part in the other metrics.
     beta : float, optional
         Report F_beta as well.
     k : float, optional
-        Report precision and recall at the top k: a number of rows, or below 1 a fraction of them.
+        Report precision and recall at the top k as well: a number of rows, or if below 1 a fraction of them.
 
     Examples
     --------
@@ -205,24 +205,24 @@ class BinaryMetrics:
         -------
         dict
             ``rows``, ``correct``, ``accuracy`` (a fraction), ``auc``, ``precision``, ``recall`` and ``f1`` of
-            the labels by sign, ``break_even`` (precision of as many rows at the top as are positive), and
-            where asked for ``f_beta``, ``precision_at_k`` and ``recall_at_k``.
+            the labels predicted by sign, ``break_even`` (precision at the top k, where k is the number of
+            positive rows), and if asked for ``f_beta``, ``precision_at_k`` and ``recall_at_k``.
 
         Raises
         ------
         ParameterError
-            For k and weights that differ: k is a number of rows.
+            If there is a k, which is a number of rows, and weights differ.
         """
         (positive, up), (negative, down) = self._positive.joined(), self._negative.joined()
         alike = _are_equal(up, down)
         if self._k is not None and not alike:
             raise ParameterError(
-                "metrics at k: found different weights, expected equal ones, or 0: k is a number of rows"
+                "metrics at k: found different weights, expected equal weights, or 0: k is a number of rows"
             )
         weights = None if alike else (up, down)
         s, t = (None, None) if weights is None else weights
-        all_positive = _mass(np.ones(len(positive), bool), s)
-        found, false = _mass(positive > 0, s), _mass(negative > 0, t)
+        all_positive = _total_weight(np.ones(len(positive), bool), s)
+        found, false = _total_weight(positive > 0, s), _total_weight(negative > 0, t)
         recall = found / all_positive if len(positive) else None
         report: dict[str, float | int | None] = {
             "rows": self._rows,
@@ -245,7 +245,7 @@ class BinaryMetrics:
 
     @staticmethod
     def _f(found: float, false: float, positives: float, beta: float) -> float | None:
-        """F_beta of so many true and false positives; None without a positive row."""
+        """Return F_beta from the numbers of true positives, false positives and positives; or None."""
         square = beta * beta
         return (1 + square) * found / (found + false + square * positives) if positives else None
 
@@ -253,7 +253,7 @@ class BinaryMetrics:
     def _at(
         positive: Vector, negative: Vector, k: float, weights: tuple[Vector, Vector] | None = None
     ) -> tuple[float | None, float | None]:
-        """Precision and recall at k; None where there is no positive row."""
+        """Return precision and recall at k; None if there is no positive row."""
         if not len(positive):
             return None, None
         relevant = np.arange(len(positive) + len(negative)) < len(positive)
@@ -262,7 +262,7 @@ class BinaryMetrics:
 
 
 class _Scores:
-    """Values kept until all are there, with their weights if some are given."""
+    """Collects values, with their weights if some are given."""
 
     def __init__(self) -> None:
         self._values: list[Vector] = []
@@ -270,7 +270,7 @@ class _Scores:
         self._size = 0
 
     def add(self, values: Vector, weights: Vector | None) -> None:
-        """Keep some; without weights all are 1."""
+        """Add values; without weights all of them have weight 1."""
         if weights is not None and not self._weights:
             self._weights.append(np.ones(self._size))
         self._size += len(values)
@@ -279,16 +279,16 @@ class _Scores:
             self._weights.append(np.ones(len(values)) if weights is None else weights)
 
     def joined(self) -> tuple[Vector, Vector]:
-        """Return all of them, and their weights, which are a single 1 where none was given."""
+        """Return all values and their weights; the weights are a single 1 if none was given."""
         self._values = [np.concatenate([np.zeros(0), *self._values])]
         self._weights = [np.concatenate(self._weights)] if self._weights else []
         return self._values[0], self._weights[0] if self._weights else np.ones(1)
 
 
 def _are_equal(*weights: Vector) -> bool:
-    """Whether all weights are the same."""
-    together = np.concatenate(weights)
-    return not len(together) or bool(together.min() == together.max())
+    """Return whether all weights are equal."""
+    every = np.concatenate(weights)
+    return not len(every) or bool(every.min() == every.max())
 
 
 class RegressionMetrics:
@@ -364,7 +364,7 @@ class CountMetrics:
         self._errors = RegressionMetrics()
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
-        """Add rows: decision values (logarithms of expected counts), counts, weights, each of shape (m,)."""
+        """Add rows: decision values (logarithms of expected counts), counts, weights, all of shape (m,)."""
         values, y, s = drop_idle_rows(values, y, weights)
         with np.errstate(over="ignore"):
             expected = np.exp(values)
@@ -385,7 +385,7 @@ class CountMetrics:
 
 
 class NoveltyMetrics:
-    """Share of rows found novel.
+    """The share of rows predicted to be novel.
 
     Examples
     --------
@@ -400,7 +400,7 @@ class NoveltyMetrics:
         self._weight = self._outside = 0.0
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
-        """Add rows: decision values and weights, each of shape (m,); labels play no part."""
+        """Add rows: decision values and weights, each of shape (m,); labels are ignored."""
         values = predictions(values)
         s = validate_weights(weights, len(values))
         values, s = values[s > 0.0], s[s > 0.0]
@@ -421,7 +421,7 @@ class ProbabilityMetrics:
     Parameters
     ----------
     classes : tuple of float
-        The labels (negative, positive). A row with another label has no part.
+        The labels (negative, positive). A row with another label takes no part.
 
     References
     ----------
@@ -448,7 +448,7 @@ class ProbabilityMetrics:
         p, positive, s = probability[known], y[known] == self._classes[1], s[known]
         right = np.where(positive, p, 1.0 - p)
         self._weight += float(s.sum())
-        # Certainty that is wrong would cost infinity: no probability counts as less than the rounding of 1.
+        # A wrong prediction of probability 1 would cost infinity, so probabilities count as at least eps.
         self._logarithms -= float((s * np.log(np.maximum(right, np.finfo(float).eps))).sum())
         self._squares += float((s * (1.0 - right) ** 2).sum())
 
@@ -460,7 +460,7 @@ class ProbabilityMetrics:
 
 
 class OrdinalMetrics:
-    """Accuracy of predicted classes, and how far off they are.
+    """Accuracy and mean absolute error of predicted ordered classes.
 
     Examples
     --------
@@ -475,7 +475,7 @@ class OrdinalMetrics:
         self._weight = self._right = self._absolutes = 0.0
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
-        """Add rows: predicted labels, not decision values, labels and weights, each of shape (m,)."""
+        """Add rows: predicted labels (not decision values), labels and weights, each of shape (m,)."""
         values, y, s = drop_idle_rows(values, y, weights)
         self._rows += len(y)
         self._correct += int(np.count_nonzero(values == y))
@@ -497,19 +497,18 @@ class OrdinalMetrics:
 class RankingMetrics:
     """How well values rank the rows of each group.
 
-    Each metric is the mean over the groups that it is defined for, a group weighed by the mean weight of its
-    rows, as in the losses: with weights a group of weight 2 counts as two such groups.  Within a group NDCG
-    and reciprocal rank count rows, each once; of the pairs in the wrong order each counts the product of its
-    weights.
-    Rows with equal values are taken in the worst order, the least relevant first; of a pair of them half
-    counts as wrong. So a model that cannot tell rows apart gains nothing by it.
+    Each metric is a mean over the groups for which it is defined. A group is weighted by the mean weight of
+    its rows, as in the losses, so a group of weight 2 counts as two such groups.  Within a group, NDCG and
+    reciprocal rank ignore weights; a pair in the wrong order counts with the product of its weights.
+    Rows with equal values are taken in the worst order, the least relevant first, and a pair of them counts
+    as half wrong. So a model gains nothing from giving all rows the same value.
 
     Parameters
     ----------
     groups : ndarray of int, shape (m,)
-        The group of each row that `update` will bring, in their order.
+        The group of each row, in the order in which `update` gets the rows.
     k : int, default 10
-        NDCG counts so many places.
+        The number of positions that count in NDCG.
 
     References
     ----------
@@ -549,8 +548,8 @@ class RankingMetrics:
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``groups``, ``ndcg``, ``mrr`` and ``pairwise_error``.
 
-        ``ndcg`` wants relevances from 0 on and one above it, ``mrr`` (relevant is above 0) a relevant row,
-        ``pairwise_error`` two different relevances.
+        In a group, ``ndcg`` requires relevances of at least 0 and one above 0, ``mrr`` requires a relevant
+        row, with a label above 0, and ``pairwise_error`` requires two different relevances.
         """
         values, labels, weights = (
             np.concatenate([np.zeros(0), *part]) for part in (self._values, self._labels, self._weights)
@@ -575,33 +574,33 @@ class RankingMetrics:
 
     def _dcg(self, relevance: Vector) -> float:
         top = relevance[: self._k]
-        return float(((np.exp2(top) - 1) / np.log2(np.arange(len(top)) + 2.0)).sum())
+        return float((gain(top) / discount_divisor(np.arange(len(top)))).sum())
 
 
 class _Mean:
-    """A weighted mean, exact but for one rounding of each term."""
+    """A weighted mean, exact except for one rounding per term."""
 
     def __init__(self) -> None:
         self._terms: list[float] = []
         self._shares: list[float] = []
 
     def add(self, value: float, share: float) -> None:
-        """Add a value of this weight."""
+        """Add a value with weight ``share``."""
         self._terms.append(share * value)
         self._shares.append(share)
 
     @property
     def value(self) -> float | None:
-        """The mean; None without a value."""
+        """The mean; None if there are no values."""
         return math.fsum(self._terms) / math.fsum(self._shares) if self._terms else None
 
 
 def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
-    """Share of the pairs with different labels whose values are in the other order; a tie counts half."""
+    """Return the share of the pairs with different labels whose values are in the other order; ties half."""
     weights = scale_weights(weights)
     wrong = pairs = 0.0
     for level in np.unique(labels)[1:]:
-        # Every pair of this class with all that are below it.
+        # All pairs of a row of this level and a row of a lower level.
         own, lower = labels == level, labels < level
         area = _weighted_auc(values[own], values[lower], weights[own], weights[lower])
         here = float(weights[own].sum()) * float(weights[lower].sum())
@@ -611,18 +610,18 @@ def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
 
 
 class Scorer(Protocol):
-    """What `scored` asks of a model."""
+    """The part of a model that `scored` needs."""
 
     @property
     def task(self) -> str:
-        """What is predicted."""
+        """The task, as of a loss."""
 
     def predictions(self, values: Vector) -> Any:
-        """Predictions at decision values."""
+        """Return the predictions at decision values."""
 
 
 def scored(model: Scorer, values: Vector) -> Vector:
-    """Return what a model's metrics are taken of: decision values, but for ordinal regression the labels.
+    """Return what a model's metrics expect: decision values, or for ordinal regression predicted labels.
 
     Parameters
     ----------
@@ -646,11 +645,11 @@ def for_task(
     Parameters
     ----------
     task : str
-        That of a `bmrm.losses.Loss`.
+        The task of a `bmrm.losses.Loss`.
     classes : sequence of float, or None
-        The labels (negative, positive) of a binary task, or those of several classes.
+        The labels (negative, positive) of a binary task, or the labels of several classes.
     params : mapping of str to float, optional
-        The loss's parameters, of which ``beta`` and ``k`` are also those of metrics.
+        The parameters of the loss; ``beta`` and ``k`` are also parameters of metrics.
     groups : ndarray of int64, shape (m,), optional
         The group of each row of a ranking.
     probabilities : bool, default False
@@ -681,5 +680,5 @@ def for_task(
         "ordinal": OrdinalMetrics,
     }
     if task not in accumulators:
-        refuse("task", task, "that of a loss, and classes where it has some")
+        refuse("task", task, "the task of a loss, and its classes if it has any")
     return accumulators[task]()

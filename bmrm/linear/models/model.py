@@ -1,4 +1,4 @@
-"""A trained linear model: weights, what they predict, and the certificate they were trained with."""
+"""A trained linear model: its weights, its predictions, and the certificate of its training."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from bmrm._version import __version__
 from bmrm.base import arguments
+from bmrm.base.probabilities import logistic, softmax
 from bmrm.base.units import finite_or_none
-from bmrm.base.vectors import make_arrays_read_only
+from bmrm.base.vectors import Vector, make_arrays_read_only
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr, check_finite, check_numbering, find_numbering
 from bmrm.linear.models.calibration import Calibration, Isotonic, Platt
@@ -36,32 +37,31 @@ TASKS = (
     "ordinal",
 )
 
-Vector = npt.NDArray[np.float64]
 Predictions: TypeAlias = "Vector | list[tuple[float, ...]]"
 MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of a model's distance to the optimum.
+    """How far a model's objective is from the optimum.
 
     Attributes
     ----------
     objective : float
         J(w) = lam Omega(w) + R(w) of the model, in float64.
     lower_bound : float
-        No w has a smaller J; ``-inf`` when nothing is known.
+        No w has a smaller J; ``-inf`` if nothing is known.
     status : str
         ``converged``, ``max_iter``, ``max_time``, ``interrupted``, ``precision``, or ``running`` in a
         checkpoint.
     n_iter : int
-        Iterations done.
+        Number of iterations.
     tol, tol_kind : float, str
-        The tolerance asked for, relative (``rel``) or absolute (``abs``).
+        The requested tolerance, relative (``rel``) or absolute (``abs``).
     dtype : {"float32", "float64"}, or None
-        What values were stored as; None where nobody has said.
+        The type in which values were stored; None if it is not known.
     rounding : float, default 0
-        What objective and bound have been moved apart by, so that they hold for the values before they were
+        How far objective and bound have been moved apart, so that they hold for the values before they were
         rounded to ``dtype``.
 
     Examples
@@ -94,15 +94,15 @@ class Model:
     w : ndarray of float64, shape (n_features,), or (n_features, K) for K classes
     intercept : float, or ndarray of float64, shape (K,)
     loss : str
-        Name of the loss it was trained with.
+        Name of the loss with which it was trained.
     task : str
         What `predict` returns: a label ("binary", "multiclass"), x.w + b ("regression"), exp(x.w + b)
-        ("count"), +1 (usual) and -1 (novel) ("novelty"), all labels of a row ("multilabel"), all labels that
-        there are in order ("label_ranking"), the score x.w ("ranking"), or the label between whose thresholds
+        ("count"), +1 (usual) or -1 (novel) ("novelty"), the set of labels of a row ("multilabel"), all
+        labels in order ("label_ranking"), the score x.w ("ranking"), or the label between whose thresholds
         x.w lies ("ordinal").
     classes : tuple of float, or None
-        The labels (negative, positive) of a binary model, those of the columns of ``w``, or those of an
-        ordinal model, ascending.
+        The labels (negative, positive) of a binary model, the labels of the columns of ``w``, or the labels
+        of an ordinal model, ascending.
     lam : float
     reg : str, default "l2"
     reg_params : mapping of str to float or bool
@@ -110,14 +110,14 @@ class Model:
     loss_params : mapping of str to float
     certificate : Certificate, or None
     calibration : Platt, Isotonic or None
-        From decision values of a binary model to probabilities; see `bmrm.calibrate`.
+        Maps decision values of a binary model to probabilities; see `bmrm.calibrate`.
     zero_based : bool, or None
-        Whether feature numbers of the text it was trained on start at 0; None when it was no text, or that
+        Whether feature numbers in the training text start at 0; None if the data were not text, or if this
         is not known.
     thresholds : tuple of float, or None
-        Of an ordinal model: one fewer than labels, not descending.
+        The thresholds of an ordinal model: one fewer than labels, not descending.
     library_version : str
-        Version of the package that wrote it.
+        Version of the package that wrote the model.
 
     Examples
     --------
@@ -177,35 +177,40 @@ class Model:
             wanted = "float64 matrix" if several else "float64 vector"
             return f"weights have shape {self.w.shape} and type {self.w.dtype}, expected one {wanted}"
         if several and not self.w.shape[1]:
-            return f"weights have shape {self.w.shape}, expected a column for each label"
+            return f"weights have shape {self.w.shape}, expected one column per label"
         if np.shape(self.intercept) != self.w.shape[1:]:
-            return f"an intercept of shape {np.shape(self.intercept)} beside weights of {self.w.shape}"
+            return (
+                f"found an intercept of shape {np.shape(self.intercept)}, expected {self.w.shape[1:]} "
+                f"for weights of shape {self.w.shape}"
+            )
         if not (np.isfinite(self.w).all() and np.isfinite(self.intercept).all()):
-            return "weights that are not finite"
+            return "found weights that are not finite"
         if self.calibration is not None and self.task != "binary":
-            return f"a {self.task} model with a calibration"
+            return f"found a {self.task} model with a calibration, expected none"
         if (several or self.task in ("binary", "ordinal")) != (self.classes is not None):
-            return f"a {self.task} model with labels {self.classes}"
+            wanted = "labels" if self.classes is None else "none"
+            return f"found a {self.task} model with labels {self.classes}, expected {wanted}"
         if (self.task == "ordinal") != (self.thresholds is not None):
-            return f"a {self.task} model with thresholds {self.thresholds}"
+            wanted = "thresholds" if self.thresholds is None else "none"
+            return f"found a {self.task} model with thresholds {self.thresholds}, expected {wanted}"
         return None if self.classes is None else self._label_problem(self.classes)
 
     def _label_problem(self, classes: tuple[float, ...]) -> str | None:
         if self.task == "ordinal":
             if len(classes) < 2:
-                return f"{len(classes)} labels, expected 2 or more"
+                return f"found {len(classes)} labels, expected 2 or more"
         else:
             wanted = self.w.shape[1] if self.task in SEVERAL else 2
             if len(classes) != wanted:
-                return f"{len(classes)} labels, expected {wanted}"
+                return f"found {len(classes)} labels, expected {wanted}"
         if not (np.isfinite(classes).all() and (np.diff(classes) > 0).all()):
-            return f"labels {classes}, expected finite ones, ascending"
+            return f"found labels {classes}, expected finite ones, ascending"
         if self.thresholds is not None and not (
             len(self.thresholds) == len(classes) - 1
             and np.isfinite(self.thresholds).all()
             and (np.diff(self.thresholds) >= 0).all()
         ):
-            return f"thresholds {self.thresholds}, expected finite ones between the labels, in order"
+            return f"found thresholds {self.thresholds}, expected finite ones between the labels, in order"
         return None
 
     @property
@@ -217,14 +222,14 @@ class Model:
     def from_result(
         cls, result: Any, *, calibration: Calibration | None = None, zero_based: bool | None = None
     ) -> Model:
-        """Take what prediction needs out of a training result.
+        """Make a model from the result of `bmrm.solve`.
 
         Parameters
         ----------
         result : Result
         calibration : Platt, Isotonic or None
         zero_based : bool, optional
-            See `Model`; default: as the result knows from its data.
+            See `Model`; default: that of the result.
 
         Returns
         -------
@@ -233,8 +238,8 @@ class Model:
         Raises
         ------
         ParameterError
-            For a structured loss, whose model is no more than w and an oracle; or where the result has the
-            weights of one rank alone.
+            For a structured loss, whose model is just w and an oracle; or if the result has only the weights
+            of one rank.
 
         Examples
         --------
@@ -244,10 +249,10 @@ class Model:
         array([ 1., -1.])
         """
         if result.loss.task == "structured":
-            raise ParameterError("loss structured: has no model but w and its oracle; keep the result's w")
+            raise ParameterError("loss structured: a model is just w and the oracle; keep the result's w")
         if len(result.w) != result.n_features:
             raise ParameterError(
-                f"model: found {len(result.w)} weights of {result.n_features}, for they are owned in parts"
+                f"model: found the {len(result.w)} weights of this rank, expected all {result.n_features}"
             )
         return cls(
             w=np.asarray(result.w, np.float64),
@@ -273,12 +278,12 @@ class Model:
         )
 
     def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
-        """Compute x.w + b for each row, for each class where there are several.
+        """Compute x.w + b for each row, and for each class if there are several.
 
         Parameters
         ----------
         X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
-        threads : int, default all
+        threads : int, default all cores
 
         Returns
         -------
@@ -287,8 +292,8 @@ class Model:
         Raises
         ------
         DataError
-            ``X`` is no matrix of finite real numbers, has another number of columns than ``n_features``, or
-            comes from text (`bmrm.load_svmlight`) whose features are numbered otherwise than the model's.
+            If ``X`` is not a matrix of finite real numbers, does not have ``n_features`` columns, or comes
+            from text (`bmrm.load_svmlight`) whose feature numbers start differently from the model's.
         """
         check_numbering("model", self.zero_based, find_numbering(X))
         if not isinstance(X, Csr):
@@ -307,13 +312,13 @@ class Model:
         values += self.intercept
         if isinstance(X, np.ndarray) and not np.isfinite(values).all():
             try:
-                check_finite(X)  # a NaN or an infinity in X is in the values too
+                check_finite(X)  # checked only now: a NaN or an infinity in X shows in the values
             except DataError as error:
                 raise DataError(f"X: {error}") from None
         return values
 
     def predict(self, X: MatrixLike) -> Predictions:
-        """Predict each row: `predictions` of the `decision_function`.
+        """Predict each row: apply `predictions` to the `decision_function`.
 
         Parameters
         ----------
@@ -327,12 +332,12 @@ class Model:
         Raises
         ------
         DataError
-            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
+            If ``X`` is not a matrix of finite real numbers with ``n_features`` columns.
         """
         return self.predictions(self.decision_function(X))
 
     def predictions(self, values: Vector) -> Predictions:
-        """Turn decision values x.w + b into what the task predicts.
+        """Convert decision values x.w + b to predictions of the task.
 
         Parameters
         ----------
@@ -342,13 +347,13 @@ class Model:
         -------
         ndarray of float64, shape (m,), or list of tuple of float
             Labels, values, expected counts, scores, or +1 and -1. A tie goes to the negative or smaller
-            label, or to the first of several classes. For ``multilabel`` a tuple a row of the labels whose
-            value is above 0, ascending; for ``label_ranking`` of all labels, that of the largest value first.
+            label, or to the first of several classes. For ``multilabel``, one tuple per row with the labels
+            whose value is above 0, ascending; for ``label_ranking``, all labels, largest value first.
 
         Raises
         ------
         DataError
-            The values are no numbers, or of another shape.
+            If the values are not numbers, or their shape is wrong.
         """
         values = arguments.predictions(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.task in SEVERAL:
@@ -373,11 +378,11 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it tells probabilities: by its calibration, or as logistic and softmax models do."""
+        """Whether the model predicts probabilities: it is calibrated, or its loss is logistic or softmax."""
         return self.calibration is not None or self.loss in ("logistic", "softmax")
 
     def predict_probability(self, X: MatrixLike) -> Vector:
-        """Probabilities of each row: `probabilities` of the `decision_function`.
+        """Predict probabilities of each row: apply `probabilities` to the `decision_function`.
 
         Parameters
         ----------
@@ -390,14 +395,14 @@ class Model:
         Raises
         ------
         ParameterError
-            The model has neither a calibration nor the loss logistic or softmax.
+            If the model has neither a calibration nor the loss logistic or softmax.
         DataError
-            ``X`` is no matrix of finite real numbers, or has another number of columns than ``n_features``.
+            If ``X`` is not a matrix of finite real numbers with ``n_features`` columns.
         """
         return self.probabilities(self.decision_function(X))
 
     def probabilities(self, values: Vector) -> Vector:
-        """Turn decision values into probabilities.
+        """Convert decision values to probabilities.
 
         Parameters
         ----------
@@ -406,29 +411,26 @@ class Model:
         Returns
         -------
         ndarray of float64, of the shape of ``values``
-            Of the larger label, by the calibration where there is one; or of each class.
+            The probability of the larger label, calibrated if the model is; or of each class.
 
         Raises
         ------
         ParameterError
-            The model has neither a calibration nor the loss logistic or softmax.
+            If the model has neither a calibration nor the loss logistic or softmax.
         DataError
-            The values are no numbers, or of another shape.
+            If the values are not numbers, or their shape is wrong.
         """
         values = arguments.predictions(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.calibration is not None:
             return self.calibration.probability(values)
         if self.loss == "softmax":
-            top = values.max(axis=1, keepdims=True)
-            with np.errstate(invalid="ignore"):  # of infinities, as where products overflow
-                e = np.exp(np.where(values == top, 0.0, values - top))
-            return np.asarray(e / e.sum(axis=1, keepdims=True))
+            return softmax(values)
         if not self.has_probabilities:
             raise ParameterError(
-                f"probabilities: found a model of the loss {self.loss} without calibration, expected one "
-                "that is calibrated, or of the loss logistic or softmax"
+                f"probabilities: found a model with the loss {self.loss} and no calibration, expected one "
+                "with a calibration, or with the loss logistic or softmax"
             )
-        return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
+        return logistic(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, whole or not at all.
@@ -440,14 +442,14 @@ class Model:
         Raises
         ------
         OSError
-            The folder cannot be written or the disk is full.
+            If the folder cannot be written or the disk is full.
         """
         from bmrm.linear.models.model_file import write
 
         write(path, *self.file_parts())
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, Vector]]:
-        """Return the description and the tensors that a file holds of the model."""
+        """Return the description and the tensors of the model file."""
         tensors = {"w": np.ascontiguousarray(self.w), "intercept": np.atleast_1d(self.intercept)}
         if isinstance(self.calibration, Isotonic):
             knots = zip(KNOTS, (self.calibration.x, self.calibration.p), strict=True)
@@ -469,9 +471,9 @@ class Model:
         Raises
         ------
         DataError
-            The file is no model file, is truncated or damaged, or is of a newer format.
+            If the file is not a model file, is truncated or damaged, or has a newer format.
         OSError
-            The file cannot be read.
+            If the file cannot be read.
         """
         return load_checked(path)[0]
 
@@ -485,10 +487,10 @@ class Model:
         Raises
         ------
         ParameterError
-            LIBLINEAR has no such model: the task is novelty, counts or several labels a row, a label is
+            If LIBLINEAR has no such model: the task is novelty, counts or several labels per row, a label is
             not an integer, or features are numbered from 0.
         OSError
-            The folder cannot be written or the disk is full.
+            If the folder cannot be written or the disk is full.
 
         References
         ----------
@@ -500,7 +502,7 @@ class Model:
 
 
 def load_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mapping[str, str]]:
-    """Read a model, the checksum of its file, None if that has none, and all metadata."""
+    """Read a model, the checksum of its file (None if it has none), and all metadata."""
     from bmrm.linear.models.model_file import read
 
     return read(path, _model)
@@ -575,16 +577,16 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
 
 
 def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
-    """Return the parameters of a loss that is one of its task, by its own check of them."""
+    """Return the parameters of the loss, checked by the loss itself, whose task must be ``task``."""
     from bmrm.losses import LOSSES
 
     name = str(document["name"])
     params = {str(key): float(value) for key, value in document["params"].items()}
     if not all(map(math.isfinite, params.values())):
         raise ValueError
-    if name in LOSSES:  # else it is a user's own
+    if name in LOSSES:  # otherwise it is a user's loss
         if LOSSES[name].task != task:
-            raise DataError(f"found the loss {name} of the task {task!r}, expected {LOSSES[name].task!r}")
+            raise DataError(f"found the task {task!r} with the loss {name}, expected {LOSSES[name].task!r}")
         try:
             LOSSES[name](**params)
         except ParameterError as error:

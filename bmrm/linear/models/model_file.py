@@ -1,11 +1,11 @@
-"""The model file: what training ends with and prediction starts from.
+"""The model file: the output of training and the input of prediction.
 
-A safetensors file with two float64 tensors, ``w`` of shape (n_features,) and ``intercept`` of shape (1,); or
-(n_features, K) and (K,) for K classes; with an isotonic calibration two more, its knots ``calibration_x``
-and ``calibration_p``.
-Its metadata holds one key, ``bmrm``: a JSON document with the format's version, the loss, the labels, the
-regularisation, the certificate (docs/formats.md lists the fields) and a checksum of the file
-(``content.py``). Nothing in the file depends on the clock, so the same training gives the same bytes.
+It is a safetensors file with two float64 tensors: ``w`` of shape (n_features,) and ``intercept`` of shape
+(1,), or (n_features, K) and (K,) for K classes. With an isotonic calibration it has two more, the knots
+``calibration_x`` and ``calibration_p``. Its metadata have one key, ``bmrm``: a JSON document with the version
+of the format, the loss, the labels, the regularisation, the certificate (docs/formats.md lists the fields)
+and a checksum of the file (``content.py``). Nothing in the file depends on the clock, so the same training
+writes the same bytes.
 
 A model file is untrusted input: sizes are checked against the file before anything is allocated, and
 nothing in it is executed.
@@ -22,10 +22,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from bmrm.base.atomic import atomic_write
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, HostMemoryError
 from bmrm.io.tensors import Tensors, open_tensors
 from bmrm.linear.models import content
@@ -34,9 +34,8 @@ FORMAT_VERSION = 1
 _KEY = "bmrm"
 KNOTS = ("calibration_x", "calibration_p")
 SEVERAL = ("multiclass", "multilabel", "label_ranking")
-"""Tasks whose models have a column of weights for each class or label."""
+"""Tasks whose models have one column of weights per class or label."""
 
-Vector = npt.NDArray[np.float64]
 T = TypeVar("T")
 
 
@@ -52,11 +51,11 @@ def write(
     ----------
     path : str or path-like
     description : mapping
-        What `Model` says of itself, for JSON.
+        The description of a `Model`, for JSON.
     tensors : mapping of str to ndarray
-        Contiguous, in the order of the file.
+        Contiguous arrays, in the order of the file.
     notes : mapping of str to str, optional
-        More keys of the metadata.
+        Further keys of the metadata.
     """
     from safetensors.numpy import save
 
@@ -83,13 +82,13 @@ def read(
     -------
     model : object
     checksum : str or None
-        None if the file has none, as files of earlier versions.
+        None if the file has none, like files of earlier versions.
     metadata : mapping of str to str
 
     Raises
     ------
     DataError
-        The file is not a model file, or it is damaged.
+        If the file is not a model file, or is damaged.
     """
     name = os.fspath(path)
     try:

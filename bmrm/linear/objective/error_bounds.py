@@ -42,7 +42,7 @@ def extent_of(
     rows = len(labels)
     if weights is not None and isinstance(labels, np.ndarray):  # a row of weight 0 takes no part
         labels, weights = labels[weights > 0.0], weights[weights > 0.0]
-    compared = loss.compared_with(labels) if len(labels) else 0.0
+    compared = loss.target_norm(labels) if len(labels) else 0.0
     # Relative to the largest ones, so that no square is beyond float64.
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
     _, (heaviest, farthest) = processes.sums([], [heaviest, compared])
@@ -93,7 +93,7 @@ def watch(
         longest,
         floor,
         lambda risk: loss.steepness(extent, risk),
-        loss.bend_limit,
+        loss.curvature_limit,
         objective.block_rows(extent),
         level=loss.level,
         together=not loss.by_rows,

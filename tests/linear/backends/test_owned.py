@@ -254,7 +254,7 @@ other = (data[0], np.where(np.arange(len(data[1])) % 7 == 3, 1.0, data[1]))
 try:
     bmrm.solve(*other, warm_start=checkpoint, **keywords)
 except bmrm.errors.DataError as error:
-    assert "is of other data: found another checksum of labels; " in str(error), error
+    assert "is for other data: found another checksum of labels; " in str(error), error
 else:
     raise AssertionError
 """
@@ -349,7 +349,7 @@ else:
     try:
         result.predict(X)
     except ParameterError as error:
-        assert "weights of 61, for they are owned in parts" in str(error), error
+        assert "weights of this rank, expected all 61" in str(error), error
     else:
         raise SystemExit("no error")
 """

@@ -1,4 +1,4 @@
-"""Calibration against scikit-learn's on the same values, and what a model file keeps of it."""
+"""Calibration compared with scikit-learn's on the same values, and its storage in a model file."""
 
 import json
 
@@ -30,16 +30,16 @@ def test_platt_is_scikit_learns(scale, weighted):
     values, y = drawn(500, 0, scale)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, 500) if weighted else None
     for side in (y == 1, y == 2) if weighted else ():
-        # Its targets take sums of weights for numbers of rows. Here these are the effective numbers.
+        # Its targets use sums of weights as numbers of rows; here both are the effective numbers.
         weights[side] *= weights[side].sum() / (weights[side] ** 2).sum()
     ours = bmrm.calibrate(values, y, sample_weight=weights)
-    # Its own tolerance is loose on the scale that it is given: values of size 1 are what it likes.
+    # Its tolerance depends on the scale of the values, and is tight for values of size 1.
     theirs = _SigmoidCalibration().fit(values / scale, (y == 2).astype(float), weights)
     np.testing.assert_allclose(ours.probability(values), theirs.predict(values / scale), atol=2e-4)
 
 
 def test_platt_is_the_minimum():
-    """Against SciPy's minimiser of the penalised likelihood, written out."""
+    """Compare with SciPy's minimiser of the penalised likelihood."""
     from scipy.optimize import minimize
 
     values, y = drawn(200, 2)
@@ -110,7 +110,7 @@ def test_rows_of_weight_zero_take_no_part():
     ("arguments", "error", "message"),
     [
         (([1.0, 2.0], [0, 1], "beta"), ParameterError, "calibration: found 'beta'"),
-        (([1.0, 2.0], [0, 1, 1]), DataError, "expected as many"),
+        (([1.0, 2.0], [0, 1, 1]), DataError, "expected the same number"),
         (([1.0, np.nan], [0, 1]), DataError, "not finite"),
         (([1.0, 2.0], [1, 1]), DataError, "found 1 classes"),
         (([1.0, 2.0, 3.0], [0, 1, 2]), DataError, "found 3 classes"),
@@ -176,7 +176,7 @@ def test_a_model_file_keeps_it(calibration, tmp_path):
 
 def test_models_without_one():
     assert not model(None).has_probabilities
-    with pytest.raises(ParameterError, match="without calibration"):
+    with pytest.raises(ParameterError, match="no calibration"):
         model(None).probabilities(np.zeros(2))
     logistic = model(None, loss="logistic")
     np.testing.assert_allclose(logistic.probabilities(np.array([0.0, 2.0])), [0.5, 1 / (1 + np.exp(-2.0))])

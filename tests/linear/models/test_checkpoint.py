@@ -1,4 +1,4 @@
-"""Checkpoints: cuts that carry the bound from one run to the next, and files that are not just believed."""
+"""Checkpoints: cuts carry the bound from one run to the next, and files are not trusted."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_a_solve_goes_on_where_it_was(tmp_path, keywords):
     assert after.n_iter <= 9
     assert after.history[0]["iteration"] == 8
     assert after.objective <= before.objective + 1e-15
-    # The cuts that hold mass carry the bound that the last minimisation of the model found.
+    # The active cuts carry the bound of the last minimisation of the bundle.
     assert after.lower_bound >= before.history[-1]["lower_bound"] - 1e-12
 
 
@@ -100,7 +100,7 @@ def test_another_problem_is_refused(tmp_path, change, message):
 def test_other_data_of_the_same_size_are_refused(tmp_path):
     written(tmp_path / "state")
     X, y = problem(seed=1)
-    with pytest.raises(DataError, match="of other data"):
+    with pytest.raises(DataError, match="for other data"):
         bmrm.solve(X, y, lam=1e-3, warm_start=Checkpoint.load(tmp_path / "state"))
 
 
@@ -119,7 +119,7 @@ def test_a_plain_model_is_no_checkpoint(tmp_path):
 
 
 def rewritten(path, *, note=None, **arrays):
-    """Write the checkpoint again with other parts."""
+    """Write the checkpoint again with some tensors replaced."""
     start = Checkpoint.load(path)
     cuts = start.cuts(0, D)._asdict()
     cuts |= cuts.pop("blur")._asdict()

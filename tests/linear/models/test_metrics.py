@@ -1,4 +1,4 @@
-"""Streaming metrics against scikit-learn's, whatever the chunks."""
+"""Streaming metrics compared with scikit-learn's, for any chunks."""
 
 from itertools import combinations
 
@@ -23,7 +23,7 @@ def feed(scores, values, y, cuts):
 def test_binary(cuts):
     rng = np.random.default_rng(0)
     y = rng.choice([2.0, 4.0], 100)
-    values = np.round(rng.standard_normal(100) + (y - 3), 1)  # rounded: ties matter
+    values = np.round(rng.standard_normal(100) + (y - 3), 1)  # rounded, because ties matter
     report = feed(metrics.BinaryMetrics((2.0, 4.0)), values, y, cuts)
     assert report["rows"] == 100
     assert report["accuracy"] == reference.accuracy_score(y, np.where(values > 0, 4.0, 2.0))
@@ -45,7 +45,7 @@ def test_auc_in_blocks(monkeypatch):
     rng = np.random.default_rng(1)
     positive, negative = rng.standard_normal(1000), rng.standard_normal(700)
     whole = metrics.roc_auc(positive, negative)
-    monkeypatch.setattr(metrics, "_BLOCK", 64)
+    monkeypatch.setattr(metrics, "_SEARCH_BLOCK_ROWS", 64)
     assert metrics.roc_auc(positive, negative) == whole
 
 

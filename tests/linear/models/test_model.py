@@ -1,4 +1,4 @@
-"""The model file: what is saved is what is loaded, other tools read it, and damage is never a crash."""
+"""The model file: loading returns what was saved, other tools read it, and damage never crashes."""
 
 import contextlib
 import json
@@ -125,7 +125,7 @@ def test_a_changed_byte_is_an_error_or_a_model(position, value, tmp_path_factory
     [
         (
             {"loss": {"name": "softmax", "params": {}}},
-            "found the loss softmax of the task 'binary', expected",
+            "found the task 'binary' with the loss softmax, expected",
         ),
         ({"loss": {"name": "logistic", "params": {}}, "task": "regression"}, "expected 'binary'"),
         ({"loss": {"name": "huber_hinge", "params": {"h": 0}}}, "h: found 0, expected > 0"),

@@ -49,7 +49,7 @@ from bmrm.linear.solvers.settings import Settings
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
-from bmrm.losses.labels import distinct, encode, extended, taken
+from bmrm.losses.labels import append_labels, convert_label_sets, distinct_labels, encode
 from bmrm.losses.multiclass import ClassLoss
 from bmrm.matrix.adapted import MatrixAdapter
 
@@ -80,8 +80,8 @@ class RanksBackend:
         counts = weights is None or weights.any()
         with group.together():
             if counts:
-                y = taken(fill_idle_labels(y, m, weights), loss)
-            found = distinct(y, m, loss, weights)
+                y = convert_label_sets(fill_idle_labels(y, m, weights), loss)
+            found = distinct_labels(y, m, loss, weights)
             if loss.task == "count":  # of which some rank must have one above 0
                 found = found[-1:]
         own = None if not counts else y.shape[1:] if isinstance(y, np.ndarray) else ()
@@ -97,7 +97,7 @@ class RanksBackend:
             if not counts:
                 y = np.zeros((m, *widths.pop()))
             weights = None if weights is None else np.append(weights, np.ones(more))
-            coded, classes = encode(extended(y, everyones), m + more, loss, weights)
+            coded, classes = encode(append_labels(y, everyones), m + more, loss, weights)
         return coded[:m], classes
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:

@@ -162,7 +162,7 @@ def remote_risk(
         assert isinstance(grouped, JointLoss)
         loss = grouped
     with group.together():
-        mass = loss.mass(y, weights)
+        mass = loss.total_weight(y, weights)
     total = float(group.total(np.array([mass]))[0])
     with group.together():
         # Where no rank has anything, those with rows say why.
