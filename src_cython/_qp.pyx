@@ -1,9 +1,16 @@
-"""Binding of the inner QP (``qp/qp.h`` has the problem and the method), the table of cuts that it works on from pass
-to pass, Newton's model under a penalty (``qp/penalised_quadratic.h``) and Cholesky (``qp/dense_algebra.h``)."""
+"""What a bundle does with its cuts: the inner QP, the table of cuts that it works on, and the products of cuts.
+
+Bindings of ``qp/qp.h``, which has the problem and the method, of Newton's model under a penalty
+(``qp/penalised_quadratic.h``), of Cholesky (``qp/dense_algebra.h``) and of the products (``qp/cut_products.h``).
+"""
 
 from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t
 from libcpp.vector cimport vector
+
+import numpy as np
+
+from bmrm.errors import ParameterError
 
 
 cdef extern from "qp/qp.h" namespace "bmrm" nogil:
@@ -343,3 +350,8 @@ def penalised_quadratic(
     finally:
         del solver
     return rounds
+
+
+include "common/vectors.pxi"
+include "common/threads.pxi"
+include "qp/cut_products.pxi"

@@ -143,7 +143,7 @@ class ValuedRisk(ABC):
 
 
 Conjugates: TypeAlias = Vector | tuple[NDArray[np.int32], Vector | None, Vector]
-"""What a risk is in the dual, as `bmrm.matrix._cpu.Ascent` takes it."""
+"""What a risk is in the dual, as `bmrm.linear.backends.host._ascent.Ascent` takes it."""
 
 
 class DualRisk(RowRisk, Protocol):

@@ -9,6 +9,27 @@ cdef tuple _two_numbers(shape):
     return m, d
 
 
+cdef _columns(value, int64_t rows, str name):
+    """`value` as such an array of so many rows and any number of columns."""
+    array = np.require(value, dtype=np.float64, requirements=("C", "A"))
+    if array.ndim != 2 or array.shape[0] != rows:
+        raise ParameterError(f"{name}: found shape {array.shape}, expected ({rows}, K)")
+    return array
+
+
+cdef _integers(value, str name, bint narrow):
+    """`value` as a one-dimensional int64 array, or int32 when it is that and `narrow` allows it."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise DataError(f"{name}: found {array.ndim} dimensions, expected 1")
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataError(f"{name}: found dtype {array.dtype}, expected integers")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{name}: found {array.max()}, more than int64 holds")
+    dtype = np.int32 if narrow and array.dtype == np.int32 else np.int64
+    return np.require(array, dtype=dtype, requirements=("C", "A"))
+
+
 cdef int _check_stored(nnz, value_bytes) except -1:
     """Raise for what no matrix has as the number of its entries, and the bytes of a value."""
     if value_bytes not in (0, 4, 8) or not 0 <= nnz < 2**58:
@@ -30,9 +51,6 @@ cdef class _Products:
 
     A backend derives its `Matrix` from it and does the work; what it is given fits, and is contiguous.
     """
-
-    cdef int64_t _m, _d, _nnz
-    cdef object _squares
 
     def __reduce_ex__(self, protocol):
         raise BmrmError("Matrix: is resident in this process, so it can be neither pickled nor copied")

@@ -1,14 +1,5 @@
 """Arguments of the matrix in main memory, checked."""
 
-cdef int _threads(threads) except -1:
-    """Number of threads asked for, OpenMP's default for None."""
-    if threads is None:
-        return team_of(omp_get_max_threads())
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or not 1 <= threads <= 4096:
-        raise ParameterError(f"threads: found {threads!r}, expected an integer from 1 to 4096 or None")
-    return threads
-
-
 cdef vector[double*] _column_addresses(array) except *:
     """Where each column of an array by rows begins; the last of its axes counts the columns."""
     cdef vector[double*] found

@@ -48,10 +48,6 @@ cdef class Matrix(_Products):
     array([1., 6., 2.])
     """
 
-    cdef unique_ptr[CMatrix] impl
-    cdef object _owners, _dtype
-    cdef int _n_threads
-
     def __init__(self, indptr, indices, data, shape, *, threads=None, transpose=None, by_popularity=None):
         cdef int n_threads = _threads(threads)
         m, d = _shape(shape)
@@ -441,16 +437,10 @@ cdef class Matrix(_Products):
         with nogil:
             X.build_transpose()
 
-    def ascent(self, conjugates, int64_t columns, double lam, double constant=0.0, penalty=None, *,
-               bint held=False):
-        """Begin coordinate ascent in the dual; see `Ascent`.
-
-        Examples
-        --------
-        >>> Matrix.from_dense([[2.0]]).ascent(np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]]), 1, 1.0).conjugate
-        0.0
-        """
-        return Ascent(self, conjugates, columns, lam, constant, penalty, held=held)
+    @property
+    def location(self):
+        """Where the matrix is kept, "host" or "gpu": here "host"."""
+        return "host"
 
     @property
     def dtype(self):

@@ -323,7 +323,3 @@ cdef class Matrix(_Described):
         m, d = _shape((m, d))
         _check_stored(nnz, value_bytes)
         return bb_predict_bytes(m, d, nnz, value_bytes, transpose is None or bool(transpose))
-
-    def problem(self, loss, parameter, labels, weights, scale, constant, in_rows):
-        """Return a `Problem` on this matrix; the arguments are its."""
-        return Problem(self, loss, parameter, labels, weights, scale, constant, in_rows)

@@ -64,18 +64,20 @@ cdef class Ranks:
         Of the matrix.
     total, add_up : callable
         Replace an array by its sum over the ranks: of float64; of the matrix's type, asked where there is no NCCL.
-    board : int, default 0
-        Address of a `bmrm.matrix._cpu.Board`, used in the place of ``total``; 0 for none.
+    shared_sums : int, default 0
+        Address of a `bmrm.distributed._shared_sums.SharedSums`, used in place of ``total``; 0 for none.
     nccl : Nccl or None
     """
 
     cdef bb_ranks calls
-    cdef CSharedSums* board
+    cdef CSharedSums* shared_sums
     cdef object total, add_up, dtype, error
     cdef Nccl nccl
 
-    def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, size_t board=0, Nccl nccl=None):
-        self.board, self.nccl = <CSharedSums*>board, nccl
+    def __cinit__(
+        self, int32_t rank, int32_t size, dtype, total, add_up, size_t shared_sums=0, Nccl nccl=None
+    ):
+        self.shared_sums, self.nccl = <CSharedSums*>shared_sums, nccl
         self.total, self.add_up, self.dtype = total, add_up, np.dtype(dtype)
         self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
         self.calls.total, self.calls.add_up = _total_of_ranks, _sum_of_ranks
@@ -99,9 +101,9 @@ cdef class Ranks:
 
 
 cdef int32_t _total_of_ranks(void* context, double* numbers, int64_t count) noexcept nogil:
-    cdef CSharedSums* board = (<Ranks>context).board
-    if board != NULL and count <= board.room():
-        board.total(numbers, count)
+    cdef CSharedSums* sums = (<Ranks>context).shared_sums
+    if sums != NULL and count <= sums.room():
+        sums.total(numbers, count)
         return 0
     with gil:
         return (<Ranks>context).run((<Ranks>context).total, numbers, count, np.dtype(np.float64))

@@ -37,6 +37,11 @@ cdef class _Described(_OnDevice):
         return self._n_threads
 
     @property
+    def location(self):
+        """Where the matrix is kept, "host" or "gpu": here "gpu", though blocks of rows may be in host memory."""
+        return "gpu"
+
+    @property
     def device(self):
         """Number of the device."""
         return self._device

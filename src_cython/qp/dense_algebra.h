@@ -11,27 +11,29 @@
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
 #define BMRM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#define BMRM_INLINE inline __attribute__((always_inline))
+#define BMRM_ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define BMRM_CLONES
-#define BMRM_INLINE inline
+#define BMRM_ALWAYS_INLINE inline
 #endif
 
 namespace bmrm {
 
 // Eight doubles at any address.
-typedef double Lanes __attribute__((vector_size(64), aligned(8), may_alias));
+typedef double EightLanes __attribute__((vector_size(64), aligned(8), may_alias));
 
-static BMRM_INLINE const Lanes& lanes(const double* x) { return *reinterpret_cast<const Lanes*>(x); }
-static BMRM_INLINE Lanes& lanes(double* x) { return *reinterpret_cast<Lanes*>(x); }
+static BMRM_ALWAYS_INLINE const EightLanes& lanes(const double* x) {
+    return *reinterpret_cast<const EightLanes*>(x);
+}
+static BMRM_ALWAYS_INLINE EightLanes& lanes(double* x) { return *reinterpret_cast<EightLanes*>(x); }
 
-static BMRM_INLINE double total(const Lanes& x) {
+static BMRM_ALWAYS_INLINE double total(const EightLanes& x) {
     return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
 
 constexpr size_t whole_lanes(const size_t n) { return (n + 7) / 8 * 8; }
 
-static BMRM_INLINE double dot_inline(const size_t n, const double* x, const double* y) {
+static BMRM_ALWAYS_INLINE double dot_inline(const size_t n, const double* x, const double* y) {
     double lane[8] = {0.0};
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
@@ -40,7 +42,7 @@ static BMRM_INLINE double dot_inline(const size_t n, const double* x, const doub
     return total(lanes(lane));
 }
 
-static BMRM_INLINE void axpy_inline(const size_t n, const double c, const double* x, double* y) {
+static BMRM_ALWAYS_INLINE void axpy_inline(const size_t n, const double c, const double* x, double* y) {
     for (size_t i = 0; i < n; ++i) y[i] += c * x[i];
 }
 
@@ -54,7 +56,8 @@ BMRM_CLONES static void axpy(const size_t n, const double c, const double* x, do
 }
 
 // (x, y) <- (c x + s y, c y - s x)
-static BMRM_INLINE void rotate_inline(const size_t n, const double c, const double s, double* x, double* y) {
+static BMRM_ALWAYS_INLINE void rotate_inline(const size_t n, const double c, const double s, double* x,
+                                             double* y) {
     for (size_t i = 0; i < n; ++i) {
         const double u = x[i], v = y[i];
         x[i] = c * u + s * v;
@@ -63,11 +66,11 @@ static BMRM_INLINE void rotate_inline(const size_t n, const double c, const doub
 }
 
 // y -= sum_k factor_k row_k, of eight rows.
-static BMRM_INLINE void subtract_eight(const size_t n, const double* factor, const double* const* row,
-                                       double* y) {
+static BMRM_ALWAYS_INLINE void subtract_eight(const size_t n, const double* factor, const double* const* row,
+                                              double* y) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        Lanes t = lanes(y + i);
+        EightLanes t = lanes(y + i);
         for (size_t k = 0; k < 8; ++k) t -= lanes(row[k] + i) * factor[k];
         lanes(y + i) = t;
     }
@@ -76,7 +79,8 @@ static BMRM_INLINE void subtract_eight(const size_t n, const double* factor, con
 }
 
 // y -= factor row
-static BMRM_INLINE void subtract_one(const size_t n, const double factor, const double* row, double* y) {
+static BMRM_ALWAYS_INLINE void subtract_one(const size_t n, const double factor, const double* row,
+                                            double* y) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) lanes(y + i) -= lanes(row + i) * factor;
     for (; i < n; ++i) y[i] -= row[i] * factor;
@@ -114,7 +118,7 @@ BMRM_CLONES static void forward_substitute(const size_t n, const double* L, cons
             x[b + k] = u[k] = v * inverse[b + k];
         }
         for (size_t i = b + 8; i < n; i += 8) {
-            Lanes t = lanes(x + i);
+            EightLanes t = lanes(x + i);
             for (size_t k = 0; k < 8; ++k) t -= lanes(block + k * stride + i) * u[k];
             lanes(x + i) = t;
         }
@@ -139,10 +143,10 @@ BMRM_CLONES static void back_substitute(const size_t n, const double* L, const s
     while (b > 0) {
         b -= 8;
         const double* block = L + b * stride;
-        Lanes sum[8] = {};
+        EightLanes sum[8] = {};
         for (size_t i = whole_lanes(n); i > b + 8;) {
             i -= 8;
-            const Lanes t = lanes(x + i);
+            const EightLanes t = lanes(x + i);
             for (size_t k = 0; k < 8; ++k) sum[k] += lanes(block + k * stride + i) * t;
         }
         double u[8];

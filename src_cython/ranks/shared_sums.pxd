@@ -1,4 +1,4 @@
-"""The board of the ranks of a host, ``shared_sums.h``."""
+"""Sums over the ranks of a host, as C++ has them in ``ranks/shared_sums.h``."""
 
 from libc.stdint cimport int64_t
 

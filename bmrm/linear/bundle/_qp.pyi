@@ -1,5 +1,5 @@
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 def cholesky_solve(M: NDArray[np.float64], x: NDArray[np.float64]) -> bool: ...
 def penalised_quadratic(
@@ -64,3 +64,18 @@ class Table:
     def age(self, n: int) -> None: ...
     def count_idle(self, n: int, patience: int) -> int: ...
     def steep(self, n: int, since: int, most: float) -> list[int]: ...
+
+def gram(
+    A_old: ArrayLike, A_new: ArrayLike, out: NDArray[np.float64] | None = None, *, threads: int | None = None
+) -> NDArray[np.float64]: ...
+def combine(
+    A: ArrayLike, coef: ArrayLike, out: NDArray[np.float64] | None = None, *, threads: int | None = None
+) -> NDArray[np.float64]: ...
+def along(
+    x: ArrayLike,
+    y: ArrayLike,
+    t: float,
+    out: NDArray[np.float64] | None = None,
+    *,
+    threads: int | None = None,
+) -> NDArray[np.float64]: ...

@@ -1,6 +1,14 @@
-"""Coordinate ascent in the dual; ``coordinate_ascent.h`` says how."""
+"""Coordinate ascent in the dual on the matrix in main memory; ``dual/coordinate_ascent.h`` says how."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
+from libcpp.memory cimport unique_ptr
+
+from bmrm.matrix._cpu cimport Matrix
+from cpu.matrix cimport CMatrix
+
+import numpy as np
+
+from bmrm.errors import ParameterError
 
 
 cdef extern from "dual/coordinate_ascent.h" namespace "bmrm" nogil:
@@ -23,6 +31,9 @@ cdef extern from "dual/coordinate_ascent.h" namespace "bmrm" nogil:
     unique_ptr[CAscent] ascent_of_classes(
         const CMatrix&, int64_t, int64_t, int64_t, double, Constant, const int32_t*, const double*, const double*
     ) except +
+
+
+include "common/vectors.pxi"
 
 
 cdef class Ascent:
@@ -66,6 +77,7 @@ cdef class Ascent:
     --------
     The hinge loss of one row of 2 with the label 1, whose conjugate is r for -1 <= r <= 0.
 
+    >>> from bmrm.matrix._cpu import Matrix
     >>> ascent = Ascent(Matrix.from_dense([[2.0]]), np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]]), 1, 1.0)
     >>> w, r = np.zeros(1), np.empty(1)
     >>> ascent.step(w), ascent.get(r)

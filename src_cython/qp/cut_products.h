@@ -3,7 +3,11 @@
 // those of OpenMP do not compete, and so that sums keep their order for any number of threads.
 #pragma once
 
-#include "cpu/matrix.h"
+#include <algorithm>
+#include <vector>
+
+#include "common/memory.h"
+#include "cpu/dispatch.h"
 
 namespace bmrm {
 

@@ -1,6 +1,6 @@
-"""The bundle's two products, and points of a line."""
+"""The two products of a bundle, and points of a line: binding of ``qp/cut_products.h``."""
 
-cdef extern from "cpu/bundle_products.h" namespace "bmrm" nogil:
+cdef extern from "qp/cut_products.h" namespace "bmrm" nogil:
     void c_gram "bmrm::gram"(
         const double*, int64_t, const double*, int64_t, int64_t, int, double*) except +
     void c_combine "bmrm::combine"(
