@@ -31,7 +31,7 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
 
 
 def instruction_set():
-    """Instruction set that the kernels run with.
+    """Return the instruction set of the kernels.
 
     The environment variable ``BMRM_CPU_ISA`` may name a lower one than the processor offers; it
     is read once, at the first use.
@@ -50,7 +50,7 @@ def instruction_set():
 
 
 def most_threads(int threads):
-    """Threads that loops run on where so many are allowed: as many, but one in a child of fork().
+    """Return the number of threads of a loop that may use `threads`: as many, but one in a child of fork().
 
     Parameters
     ----------

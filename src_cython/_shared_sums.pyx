@@ -18,10 +18,10 @@ cdef class SharedSums:
     Parameters
     ----------
     memory : buffer
-        `nbytes` bytes shared by all ranks, zero at first.
+        `nbytes` bytes that all ranks share, initially zero.
     rank, size : int
     crowded : bool
-        There are more ranks than cores: a rank that waits gives its core away at once.
+        There are more ranks than cores: a waiting rank gives its core to others at once.
 
     Examples
     --------
@@ -49,16 +49,16 @@ cdef class SharedSums:
 
     @staticmethod
     def nbytes(int size):
-        """Bytes of memory for so many ranks."""
+        """Return the number of bytes for ``size`` ranks."""
         return 8 * CSharedSums.doubles(size, SharedSums.CAPACITY)
 
     @property
     def address(self):
-        """Where the C++ object is, for code that adds up without the interpreter."""
+        """Address of the C++ object, for code that sums without the interpreter."""
         return <size_t>self.impl
 
     def post(self, part):
-        """Put up this rank's numbers, at most `CAPACITY`; every rank puts up as many, and then collects."""
+        """Write this rank's numbers, at most `CAPACITY`. Every rank writes as many, and then collects."""
         part = _input(part, (len(part),), "part")
         if len(part) > SharedSums.CAPACITY:
             raise ParameterError(f"part: found {len(part)} numbers, expected at most {SharedSums.CAPACITY}")
@@ -71,7 +71,7 @@ cdef class SharedSums:
         Returns
         -------
         bool
-            False where some rank has not put up its own within ``seconds``; call again.
+            False if some rank has not written its numbers within ``seconds``; call again.
         """
         cdef int size = self.impl.size(), other
         out = _output(out, (size, out.shape[1]))

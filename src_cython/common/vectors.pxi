@@ -1,7 +1,7 @@
-"""Arrays on the host as products take and give them, the same for every backend."""
+"""Vectors on the host: checks of the arguments of products, the same for every compiled module."""
 
 cdef _input(value, tuple shape, str name):
-    """`value` as an aligned C-contiguous float64 array of that shape, copied only where it is not."""
+    """Return `value` as an aligned C-contiguous float64 array of that shape, copied only if it is not one."""
     array = np.require(value, dtype=np.float64, requirements=("C", "A"))
     if array.shape != shape:
         raise ParameterError(f"{name}: found shape {array.shape}, expected {shape}")
@@ -9,7 +9,7 @@ cdef _input(value, tuple shape, str name):
 
 
 cdef _output(out, tuple shape):
-    """`out` when it can be written in place, a new array when it is None."""
+    """Return `out` if it can be written in place, a new array if it is None."""
     if out is None:
         return np.empty(shape)
     if not isinstance(out, np.ndarray) or out.dtype != np.float64 or out.shape != shape:

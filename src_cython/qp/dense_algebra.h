@@ -1,8 +1,8 @@
 // The small dense algebra of the inner QP and of Newton's step: vector kernels, triangular solves, Cholesky.
-// Sums run over eight fixed lanes, so a compiler may use SIMD without reordering: the result does not depend
-// on the instruction set's width.  Each kernel that is called from outside is compiled for several
-// instruction sets; what it is made of is inlined into it, since a call through the dispatcher takes as long
-// as a short vector.
+// Sums run in eight fixed lanes, so that a compiler can use SIMD without reordering them, and results do not
+// depend on the width of the registers. Each kernel that is called from outside is compiled for several
+// instruction sets. Its parts are inlined into it, since a call through the dispatcher takes as long as a
+// short vector.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -104,8 +104,8 @@ BMRM_CLONES static void subtract_rows(const size_t count, const int64_t* index, 
 }
 
 // x <- L^{-1} x, where column j of the lower triangle L starts at L + j stride, and `inverse` has the
-// reciprocals of its diagonal.  Rows up to a multiple of eight are read and written, in L and x; what is
-// behind the n-th counts nothing but has to be finite.
+// reciprocals of its diagonal. Rows up to a multiple of eight are read and written, in L and x; those after
+// the n-th do not count but have to be finite.
 BMRM_CLONES static void forward_substitute(const size_t n, const double* L, const size_t stride,
                                            const double* inverse, double* x) {
     size_t b = 0;
@@ -130,7 +130,7 @@ BMRM_CLONES static void forward_substitute(const size_t n, const double* L, cons
     }
 }
 
-// x <- L^{-T} x.  What is behind x up to a multiple of eight is overwritten by zeros.
+// x <- L^{-T} x. The entries after x up to a multiple of eight are overwritten with zeros.
 BMRM_CLONES static void back_substitute(const size_t n, const double* L, const size_t stride,
                                         const double* inverse, double* x) {
     size_t b = n / 8 * 8;
@@ -159,8 +159,8 @@ BMRM_CLONES static void back_substitute(const size_t n, const double* L, const s
     }
 }
 
-// The largest step t <= 1 that leaves x + t d nonnegative, and which entry ends it: n if none does.  What
-// each entry would allow is left in `room`.
+// Finds the largest step t <= 1 that keeps x + t d nonnegative; returns the entry that limits it, n if none
+// does. `room` receives the step that each entry would allow.
 BMRM_CLONES static size_t blocking_entry(const size_t n, const double* x, const double* d, double* room,
                                          double& t) {
     for (size_t i = 0; i < n; ++i) room[i] = d[i] < 0.0 ? -x[i] / d[i] : 1.0;
@@ -191,13 +191,13 @@ BMRM_CLONES static double dot_at(const size_t n, const int64_t* index, const dou
     return total(lanes(lane));
 }
 
-// Take row k out of L and rotate what is right of the diagonal then into its columns; the reciprocals of its
-// diagonal follow, and z takes part.
+// Removes row k of L and rotates what is then right of the diagonal into the columns; updates the reciprocals
+// of the diagonal, and z.
 BMRM_CLONES static void remove_row(const size_t s, const size_t k, double* L, const size_t stride,
                                    double* inverse, double* z) {
     for (size_t j = 0; j < s; ++j) {
         double* column = L + j * stride;
-        // By whole lanes, since the rows behind do not count.
+        // In whole lanes, since the rows after the last do not count.
         for (size_t i = j > k + 1 ? j : k + 1; i < s; i += 8) lanes(column + i - 1) = lanes(column + i);
     }
     for (size_t j = k; j + 1 < s; ++j) {
@@ -210,7 +210,7 @@ BMRM_CLONES static void remove_row(const size_t s, const size_t k, double* L, co
 }
 
 // x <- M^{-1} x for a positive definite M of n rows of n, whose upper triangle becomes D L' of M = L D L'.
-// False where a pivot is not positive: M and x are then of no use.
+// False if a pivot is not positive; M and x are then undefined.
 BMRM_CLONES static bool cholesky_solve(const size_t n, double* M, double* x) {
     std::vector<double> scratch(2 * whole_lanes(n));
     double *inverse = scratch.data(), *y = inverse + whole_lanes(n);
@@ -222,7 +222,7 @@ BMRM_CLONES static bool cholesky_solve(const size_t n, double* M, double* x) {
         for (size_t k = b; k < end; ++k) {
             const double *pivot = M + k * n, inv = inverse[k] = 1.0 / pivot[k];
             if (!(pivot[k] > 0.0)) return false;
-            // Whole rows of the block, with what is left of the diagonal: no other loop is as short.
+            // Whole rows of the block, including what is left of the diagonal: this makes the shortest loop.
             for (size_t i = k + 1; i < end; ++i) {
                 const double share = pivot[i] * inv;
                 y[i] -= share * y[k];

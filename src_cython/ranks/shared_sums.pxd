@@ -9,7 +9,7 @@ cdef extern from "ranks/shared_sums.h" namespace "bmrm" nogil:
         int64_t doubles(int, int64_t)
         SharedSums(double*, int, int, int64_t, bint)
         int size()
-        int64_t room()
+        int64_t capacity()
         void post(const double*, int64_t)
         bint wait(int64_t)
         const double* numbers_of(int)
