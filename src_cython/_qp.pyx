@@ -80,7 +80,7 @@ cdef const double* _start(const double[::1] origin, Py_ssize_t n) except? NULL:
     return &origin[0]
 
 
-cdef class Face:
+cdef class ActiveSet:
     """The factored active set of a QP whose cuts come and go, kept from one `solve` to the next."""
 
     cdef KeptActiveSet kept
@@ -98,7 +98,7 @@ cdef QpResult _improve(
     double lam,
     double* alpha,
     double* gradient,
-    Face face,
+    ActiveSet active_set,
     double best,
     double rel_tol,
     double abs_tol,
@@ -109,7 +109,7 @@ cdef QpResult _improve(
     q.gram, q.offset, q.origin = gram, offset, origin
     q.group, q.serial, q.lam = group, serial, lam
     q.alpha, q.gradient = alpha, gradient
-    cdef QpSolver* solver = new QpSolver(q, face.kept)
+    cdef QpSolver* solver = new QpSolver(q, active_set.kept)
     try:
         with nogil:
             return solver.run(best, rel_tol, abs_tol, max_changes)
@@ -126,7 +126,7 @@ def solve(
     double lam,
     double[::1] alpha,
     double[::1] gradient,
-    Face face not None,
+    ActiveSet active_set not None,
     *,
     double best,
     double rel_tol,
@@ -136,7 +136,7 @@ def solve(
 ):
     """Improve ``alpha`` in place, fill ``gradient``; return (dual, gap, changes).
 
-    ``serial`` names the cuts: a name that `face` has seen before stands for the same cut, with the same
+    ``serial`` names the cuts: a name that `active_set` has seen before stands for the same cut, with the same
     products. With an ``origin``, the ``offset`` of a cut is its value at that alpha, and ``dual`` is the rise
     from there.
     """
@@ -148,7 +148,7 @@ def solve(
     cdef const double* start = _start(origin, n)
     cdef QpResult result = _improve(
         n, groups, gram.shape[1], &gram[0, 0], &offset[0], start, &group[0], &serial[0], lam, &alpha[0],
-        &gradient[0], face, best, rel_tol, abs_tol, max_changes)
+        &gradient[0], active_set, best, rel_tol, abs_tol, max_changes)
     return result.dual, result.gap, result.changes
 
 
@@ -228,7 +228,7 @@ cdef class Table:
         Py_ssize_t n,
         int64_t groups,
         double lam,
-        Face face not None,
+        ActiveSet active_set not None,
         *,
         double best,
         double rel_tol,
@@ -250,7 +250,7 @@ cdef class Table:
             values = &offsets[0]
         _improve(
             n, groups, self.gram.shape[1], &self.gram[0, 0], values, start, &self.group[0], &self.serial[0], lam,
-            &self.alpha[0], self.gradient.data(), face, best, rel_tol, abs_tol, max_changes)
+            &self.alpha[0], self.gradient.data(), active_set, best, rel_tol, abs_tol, max_changes)
         cdef double squares = 0.0
         cdef Py_ssize_t k
         for k in range(n):

@@ -12,7 +12,7 @@ def penalised_quadratic(
     w: NDArray[np.float64],
 ) -> int: ...
 
-class Face: ...
+class ActiveSet: ...
 
 def solve(
     gram: NDArray[np.float64],
@@ -23,7 +23,7 @@ def solve(
     lam: float,
     alpha: NDArray[np.float64],
     gradient: NDArray[np.float64],
-    face: Face,
+    active_set: ActiveSet,
     *,
     best: float,
     rel_tol: float,
@@ -49,7 +49,7 @@ class Table:
         n: int,
         groups: int,
         lam: float,
-        face: Face,
+        active_set: ActiveSet,
         *,
         best: float,
         rel_tol: float,
