@@ -8,17 +8,11 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/hash.h"
 #include "common/memory.h"
 #include "cpu/simd.h"
 
 namespace bmrm {
-
-/// The finaliser of MurmurHash3: a bijection in which each bit of the result depends on all bits.
-inline std::uint64_t mixed(std::uint64_t x) {
-    x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;
-    x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53u;
-    return x ^ (x >> 33);
-}
 
 /// Keys of rows and columns differ, so that a matrix and its transpose have different checksums.
 inline std::uint64_t key_of_row(std::uint64_t row) { return mixed(2 * row + 1); }

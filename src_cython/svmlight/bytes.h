@@ -124,7 +124,7 @@ class Bytes {
 };
 
 // Number of bytes after a range of a text that are searched first for the end of its last line.
-constexpr size_t kAhead = size_t{1} << 12;
+constexpr size_t kTailBytes = size_t{1} << 12;
 
 // Maximum length of a line of a file, in bytes: a buffer holds a whole line.
 constexpr size_t kLongestLine = size_t{1} << 31;
@@ -141,7 +141,7 @@ struct Lines {
 inline Lines lines_of(const Bytes& text, size_t start, size_t first, size_t last, size_t stop,
                       Buffer& buffer) {
     const size_t from = first > start ? first - 1 : first;
-    size_t to = std::min(last + kAhead, stop);
+    size_t to = std::min(last + kTailBytes, stop);
     const char* p = text.piece(from, to, buffer);
     size_t begin = first;
     if (first > start) {

@@ -10,16 +10,11 @@
 #include <cstring>
 #include <vector>
 
+#include "common/hash.h"
 #include "svmlight/bytes.h"
 #include "svmlight/parallel.h"
 
 namespace svmlight {
-
-inline uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;
-    x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53u;
-    return x ^ (x >> 33);
-}
 
 inline uint64_t checksum_piece(const unsigned char* p, size_t size) {
     constexpr int kLanes = 8;
@@ -35,8 +30,8 @@ inline uint64_t checksum_piece(const unsigned char* p, size_t size) {
     unsigned char rest[sizeof lanes] = {};
     if (i < size) std::memcpy(rest, p + i, size - i);  // with no bytes the pointer may be null
     round(rest);
-    uint64_t sum = mix(size);
-    for (const uint64_t lane : lanes) sum = mix(sum * kOdd ^ lane);
+    uint64_t sum = bmrm::mixed(size);
+    for (const uint64_t lane : lanes) sum = bmrm::mixed(sum * kOdd ^ lane);
     return sum;
 }
 
