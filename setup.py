@@ -22,14 +22,16 @@ from concurrent.futures import ThreadPoolExecutor
 COMMON = "src_common"
 SOURCES = "src_cython"
 CUDA = "src_cuda"
-# Each extension, and the package that it lies in: that of its users.
+# Each extension and the package of its users, where it lies, as does a .pxd for other extensions.
 MODULES = {
+    "_ascent": "bmrm.linear.backends.host",
     "_cpu": "bmrm.matrix",
     "_cuda": "bmrm.matrix",
     "_dlpack": "bmrm.base",
     "_joint": "bmrm.losses",
     "_losses": "bmrm.losses",
     "_qp": "bmrm.linear.bundle",
+    "_shared_sums": "bmrm.distributed",
     "_svmlight": "bmrm.io",
 }
 HEADERS = (".h", ".cuh", ".inl")
@@ -210,7 +212,7 @@ def main() -> None:
         ext_modules=cythonize(
             extensions,
             build_dir="build/cython",
-            include_path=[SOURCES],
+            include_path=[SOURCES, "."],
             compiler_directives={
                 "language_level": 3,
                 "boundscheck": False,

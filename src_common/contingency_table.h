@@ -1,4 +1,4 @@
-// The measures of a contingency table, for the CPU's search and the GPU's.
+// The measures of a contingency table, for the searches on the CPU and on the GPU.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace bmrm {
 
 enum class Measure { kFBeta, kPrecision, kRecall, kBreakEven };
 
-/// Delta of a table with a positives labelled right and b negatives labelled wrong, and the numbers b
-/// allowed.
+/// The loss Delta of a table with a true positives and b false positives, and the range of b that the measure
+/// allows.
 struct ContingencyTable {
     Measure measure;
     int64_t positives, negatives, k;

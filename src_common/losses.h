@@ -1,14 +1,14 @@
-// The scalar losses, each written once: value and derivative in the margin u = x.w + b for a label y, and for
-// smooth ones the second derivative.
+// The scalar losses, each written once: value and derivative with respect to the margin u = x.w + b for a
+// label y, and the second derivative of the smooth ones.
 //
-// Both compilers read this file: the CPU kernels (src_cython/losses/risk_kernels.inl) and, where there are
-// any, device kernels. Conventions: binary labels are -1 and +1; at a kink the derivative is the one of
-// smaller size, so that a margin exactly on the edge counts as satisfied; a second derivative that jumps may
-// take either side there. A new loss is a struct here, a line in BMRM_LOSSES and a class of a few lines in
+// The CPU kernels (src_cython/losses/risk_kernels.inl) and the device kernels are both compiled from this
+// file. Conventions: binary labels are -1 and +1; at a kink the derivative is the one of smaller magnitude,
+// so that a margin exactly on the edge counts as satisfied; where a second derivative jumps, it may have the
+// value of either side. A new loss is a struct here, a line in BMRM_LOSSES and a class of a few lines in
 // bmrm/losses.
 //
-// Slopes are for any type of real numbers: the search along a line on a device takes them in float where the
-// margins are.
+// Slopes are templates over the real type: the line search on a device computes them in float if the margins
+// are float.
 //
 // Sources: Teo, Vishwanathan, Smola, Le, JMLR 11 (2010), table 5 (hinge, squared hinge, logistic,
 // exponential, squared, absolute, quantile, epsilon-insensitive, Huber, Poisson, novelty); Chapelle, Neural
@@ -22,8 +22,8 @@
 
 namespace bmrm {
 
-// exp(x) to about 1 ulp without branches or table, so that loops over it vectorise: x = k ln 2 + r,
-// |r| <= ln(2)/2, Taylor to r^13, scaled by 2^k in two steps so that subnormal results round once.
+// exp(x) to about 1 ulp without branches or tables, so that loops over it vectorise: x = k ln 2 + r, |r| <=
+// ln(2)/2, Taylor to r^13, scaled by 2^k in two steps so that subnormal results round once.
 BMRM_HD double exp_branchless(const double x_in) {
     const double x = x_in > 1000.0 ? 1000.0 : (x_in < -1000.0 ? -1000.0 : x_in);
     const double shifter = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
@@ -44,7 +44,7 @@ BMRM_HD double exp_branchless(const double x_in) {
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    const int32_t n = int32_t(k), half = n >> 1;  // AVX2 has no such shift of 64 bits
+    const int32_t n = int32_t(k), half = n >> 1;  // AVX2 has no such shift of 64-bit integers
     const int64_t low_bits = int64_t(half + 1023) << 52, high_bits = int64_t(n - half + 1023) << 52;
     double low, high;
     memcpy(&low, &low_bits, 8);
@@ -80,7 +80,7 @@ BMRM_HD double log1p_unit(const double t) {
 BMRM_HD float exp_branchless(const float x) { return expf(x); }
 #endif
 
-// Written so that NaN stays NaN: a margin that is lost must not look like a row without loss.
+// Comparisons are written so that NaN stays NaN: an invalid margin must not look like a row without loss.
 template <class R>
 BMRM_HD R positive(const R x) {
     return x < R(0) ? R(0) : x;
@@ -90,20 +90,20 @@ BMRM_HD R magnitude(const R x) {
     return x < R(0) ? -x : x;
 }
 
-// A row without weight takes no part, also where its loss is infinite.
+// A row of weight 0 contributes nothing, even if its loss is infinite.
 template <class R>
 BMRM_HD R with_weight(const R weight, const R what) {
     return weight > R(0) ? weight * what : R(0);
 }
 
-// One parameter is all that any of these losses has: tau, epsilon, h, delta or nu.  Beside it how far its
-// kinks are rounded, if at all (rounded.h).
+// The parameter of a loss (none has more than one: tau, epsilon, h, delta or nu), and the half-width over
+// which its kinks are smoothed (rounded.h), 0 if they are not.
 struct LossParameter {
     double value;
     double width = 0.0;
 };
 
-// The derivative of a smooth loss is continuous, so that its second derivative says how the risk bends.
+// A smooth loss has a continuous derivative, so its second derivative is the curvature of the risk.
 struct Smooth {
     static constexpr bool smooth = true;
 };
@@ -134,7 +134,7 @@ struct SquaredHinge : Smooth {
     static BMRM_HD double curvature(double u, double y, LossParameter) { return y * u < 1.0 ? 2.0 : 0.0; }
 };
 
-// Quadratic for |1 - y u| <= h between zero and the line 1 - y u.
+// 0 for 1 - y u < -h, 1 - y u above h, and a parabola between them.
 struct HuberHinge : Smooth {
     static BMRM_HD double value(double u, double y, LossParameter h) {
         const double v = 1.0 - y * u, inner = v + h.value;
@@ -273,7 +273,7 @@ struct Novelty : Kinked {
     }
 };
 
-// Every loss: its name in the API and its struct.  The order is the numbering used across the C ABI.
+// Every loss: its name in the API and its struct. The order is the numbering used across the C interface.
 #define BMRM_LOSSES(X)                                        \
     X(hinge, Hinge)                                           \
     X(squared_hinge, SquaredHinge)                            \

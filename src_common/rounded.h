@@ -1,11 +1,11 @@
-// Piecewise linear losses with their kinks rounded: what bends in a sum of many of them, and cuts of it.
+// Piecewise linear losses with smoothed kinks: the curvature of a sum of many of them, and cuts of that sum.
 //
-// A kink is a jump of the slope at x = 0, as max(0, x) has.  For any sigma in [0, 1] the line sigma x' is
-// nowhere above max(0, x').  Here sigma grows from 0 to 1 while x goes from -width to width: the derivative
-// of max(0, x) with a parabola in the place of the kink (Chapelle, Neural Comp. 19 (2007) 1155; Nesterov,
-// Math. Programming 103 (2005) 127), whose second derivative Newton's steps go by.  The value told at x is
-// that of the line, sigma x, up to width / 8 less than max(0, x): with it derivatives and values make cuts of
-// the loss as it is.
+// A kink is a jump of the slope at x = 0, as in max(0, x). For any sigma in [0, 1] the line sigma x' never
+// exceeds max(0, x'). Here sigma grows from 0 to 1 as x goes from -width to width: it is the derivative of
+// max(0, x) with a parabola in place of the kink (Chapelle, Neural Comp. 19 (2007) 1155; Nesterov, Math.
+// Programming 103 (2005) 127), whose second derivative Newton's method uses. The value returned at x is that
+// of the line, sigma x, which is up to width / 8 less than max(0, x). So values and derivatives together are
+// cuts of the original loss.
 #pragma once
 #include "losses.h"
 
@@ -24,14 +24,14 @@ struct RoundedKink {
     }
 };
 
-// A loss that is linear but for kinks, by its pieces: slope (u - place of kink 0) + sum_k jump max(0, u -
-// place of kink k).
+// A loss that is linear except for kinks: slope (u - place of kink 0) + sum_k jump max(0, u - place of kink
+// k).
 template <class Loss>
 struct Pieces {
-    static constexpr int kinks = 0;  // other losses have none that a line begins at
+    static constexpr int kinks = 0;  // other losses have none
 };
 
-// Where there is one kink, at the label.
+// A loss with one kink, at the label.
 struct KinkAtLabel {
     static constexpr int kinks = 1;
     template <class R>
@@ -81,14 +81,14 @@ struct Pieces<EpsilonInsensitive> {
     }
 };
 
-// Such a loss with its kinks rounded over p.width.
+// A piecewise linear loss with its kinks smoothed over p.width.
 template <class Loss>
 struct Rounded : Smooth {
     using P = Pieces<Loss>;
     static constexpr bool kinked = P::kinks > 0;
-    // A line through the kink that has this very slope, as it was rounded: where slopes cancel to little,
-    // what the line is off by is as little.  Two kinks, of a tube, are two lines, each from where the loss is
-    // 0.
+    // The line through the kink that has exactly this slope, rounding included: if slopes cancel to a small
+    // one, the error of the line is as small. The two kinks of a tube give two lines, each from a point where
+    // the loss is 0.
     static BMRM_HD double value(double u, double y, LossParameter p) {
         const double below = u - P::place(0, y, p);
         if (P::kinks == 1) return slope(u, y, p) * below;

@@ -1,7 +1,7 @@
 """The matrix resident on a GPU and its products: binding of the blackbox (``src_cuda/api/blackbox.h``).
 
 Every call goes through `check`, and none holds the interpreter's lock while it works.  Importing the module
-touches no driver; the first call that needs a device does.
+does not touch the driver; the first call that needs a device does.
 """
 
 from typing import NamedTuple
@@ -36,9 +36,9 @@ cdef extern from "formats/sliced.h" namespace "bmrm" nogil:
 
 
 cdef int check(bb_status status, invalid=ParameterError) except -1:
-    """Raise for a status other than BB_OK, with the text of the call that failed.
+    """Raise for a status other than BB_OK, with the message of the call that failed.
 
-    BB_INVALID is `invalid`, unless the text says that it is a plan of the caller's that does not suit.
+    BB_INVALID raises `invalid`, unless the message says that the caller's plan does not suit.
     """
     if status == BB_OK:
         return 0

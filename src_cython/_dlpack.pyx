@@ -1,8 +1,8 @@
 """Arrays lent to other libraries and borrowed from them without a copy: DLPack.
 
-A capsule named "dltensor" carries the address, the shape, the type and the device of an array, with a function
-that gives it back; who takes it renames the capsule.  Waiting for work that is under way on a device is the
-business of whoever lends.
+A capsule named "dltensor" carries the address, shape, type and device of an array, and a function that returns
+it; the consumer renames the capsule.  The lender is responsible for waiting for work that is under way on a
+device.
 
 References
 ----------
@@ -37,7 +37,7 @@ cdef struct DLManagedTensor:
     void* manager_ctx
     void (*deleter)(DLManagedTensor*) noexcept
 
-# A tensor in one dimension with its shape and stride; the tensor is the first, so that one address is both's.
+# A one-dimensional tensor with its shape and stride. The tensor comes first, so that both have the same address.
 cdef struct Vector:
     DLManagedTensor tensor
     int64_t size, stride
@@ -55,22 +55,22 @@ cdef void _give_back(DLManagedTensor* tensor) noexcept with gil:
 
 
 cdef void _drop(object capsule) noexcept:
-    """Give back what nobody took."""
+    """Give back an array that nobody took."""
     if PyCapsule_IsValid(capsule, FRESH):
         _give_back(<DLManagedTensor*>PyCapsule_GetPointer(capsule, FRESH))
 
 
 def lend(owner, size_t address, int64_t size, dtype, tuple device):
-    """Capsule of a contiguous vector of floats, which keeps its owner alive until it is given back.
+    """Return the capsule of a contiguous vector of floats, which keeps its owner alive until it is given back.
 
     Parameters
     ----------
     owner : object
     address, size : int
-        Where the numbers are, and how many.
+        Address and number of the numbers.
     dtype : {float32, float64}
     device : tuple of int
-        Kind of device (`CPU`, `CUDA`) and its number.
+        Kind of device (`CPU`, `CUDA`) and number.
 
     Returns
     -------
@@ -110,7 +110,7 @@ cdef class Borrowed:
     Parameters
     ----------
     capsule : capsule
-        Taken by this object, which gives the array back when it goes.
+        Taken by this object, which gives the array back when it is deleted.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ cdef class Borrowed:
     Raises
     ------
     ValueError
-        If it is no capsule of an array, or one that was taken before.
+        If it is not the capsule of an array, or one that was taken before.
     """
 
     cdef DLManagedTensor* tensor

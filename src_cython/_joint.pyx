@@ -1,4 +1,4 @@
-"""Binding of the joint risks, those of many margins taken together; see ``joint/`` for the methods."""
+"""Binding of the joint risks, which take many margins together; the methods are in ``joint/``."""
 
 from libc.stdint cimport int64_t
 from libcpp.vector cimport vector
@@ -87,7 +87,8 @@ cdef dict _NUMBERS = {name: number for number, name in enumerate(_KINDS)}
 cdef class JointRisk:
     """One joint risk on the rows of one problem, at points of lines of margins.
 
-    A group's rows come by level.  The memory of an evaluation is kept for the next one: one thread at a time.
+    The rows of a group are ordered by level.  An evaluation reuses the memory of the last one, so an object may
+    be used by one thread at a time.
     """
 
     cdef int kind
@@ -137,7 +138,7 @@ cdef class JointRisk:
 
     @property
     def parts(self):
-        """What it was made of, as `bmrm.matrix._cuda.Joint` takes it: a dictionary."""
+        """The arguments as a dictionary, as `bmrm.matrix._cuda.Joint` takes them."""
         return {
             "kind": self.kind,
             "rows": np.asarray(self.rows),
@@ -153,11 +154,11 @@ cdef class JointRisk:
 
     @property
     def constants(self):
-        """What the planes that touched each group's part last are at margins of 0."""
+        """Values at margins 0 of the planes of the last evaluation, one per group."""
         return np.array(self.constant)
 
     def with_share(self, const double[::1] share):
-        """The same with other weights of its groups."""
+        """Return the same risk with other weights of its groups."""
         return JointRisk(
             _KINDS[self.kind],
             self.rows,
@@ -219,7 +220,7 @@ cdef class JointRisk:
         return found
 
     def thresholds(self, const double[::1] z):
-        """Minimising thresholds of the ordinal risk at margins ``z``: the middle where there are several."""
+        """Return the minimising thresholds of the ordinal risk at margins ``z``, midpoints if they are intervals."""
         cdef Line line = self.line(z, z, 0.0, 0.0)
         cdef Problem problem = self.problem()
         cdef OrdinalRisk ordinal

@@ -1,4 +1,4 @@
-"""Binding of the risk kernels; see ``losses.h`` for the formulas, ``losses/risk.h`` and ``losses/class_risk.h`` for the passes."""
+"""Binding of the risk kernels: formulas in ``losses.h``, passes in ``losses/risk.h`` and ``losses/class_risk.h``."""
 
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as cbool
@@ -73,7 +73,7 @@ cdef extern from *:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the compiled losses, in the order of their numbers."""
+    """Return the names of the compiled losses, in the order of their numbers."""
     found = []
     cdef int k = 0
     while loss_names[k] != NULL:
@@ -83,7 +83,7 @@ def names() -> tuple[str, ...]:
 
 
 cdef int numbered(int loss) except -1:
-    """The number of a loss, if there is one of it."""
+    """Return the number of a loss, or raise if no loss has it."""
     if not 0 <= loss < len(names()):
         raise ValueError(f"no loss has number {loss}")
     return loss
@@ -105,7 +105,7 @@ def has_dual(int loss) -> bool:
 
 
 cdef int64_t number_of_blocks(const int64_t[::1] starts, const double[::1] z, double[::1] r) except -1:
-    """Number of the blocks of margins that a cut is taken of, with derivatives for each margin."""
+    """Return the number of blocks of a cut, or raise if they or the derivatives do not fit the margins."""
     cdef int64_t blocks = starts.shape[0] - 1
     if r.shape[0] != z.shape[0] or blocks < 1 or starts[0] != 0 or starts[blocks] != z.shape[0]:
         raise ValueError("derivatives, blocks and margins disagree in length")
@@ -141,7 +141,7 @@ cdef class Risk:
         return rows
 
     def rounded(self, double width):
-        """The same risk with its kinks rounded over ``width`` on either side; see ``rounded.h``."""
+        """Return the same risk with its kinks smoothed over ``width`` on either side; see ``rounded.h``."""
         cdef Risk other = Risk.__new__(Risk)
         other.loss, other.parameter, other.scale, other.threads = self.loss, self.parameter, self.scale, self.threads
         other.y, other.weighted, other.width = self.y, self.weighted, width
@@ -150,7 +150,7 @@ cdef class Risk:
         return other
 
     def pieces(self):
-        """Slopes (m,), places of kinks (kinks, m) and weights of kinks (kinks, m); see ``rounded.h``."""
+        """Return slopes (m,), places of kinks (kinks, m) and weights of kinks (kinks, m); see ``rounded.h``."""
         cdef Rows rows = self.rows(self.y, self.y, 0.0, 0.0)
         cdef int64_t m = self.y.shape[0]
         cdef int kinks = risk_pieces(self.loss, rows, m, NULL, NULL, NULL)
@@ -164,7 +164,7 @@ cdef class Risk:
         return slope, places, weights
 
     def conjugates(self):
-        """Conjugate of each row's loss, shape (m, 6): place, width, bend, low, high, entropy; ``conjugates.h``."""
+        """Return each row's conjugate (``conjugates.h``), shape (m, 6): place, width, bend, low, high, entropy."""
         cdef Rows rows = self.rows(self.y, self.y, 0.0, 0.0)
         cdef int64_t m = self.y.shape[0]
         found = np.empty((m, 6))
@@ -177,7 +177,7 @@ cdef class Risk:
         return found
 
     def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
-        """Derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""
+        """Return the derivatives of the risk of ``z + t dz + b`` in ``t`` and in ``b``."""
         cdef Rows rows = self.rows(z, dz, t, b)
         cdef double sums[2]
         cdef int64_t m = z.shape[0]
@@ -194,7 +194,7 @@ cdef class Risk:
         const int64_t[::1] starts,
         double[::1] r,
     ):
-        """Fill ``r`` with the derivatives at ``z + t dz + b``; return risk and sum of ``r`` a block."""
+        """Fill ``r`` with the derivatives at ``z + t dz + b``; return risk and sum of ``r`` per block."""
         cdef Rows rows = self.rows(z, dz, t, b)
         cdef int64_t blocks = number_of_blocks(starts, z, r)
         rows.r = &r[0]
@@ -205,7 +205,7 @@ cdef class Risk:
         return sums[:, 0], sums[:, 1]
 
     def curvature(self, const double[::1] z, double b, double[::1] r):
-        """Fill ``r`` with the second derivatives at ``z + b``, zeros for a loss with kinks; return their sum."""
+        """Fill ``r`` with the second derivatives at ``z + b``, zeros for a loss with kinks, and return their sum."""
         cdef Rows rows = self.rows(z, z, 0.0, b)
         cdef double sums[2]
         cdef int64_t m = z.shape[0]
@@ -222,10 +222,10 @@ CLASS_LOSSES = ("multiclass", "softmax", "multilabel_ranking")
 
 
 cdef class ClassRisk:
-    """Sums over the rows of a loss that takes the K margins of a row together, on lines of margins.
+    """Sums of a loss in the K margins of a row over the rows of one problem, on lines of margins.
 
-    ``y`` holds the class of each row, or (multilabel_ranking) -1 or +1 for each label of each row; margins,
-    blocks and derivatives are those of ``Risk`` with K entries a row.
+    ``y`` holds the class of each row, or (multilabel_ranking) -1 or +1 per row and label. Margins, blocks
+    and derivatives are those of `Risk` with K entries per row.
     """
 
     cdef int loss, threads
@@ -284,11 +284,11 @@ cdef class ClassRisk:
         return rows
 
     def curvature(self, z, b, r):
-        """None of these losses tells a second derivative."""
+        """Raise: these losses have no second derivative."""
         raise NotImplementedError("a loss in several margins has no second derivative")
 
     def conjugates(self):
-        """Class of each row, costs (K, K) or None, and weights: what the conjugates of ``multiclass`` follow from."""
+        """Return classes, costs (K, K) or None, and weights, which define the conjugates of ``multiclass``."""
         if self.loss:
             raise ValueError("the conjugate of the loss is not known")
         weights = np.full(self.m, self.scale) if self.s is None else self.scale * np.asarray(self.s)
@@ -296,7 +296,7 @@ cdef class ClassRisk:
         return np.asarray(self.y), costs, weights
 
     def slope(self, const double[::1] z, const double[::1] dz, double t, double b):
-        """Derivative of the risk of ``z + t dz`` in ``t``; these losses have no common intercept ``b``."""
+        """Return the derivative of the risk of ``z + t dz`` in ``t``; these losses have no common intercept ``b``."""
         cdef ClassRows rows = self.rows(z, dz, t)
         cdef double sums[2]
         with nogil:
@@ -312,7 +312,7 @@ cdef class ClassRisk:
         const int64_t[::1] starts,
         double[::1] r,
     ):
-        """Fill ``r`` with the derivatives at ``z + t dz``; return the risk, and zeros, by block."""
+        """Fill ``r`` with the derivatives at ``z + t dz``; return the risk, and zeros, per block."""
         cdef ClassRows rows = self.rows(z, dz, t)
         cdef int64_t blocks = number_of_blocks(starts, z, r), p
         rows.r = &r[0]

@@ -1,9 +1,16 @@
-"""Binding of the inner QP (``qp/qp.h`` has the problem and the method), the table of cuts that it works on from pass
-to pass, Newton's model under a penalty (``qp/penalised_quadratic.h``) and Cholesky (``qp/dense_algebra.h``)."""
+"""What a bundle does with its cuts: the inner QP, the table of cuts that it works on, and the products of cuts.
+
+Bindings of ``qp/qp.h``, which has the problem and the method, of Newton's model under a penalty
+(``qp/penalised_quadratic.h``), of Cholesky (``qp/dense_algebra.h``) and of the products (``qp/cut_products.h``).
+"""
 
 from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t
 from libcpp.vector cimport vector
+
+import numpy as np
+
+from bmrm.errors import ParameterError
 
 
 cdef extern from "qp/qp.h" namespace "bmrm" nogil:
@@ -54,7 +61,7 @@ cdef extern from "qp/penalised_quadratic.h" namespace "bmrm" nogil:
 
 
 def cholesky_solve(double[:, ::1] M, double[::1] x):
-    """Solve ``M x' = x`` in place, M symmetric; False where M, which is overwritten, is not positive definite."""
+    """Solve ``M x' = x`` in place, M symmetric, overwriting M; False if M is not positive definite."""
     cdef size_t n = x.shape[0]
     if n == 0 or M.shape[0] != x.shape[0] or M.shape[1] != x.shape[0]:
         raise ValueError("matrix and right-hand side disagree in size")
@@ -65,16 +72,16 @@ def cholesky_solve(double[:, ::1] M, double[::1] x):
 
 
 cdef const double* _start(const double[::1] origin, Py_ssize_t n) except? NULL:
-    """Where the values of cuts are counted from; NULL for alpha = 0."""
+    """Return the alpha from which the values of cuts are counted; NULL for 0."""
     if origin is None:
         return NULL
     if origin.shape[0] != n:
-        raise ValueError("origin needs one entry a cut")
+        raise ValueError("origin needs one entry per cut")
     return &origin[0]
 
 
-cdef class Face:
-    """The factored face of a QP whose cuts come and go, kept from one `solve` to the next."""
+cdef class ActiveSet:
+    """The factored active set of a QP whose cuts come and go, kept from one `solve` to the next."""
 
     cdef KeptActiveSet kept
 
@@ -91,7 +98,7 @@ cdef QpResult _improve(
     double lam,
     double* alpha,
     double* gradient,
-    Face face,
+    ActiveSet active_set,
     double best,
     double rel_tol,
     double abs_tol,
@@ -102,7 +109,7 @@ cdef QpResult _improve(
     q.gram, q.offset, q.origin = gram, offset, origin
     q.group, q.serial, q.lam = group, serial, lam
     q.alpha, q.gradient = alpha, gradient
-    cdef QpSolver* solver = new QpSolver(q, face.kept)
+    cdef QpSolver* solver = new QpSolver(q, active_set.kept)
     try:
         with nogil:
             return solver.run(best, rel_tol, abs_tol, max_changes)
@@ -119,7 +126,7 @@ def solve(
     double lam,
     double[::1] alpha,
     double[::1] gradient,
-    Face face not None,
+    ActiveSet active_set not None,
     *,
     double best,
     double rel_tol,
@@ -129,26 +136,27 @@ def solve(
 ):
     """Improve ``alpha`` in place, fill ``gradient``; return (dual, gap, changes).
 
-    ``serial`` names the cuts: one that `face` met before is the same as then, with the same products. With an
-    ``origin`` the ``offset`` of a cut is its value where alpha is that, and ``dual`` is what it rises from there.
+    ``serial`` names the cuts: a name that `active_set` has seen before stands for the same cut, with the same
+    products. With an ``origin``, the ``offset`` of a cut is its value at that alpha, and ``dual`` is the rise
+    from there.
     """
     cdef int64_t n = offset.shape[0]
     if gram.shape[0] < n or gram.shape[1] < n or group.shape[0] != n or serial.shape[0] != n:
         raise ValueError("gram, offset, group and serial disagree in size")
     if n == 0 or alpha.shape[0] != n or gradient.shape[0] != n:
-        raise ValueError("alpha and gradient need one entry a cut, and there must be a cut")
+        raise ValueError("alpha and gradient need one entry per cut, and there must be a cut")
     cdef const double* start = _start(origin, n)
     cdef QpResult result = _improve(
         n, groups, gram.shape[1], &gram[0, 0], &offset[0], start, &group[0], &serial[0], lam, &alpha[0],
-        &gradient[0], face, best, rel_tol, abs_tol, max_changes)
+        &gradient[0], active_set, best, rel_tol, abs_tol, max_changes)
     return result.dual, result.gap, result.changes
 
 
 cdef class Table:
-    """What a bundle knows of its cuts as numbers, for what each pass does with them.
+    """The numbers that a bundle keeps of its cuts, and what each pass does with them.
 
-    That is little work in many steps, and NumPy takes a microsecond for each. The arrays stay the bundle's; those
-    that it replaces make a new table.
+    This is little work in many steps, each of which would take NumPy a microsecond. The arrays remain the
+    bundle's; if it replaces them, it makes a new table.
 
     Parameters
     ----------
@@ -189,10 +197,10 @@ cdef class Table:
         return 0
 
     def append(self, const double[:, :] products, const double[:] offsets, int64_t serial):
-        """Write one cut a block behind those there are: products with all, offsets, serials from one on.
+        """Append one cut per block: products with all cuts, offsets, and consecutive serials.
 
-        The first cuts hold all the mass; later ones get theirs from the QP. False, and nothing written, where not
-        all products are finite.
+        The first cuts get all the weight; later ones get theirs from the QP. If some product is not finite,
+        nothing is written, and the result is False.
         """
         cdef Py_ssize_t blocks = products.shape[0], n = products.shape[1], first = n - blocks, p, k
         self._check(n)
@@ -202,7 +210,7 @@ cdef class Table:
             for k in range(n):
                 if not isfinite(products[p, k]):
                     return False
-        # The new columns row by row: their places in one column may all share a set of the cache.
+        # New columns are written row by row: the places of one column may all share a set of the cache.
         for k in range(n):
             for p in range(blocks):
                 self.gram[k, first + p] = products[p, k]
@@ -220,7 +228,7 @@ cdef class Table:
         Py_ssize_t n,
         int64_t groups,
         double lam,
-        Face face not None,
+        ActiveSet active_set not None,
         *,
         double best,
         double rel_tol,
@@ -229,20 +237,20 @@ cdef class Table:
         const double[::1] offsets=None,
         const double[::1] origin=None,
     ):
-        """Improve alpha of the first ``n`` cuts, see `solve`; offsets other than the table's may be given.
+        """Improve alpha of the first ``n`` cuts, see `solve`; ``offsets`` replaces those of the table.
 
-        Return the squares of the gradients, in the mean that alpha makes.
+        Return the mean of the squares of the gradients, weighted by alpha.
         """
         self._check(n)
         if n == 0 or (offsets is not None and offsets.shape[0] != n):
-            raise ValueError("offsets need one entry a cut, and there must be a cut")
+            raise ValueError("offsets need one entry per cut, and there must be a cut")
         cdef const double* start = _start(origin, n)
         cdef const double* values = &self.offset[0]
         if offsets is not None:
             values = &offsets[0]
         _improve(
             n, groups, self.gram.shape[1], &self.gram[0, 0], values, start, &self.group[0], &self.serial[0], lam,
-            &self.alpha[0], self.gradient.data(), face, best, rel_tol, abs_tol, max_changes)
+            &self.alpha[0], self.gradient.data(), active_set, best, rel_tol, abs_tol, max_changes)
         cdef double squares = 0.0
         cdef Py_ssize_t k
         for k in range(n):
@@ -250,7 +258,7 @@ cdef class Table:
         return squares
 
     def offset_of_mean(self, Py_ssize_t n):
-        """Return the offset of the mean plane, ``<b, alpha>``."""
+        """Return the offset of the aggregate plane, ``<b, alpha>``."""
         self._check(n)
         cdef double total = 0.0
         cdef Py_ssize_t k
@@ -259,7 +267,7 @@ cdef class Table:
         return total
 
     def blur_of_mean(self, const double[::1] alpha):
-        """Return the means of the four numbers of the first cuts' blur."""
+        """Return the means, weighted by ``alpha``, of the four numbers of the first cuts' blur."""
         self._check(alpha.shape[0])
         cdef double found[4]
         cdef Py_ssize_t k, p
@@ -270,9 +278,9 @@ cdef class Table:
         return found[0], found[1], found[2], found[3]
 
     def missed(self, const double[::1] alpha, int64_t groups, int64_t left_out=-1):
-        """Return how far from 1 the weights of a block of the first cuts add up, at most.
+        """Return the largest deviation from 1 of the sum of a block's weights.
 
-        Those of the block that is left out should be 0. Infinity where a weight is negative, or none.
+        For the block that is left out, the sum should be 0. Infinity if a weight is negative or NaN.
         """
         self._check(alpha.shape[0])
         cdef vector[double] sums
@@ -291,14 +299,14 @@ cdef class Table:
         return most
 
     def age(self, Py_ssize_t n):
-        """Count one more pass without mass for the cuts that have none."""
+        """Count one more pass without weight for the cuts that have none."""
         self._check(n)
         cdef Py_ssize_t k
         for k in range(n):
             self.idle[k] = 0 if self.alpha[k] > 0.0 else self.idle[k] + 1
 
     def count_idle(self, Py_ssize_t n, int32_t patience):
-        """Return the number of cuts that have been idle for longer."""
+        """Return the number of cuts that have been idle for more than ``patience`` passes."""
         self._check(n)
         cdef Py_ssize_t k, count = 0
         for k in range(n):
@@ -306,7 +314,7 @@ cdef class Table:
         return count
 
     def steep(self, Py_ssize_t n, int64_t since, double most):
-        """Return the numbers of cuts with serials from ``since`` on whose square is above ``most``."""
+        """Return the indices of cuts with serials from ``since`` on whose squares exceed ``most``."""
         self._check(n)
         cdef Py_ssize_t k
         return [k for k in range(n) if self.serial[k] >= since and self.gram[k, k] > most]
@@ -321,7 +329,7 @@ def penalised_quadratic(
     const double[::1] high,
     double[::1] w,
 ):
-    """Move ``w``, where the quadratic has ``slope``, to the minimum; both in place. Return the rounds taken."""
+    """Move ``w``, where the quadratic has ``slope``, to the minimum; both in place. Return the number of rounds."""
     cdef PenalisedQuadratic q
     q.n = w.shape[0]
     if q.n == 0 or H.shape[0] != w.shape[0] or H.shape[1] != w.shape[0]:
@@ -343,3 +351,8 @@ def penalised_quadratic(
     finally:
         del solver
     return rounds
+
+
+include "common/vectors.pxi"
+include "common/threads.pxi"
+include "qp/cut_products.pxi"

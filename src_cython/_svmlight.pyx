@@ -1,4 +1,4 @@
-"""Binding of the SVMlight reader: text in memory or of a file to CSR arrays, and the checksum of the cache."""
+"""Binding of the SVMlight reader, from a text in memory or a file to CSR arrays, and of the checksum of the cache."""
 
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -44,7 +44,7 @@ cdef extern from *:
     static PyObject* changed_error;
     static PyObject* long_line_error;
 
-    /* Turns what the reader throws into an exception of Python's. */
+    /* Converts an exception of the reader to a Python exception. */
     static void raise_python() {
         try {
             throw;
@@ -150,7 +150,7 @@ cdef extern from "svmlight/checksum.h" namespace "svmlight" nogil:
 
 cdef extern from *:
     """
-    /* Gives the exception that PyErr_CheckSignals has left a way out of Cython code. */
+    /* Raises in Cython code the exception that PyErr_CheckSignals has left pending. */
     static int raise_pending(void) { return PyErr_Occurred() ? -1 : 0; }
     """
     int raise_pending() except -1
@@ -180,7 +180,7 @@ cdef class Text:
 
     @staticmethod
     cdef Text of(text):
-        """Take a buffer, or a text as it is."""
+        """Return a text as it is, or that of a buffer."""
         if isinstance(text, Text):
             return text
         cdef Text made = Text.__new__(Text)
@@ -192,7 +192,7 @@ cdef class Text:
         return made
 
     cdef int check_range(self, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Raise unless it is a range of the text, which in memory is followed by padding."""
+        """Raise unless this is a range of the text, which in memory is followed by padding."""
         cdef Py_ssize_t padding = 0 if isinstance(self, FileText) else kPadding
         if not 0 <= start <= stop <= <Py_ssize_t>self.bytes.size() - padding:
             raise ValueError("range outside the text, or text without its padding")
@@ -200,7 +200,7 @@ cdef class Text:
 
 
 cdef class FileText(Text):
-    """A text that a file holds; see the stub."""
+    """The text of a file; see the stub."""
 
     cdef int descriptor
 
@@ -222,7 +222,7 @@ cdef class FileText(Text):
 
 
 def read_into(int descriptor, unsigned char[::1] to, size_t offset):
-    """Fill an array with what a file holds from an offset on."""
+    """Fill an array with the bytes of a file from an offset on."""
     cdef size_t size = to.shape[0]
     cdef char* p = <char*>&to[0] if size else NULL
     with nogil:
@@ -243,7 +243,7 @@ LONGEST_LINE = kLongestLine
 
 
 class TextError(Exception):
-    """What is wrong with a text: a name, and the line, column (from 1) and offset of the token."""
+    """A fault in a text: its name, and the line, column (both from 1) and offset of the token."""
 
     def __init__(self, name, line, column, offset):
         super().__init__(name, line, column, offset)
@@ -257,7 +257,7 @@ FAULTS = ("", "label", "no_label", "pair", "index", "value", "range", "repeated"
 
 
 class Parsed:
-    """What `parse` found; see the stub for the fields."""
+    """The result of `parse`; see the stub for the fields."""
 
     __slots__ = (
         "has_lists", "has_zero", "indices", "indptr", "labels", "label_starts", "lines", "largest_at",
@@ -305,7 +305,7 @@ def parse(
 
 
 cdef fill(Reader* reader, Options& options, bint single, sink):
-    """Allocate the arrays that the counts ask for, and parse into them, or into a sink."""
+    """Allocate arrays according to the counts, and parse into them, or into a sink."""
     cdef cbool complete
     cdef const svmlight_block_consumer* into = NULL
     cdef Arrays[float] floats
@@ -387,7 +387,7 @@ cdef void* address(array):
 
 
 def shrunk(array, Py_ssize_t size):
-    """Give back the memory behind the first ``size`` elements."""
+    """Return the array with the memory after the first ``size`` elements released."""
     if array.size != size:
         array.resize(size, refcheck=False)
     return array
@@ -459,7 +459,7 @@ def column_sums(
     bint squares,
     int threads,
 ):
-    """Add up the sizes of the values of each column, or their squares; see the stub for the arguments."""
+    """Add up the absolute values of each column, or their squares; see the stub for the arguments."""
     sums = np.zeros(n_columns)
     cdef RowSource source
     source.indptr, source.columns, source.column_bytes = &indptr[0], address(columns), columns.dtype.itemsize
@@ -476,7 +476,7 @@ def column_sums(
 
 
 def has_zero_index(text, Py_ssize_t length, *, int threads, size_t block_bytes):
-    """Whether an index 0 occurs in ``text[:length]``, told at a fraction of the time of parsing."""
+    """Return whether an index 0 occurs in ``text[:length]``, in a fraction of the time of parsing."""
     cdef Text held = Text.of(text)
     held.check_range(0, length)
     cdef cbool found
@@ -490,7 +490,7 @@ def has_zero_index(text, Py_ssize_t length, *, int threads, size_t block_bytes):
 
 
 def line_count(text, Py_ssize_t length, *, int threads, size_t block_bytes):
-    """Lines in ``text[:length]``, which ends with one."""
+    """Return the number of lines in ``text[:length]``, which ends with a line."""
     cdef Text held = Text.of(text)
     held.check_range(0, length)
     cdef cbool complete
@@ -506,7 +506,7 @@ def line_count(text, Py_ssize_t length, *, int threads, size_t block_bytes):
 
 
 def whole_lines(text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t length):
-    """End of the last line that ends in ``text[start:start + size]``, else of the first behind, else -1."""
+    """Return the end of the last line that ends in ``text[start:start + size]``, else of the next, else -1."""
     cdef Text held = Text.of(text)
     if not 0 <= start <= length <= <Py_ssize_t>held.bytes.size() or size < 1:
         raise ValueError("window outside the text")
@@ -518,7 +518,7 @@ def whole_lines(text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t length):
 
 
 def checksum(const unsigned char[::1] data, *, int threads=1):
-    """Checksum of bytes; see ``svmlight/checksum.h``."""
+    """Return the checksum of bytes; see ``svmlight/checksum.h``."""
     cdef uint64_t result
     cdef cbool in_range
     cdef const unsigned char* p = &data[0] if data.shape[0] else NULL
@@ -529,7 +529,7 @@ def checksum(const unsigned char[::1] data, *, int threads=1):
 
 
 def read_checked(int descriptor, unsigned char[::1] to, size_t offset, *, columns, int threads=1):
-    """Read what a file holds from an offset on; see the stub."""
+    """Read the bytes of a file from an offset on; see the stub."""
     cdef uint64_t result
     cdef cbool in_range
     cdef unsigned char* p = &to[0] if to.shape[0] else NULL

@@ -1,6 +1,7 @@
 """The native sources include one another one way only: each folder what its row of a table names.
 
-Includes are written from the roots ``src_common``, ``src_cython`` and ``src_cuda``. A binding at the top of
+Includes are written from the roots ``src_common``, ``src_cython`` and ``src_cuda``; those of what a compiled
+module declares for others (``bmrm/**/*.pxd``) from the root of the repository. A binding at the top of
 ``src_cython`` may include anything.
 """
 
@@ -29,8 +30,8 @@ MAY_INCLUDE = {
     "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
     "src_cython/common": "src_common",
     "src_cython/{cpu,svmlight,ranks}": "src_cython/common src_common",
-    "src_cython/{losses,joint,qp}": "src_cython/common src_common",
-    "src_cython/dual": "src_cython/{cpu,common} src_common",
+    "src_cython/{losses,joint}": "src_cython/common src_common",
+    "{src_cython/dual,src_cython/qp,bmrm/matrix}": "src_cython/{cpu,common} src_common",
     "src_cython/cuda": "src_cuda/{api,choice} src_cython/common",
     "src_cython/reference": "src_cuda/{reference,fused,formats,api} src_cython/common",
 }
@@ -55,7 +56,8 @@ def table() -> dict[str, list[str]]:
 
 
 def sources() -> list[Path]:
-    return sorted(p for root in ROOTS for p in (ROOT / root).rglob("*") if p.suffix in SUFFIXES)
+    native = [p for root in ROOTS for p in (ROOT / root).rglob("*") if p.suffix in SUFFIXES]
+    return sorted([*native, *(ROOT / "bmrm").rglob("*.pxd")])
 
 
 def folder_of(path: str) -> str:
@@ -73,8 +75,11 @@ def written(text: str) -> list[str]:
 
 def included(source: Path) -> list[tuple[str, list[str]]]:
     """Each name that a source includes, and the files that it may mean."""
-    names = written(source.read_text())
-    return [(name, [f"{root}/{name}" for root in ROOTS if (ROOT / root / name).is_file()]) for name in names]
+    found = []
+    for name in written(source.read_text()):
+        meant = [name] if name.startswith("bmrm/") else [f"{root}/{name}" for root in ROOTS]
+        found.append((name, [path for path in meant if (ROOT / path).is_file()]))
+    return found
 
 
 def graph() -> dict[str, set[str]]:

@@ -112,7 +112,7 @@ class OnDevice:
         from bmrm.matrix import _cuda
 
         matrix = self.data.matrix
-        problem = matrix.problem(_cuda.OWN_LOSS, 0.0, labels, None, 1.0, 0.0, False)
+        problem = _cuda.Problem(matrix, _cuda.OWN_LOSS, 0.0, labels, None, 1.0, 0.0, False)
         here = loss.joint_risk(labels, None, self.data.threads)
         there = _cuda.Joint(problem, **here.parts)
         z = problem.fresh_margins(problem.weights(w))

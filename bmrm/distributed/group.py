@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from bmrm import errors
 from bmrm._version import __version__
 from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed._shared_sums import SharedSums
 from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES, shared_memory
 from bmrm.errors import BmrmError, ParameterError
-from bmrm.matrix._cpu import Board, instruction_set
+from bmrm.matrix._cpu import instruction_set
 
 ABORT_DELAY_SECONDS = 0.3
 """Delay before an abort, so that the launcher can forward what the rank has printed."""
@@ -73,7 +74,7 @@ class Group:
         Number of cores that it may use without sharing them, at least 1.
     crowded : bool
         Whether there are more ranks than cores.
-    board : bmrm.matrix._cpu.Board or None
+    shared_sums : bmrm.distributed._shared_sums.SharedSums or None
         Shared memory for short sums; None if the ranks are on several hosts.
     area : Area or None
         Shared memory for longer vectors; None if the ranks are on several hosts.
@@ -106,7 +107,7 @@ class Group:
         self._failures = _failure_comm(comm)
         self._check_likeness()
         self.number, self.cores, self.crowded = self._place()
-        self.board, self.area = shared_memory(comm, self.crowded)
+        self.shared_sums, self.area = shared_memory(comm, self.crowded)
 
     def _check_likeness(self) -> None:
         """Raise unless all ranks run the same versions and instruction set, which identical bits require."""
@@ -136,11 +137,11 @@ class Group:
     def parts(self, part: Vector) -> Vector:
         """Return the vectors of all ranks, shape (size, length)."""
         found = np.empty((self.size, part.size))
-        if self.board is None or part.size > Board.ROOM:
+        if self.shared_sums is None or part.size > SharedSums.CAPACITY:
             self._wait(self.comm.Iallgather(part, found))
             return found
-        self.board.post(part)
-        while not self.board.collect(found, SIGNAL_CHECK_SECONDS):
+        self.shared_sums.post(part)
+        while not self.shared_sums.collect(found, SIGNAL_CHECK_SECONDS):
             pass
         return found
 

@@ -1,4 +1,4 @@
-"""Memory that the ranks of one host share: a board for short sums, and places for vectors.
+"""Memory that the ranks of one host share, for short sums and for vectors.
 
 An MPI message progresses only while both sides call MPI, and a rank that releases its core to others does
 that seldom. Shared memory needs no help from the other side.
@@ -10,7 +10,7 @@ import numpy as np
 from mpi4py import MPI
 
 from bmrm.base.vectors import Vector
-from bmrm.matrix._cpu import Board
+from bmrm.distributed._shared_sums import SharedSums
 
 MAX_SHARED_DOUBLES = 1 << 19
 """Maximum length of a vector in shared memory, of which containers have little."""
@@ -46,7 +46,7 @@ class Area:
 _SHARED_KEY = MPI.Comm.Create_keyval()
 
 
-def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Area | None]:
+def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[SharedSums | None, Area | None]:
     """Return the shared memory of a communicator, the same for all groups; None if hosts differ."""
     rank, size = comm.Get_rank(), comm.Get_size()
     if size == 1:
@@ -58,14 +58,14 @@ def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[Board | None, Are
         here.Free()
         if not together:
             return None, None
-        window = MPI.Win.Allocate_shared(Board.nbytes(size) if rank == 0 else 0, comm=comm)
+        window = MPI.Win.Allocate_shared(SharedSums.nbytes(size) if rank == 0 else 0, comm=comm)
         memory = window.Shared_query(0)[0]
         if rank == 0:
             np.frombuffer(memory, np.uint8)[:] = 0
         comm.Barrier()
-        found = Board(memory, rank, size, crowded=crowded), Area(comm), window
+        found = SharedSums(memory, rank, size, crowded=crowded), Area(comm), window
         comm.Set_attr(_SHARED_KEY, found)
-    board: Board
+    sums: SharedSums
     area: Area
-    board, area, _ = found
-    return board, area
+    sums, area, _ = found
+    return sums, area

@@ -148,7 +148,7 @@ class ValuedRisk(ABC):
 
 
 Conjugates: TypeAlias = Vector | tuple[NDArray[np.int32], Vector | None, Vector]
-"""The conjugates of the rows, in the form that `bmrm.matrix._cpu.Ascent` expects."""
+"""The conjugates of the rows, in the form that coordinate ascent in the dual expects."""
 
 
 class DualRisk(RowRisk, Protocol):

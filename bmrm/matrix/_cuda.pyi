@@ -142,16 +142,6 @@ class Matrix:
     @property
     def stream(self) -> int: ...
     def use_stream(self, stream: int) -> None: ...
-    def problem(
-        self,
-        loss: int,
-        parameter: float,
-        labels: _F64,
-        weights: _F64 | None,
-        scale: float,
-        constant: float,
-        in_rows: bool,
-    ) -> Problem: ...
     def time(self, op: _Operator, columns: int = 1, repeats: int = 20) -> float: ...
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -163,6 +153,8 @@ class Matrix:
     def vector_dtype(self) -> np.dtype[np.float32] | np.dtype[np.float64]: ...
     @property
     def threads(self) -> int: ...
+    @property
+    def location(self) -> Literal["gpu"]: ...
     @property
     def device(self) -> int: ...
     @property
@@ -225,7 +217,7 @@ class Ranks:
         dtype: npt.DTypeLike,
         total: Callable[[_F64], object],
         add_up: Callable[[npt.NDArray[Any]], object],
-        board: int = 0,
+        shared_sums: int = 0,
         nccl: Nccl | None = None,
     ) -> None: ...
 

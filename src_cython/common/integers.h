@@ -1,4 +1,4 @@
-// The integer that counts rows, columns and entries.
+// The integer type for numbers of rows, columns and entries.
 #pragma once
 
 #include <cstdint>

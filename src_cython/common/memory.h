@@ -1,4 +1,4 @@
-// Large arrays without initialisation, and the loop over independent tasks.
+// Large uninitialised arrays, and the parallel loop over independent tasks.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace bmrm {
 
-/// Uninitialised array of trivial T; large ones ask for huge pages, which spare the gathers TLB misses.
+/// Uninitialised array of a trivial type T. Large ones ask for huge pages, which save the gathers TLB misses.
 template <class T>
 class Buffer {
   public:
@@ -57,14 +57,15 @@ class Buffer {
     i64 size_ = 0;
 };
 
-/// Bytes of scratch that are kept, at most.
-constexpr i64 kMostScratch = i64{1} << 26;
+/// Maximum size of the array that `Scratch` keeps, in bytes.
+constexpr i64 kMaxScratchBytes = i64{1} << 26;
 
-/// An array kept from one product to the next: given back to the system it would come again as zeroed pages,
-/// which takes as long as a tenth of a product with several columns.
+/// An array that is kept from one product to the next. Returned to the system it would come back as zeroed
+/// pages, which takes a tenth of the time of a product with several columns.
 class Scratch {
   public:
-    /// An array of at least n numbers with any content; its own for each who asks before it is kept again.
+    /// An array of at least n numbers with arbitrary content. Callers who ask before it is kept again get one
+    /// of their own.
     Buffer<double> take(i64 n) {
         std::lock_guard<std::mutex> hold(busy_);
         Buffer<double> found = std::move(kept_);
@@ -72,7 +73,7 @@ class Scratch {
     }
     void keep(Buffer<double> array) {
         std::lock_guard<std::mutex> hold(busy_);
-        if (array.size() > kept_.size() && array.bytes() <= kMostScratch) kept_ = std::move(array);
+        if (array.size() > kept_.size() && array.bytes() <= kMaxScratchBytes) kept_ = std::move(array);
     }
 
   private:
@@ -80,16 +81,17 @@ class Scratch {
     Buffer<double> kept_;
 };
 
-/// Multiply-adds that pay for one more thread (waking it takes 5 us or so).
+/// Multiply-adds that pay for one more thread: waking it takes about 5 us.
 constexpr i64 kWorkPerThread = 100000;
 
-/// Threads worth using, of the `threads` allowed.
+/// The number of threads worth using, at most `threads`.
 inline int threads_for(i64 work, int threads) {
     i64 n = work / kWorkPerThread;
     return n < 1 ? 1 : n < threads ? static_cast<int>(n) : threads;
 }
 
-/// task(i) for i < n, on up to `threads` threads in any order; tasks write disjoint results and do not throw.
+/// Runs task(i) for i < n on at most `threads` threads, in any order. Tasks write disjoint results and do not
+/// throw.
 template <class Task>
 void for_each_task(i64 n, int threads, const Task& task) {
     if (n < threads) threads = static_cast<int>(n);

@@ -1,7 +1,7 @@
-"""The face of a resident matrix: products with vectors on the host, and what they take, told and checked once."""
+"""The interface of a resident matrix: products with vectors on the host, documented and checked once."""
 
 cdef tuple _two_numbers(shape):
-    """`shape` as two ints."""
+    """Return `shape` as two ints."""
     try:
         m, d = (int(n) for n in shape)
     except (TypeError, ValueError):
@@ -9,8 +9,29 @@ cdef tuple _two_numbers(shape):
     return m, d
 
 
+cdef _columns(value, int64_t rows, str name):
+    """Return `value` as an aligned C-contiguous float64 array with `rows` rows and any number of columns."""
+    array = np.require(value, dtype=np.float64, requirements=("C", "A"))
+    if array.ndim != 2 or array.shape[0] != rows:
+        raise ParameterError(f"{name}: found shape {array.shape}, expected ({rows}, K)")
+    return array
+
+
+cdef _integers(value, str name, bint narrow):
+    """Return `value` as a one-dimensional int64 array, or int32 if it is that and `narrow` allows it."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise DataError(f"{name}: found {array.ndim} dimensions, expected 1")
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataError(f"{name}: found dtype {array.dtype}, expected integers")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{name}: found {array.max()}, more than int64 holds")
+    dtype = np.int32 if narrow and array.dtype == np.int32 else np.int64
+    return np.require(array, dtype=dtype, requirements=("C", "A"))
+
+
 cdef int _check_stored(nnz, value_bytes) except -1:
-    """Raise for what no matrix has as the number of its entries, and the bytes of a value."""
+    """Raise if a matrix cannot have so many entries, or values of so many bytes."""
     if value_bytes not in (0, 4, 8) or not 0 <= nnz < 2**58:
         raise ParameterError(
             f"nnz {nnz!r}, value_bytes {value_bytes!r}: expected nnz >= 0 and 0, 4 or 8 bytes")
@@ -18,7 +39,7 @@ cdef int _check_stored(nnz, value_bytes) except -1:
 
 
 cdef _starts(value, int64_t rows):
-    """`value` as the bounds of consecutive blocks of so many rows."""
+    """Return `value` as the bounds of consecutive blocks of rows."""
     starts = _integers(value, "starts", False)
     if not len(starts) or starts[0] < 0 or starts[len(starts) - 1] > rows or (np.diff(starts) < 0).any():
         raise ParameterError(f"starts: expected ascending row numbers within 0 and {rows}")
@@ -28,34 +49,31 @@ cdef _starts(value, int64_t rows):
 cdef class _Products:
     """Products of X (m, d) and X^T with vectors on the host.
 
-    A backend derives its `Matrix` from it and does the work; what it is given fits, and is contiguous.
+    A backend derives its `Matrix` from it and does the work. The arrays it receives are contiguous and fit.
     """
-
-    cdef int64_t _m, _d, _nnz
-    cdef object _squares
 
     def __reduce_ex__(self, protocol):
         raise BmrmError("Matrix: is resident in this process, so it can be neither pickled nor copied")
 
     cdef int _of_vector(self, bint transposed, x, out) except -1:
-        """``out = X x``, or ``X^T x``."""
+        """Compute ``out = X x``, or ``X^T x``."""
         raise NotImplementedError
 
     cdef int _of_columns(self, bint transposed, x, out) except -1:
-        """The same for several columns."""
+        """Do the same for several columns."""
         raise NotImplementedError
 
     cdef int _of_blocks(self, r, starts, out) except -1:
-        """``out[p] = X_p^T r_p`` for at least one block of rows."""
+        """Compute ``out[p] = X_p^T r_p`` for at least one block of rows."""
         raise NotImplementedError
 
     cdef int _column_squares(self, out) except -1:
-        """``out[j]``: the sum of the squares of column j's stored values."""
+        """Compute ``out[j]``, the sum of squares of the stored values of column j."""
         raise NotImplementedError
 
     @property
     def mean_squares(self):
-        """Mean square of each column, shape (d,), read-only; made when first asked for.
+        """Mean square of each column, shape (d,), read-only; computed at the first use.
 
         Raises
         ------

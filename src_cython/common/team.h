@@ -1,8 +1,8 @@
-// How many threads a parallel loop gets.
+// The number of threads of a parallel loop.
 //
-// GNU OpenMP keeps the threads of a loop for the next one.  A child of fork() has none of them, and its first
-// loop by several threads would wait for them without end.  What of it was used before the fork is unknown
-// here, since other libraries use it too; so a child has one thread, and its answers are the same.
+// GNU OpenMP keeps the threads of a loop for the next one. A child of fork() has none of them, and its first
+// loop with several threads would wait for them forever. Whether OpenMP was used before the fork is unknown
+// here, since other libraries use it too. So a child runs on one thread, with the same results.
 #pragma once
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ namespace bmrm {
 inline bool forked = false;
 inline const int watches_forks = pthread_atfork(nullptr, nullptr, [] { forked = true; });
 
-/// Threads of a loop, of the `threads` allowed.
+/// The number of threads of a loop that may use `threads`.
 inline int team_of(int threads) { return forked ? 1 : threads; }
 
 }  // namespace bmrm

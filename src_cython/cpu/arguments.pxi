@@ -1,16 +1,7 @@
-"""Arguments of the matrix in main memory, checked."""
-
-cdef int _threads(threads) except -1:
-    """Number of threads asked for, OpenMP's default for None."""
-    if threads is None:
-        return team_of(omp_get_max_threads())
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or not 1 <= threads <= 4096:
-        raise ParameterError(f"threads: found {threads!r}, expected an integer from 1 to 4096 or None")
-    return threads
-
+"""Checks of the arguments of the matrix in main memory."""
 
 cdef vector[double*] _column_addresses(array) except *:
-    """Where each column of an array by rows begins; the last of its axes counts the columns."""
+    """Return the address of each column of a row-major array, whose last axis counts the columns."""
     cdef vector[double*] found
     cdef int64_t c
     for c in range(array.shape[array.ndim - 1]):
@@ -19,21 +10,21 @@ cdef vector[double*] _column_addresses(array) except *:
 
 
 cdef TransposePolicy _policy(transpose) noexcept:
-    """The C++ name of an argument `transpose`."""
+    """Return the C++ value of the argument `transpose`."""
     if transpose is None:
         return TransposePolicy.automatic
     return TransposePolicy.always if transpose else TransposePolicy.never
 
 
 cdef ColumnOrder _column_order(by_popularity) noexcept:
-    """The C++ name of an argument `by_popularity`."""
+    """Return the C++ value of the argument `by_popularity`."""
     if by_popularity is None:
         return ColumnOrder.automatic
     return ColumnOrder.by_popularity if by_popularity else ColumnOrder.as_given
 
 
 cdef _values(value, str name):
-    """`value` as float32 when it is that, else as float64; complex and text are refused."""
+    """Return `value` as float32 if it is that, else as float64; complex numbers and text are refused."""
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: found dtype {array.dtype}, expected real numbers")
@@ -42,7 +33,7 @@ cdef _values(value, str name):
 
 
 cdef tuple _shape(shape):
-    """`shape` as two ints, m >= 0 and 0 <= d <= 2**32."""
+    """Return `shape` as two ints, m >= 0 and 0 <= d <= 2**32."""
     m, d = _two_numbers(shape)
     if not (0 <= m < 2**62 and 0 <= d <= 2**32):
         raise ParameterError(f"shape: found {(m, d)}, expected m >= 0 and d from 0 to 2**32")

@@ -1,5 +1,5 @@
-// From the caller's arrays to a resident matrix: everything is checked here, once, so that the kernels
-// need no check.
+// Builds a resident matrix from the caller's arrays. Everything is checked here, once, so that the kernels
+// need no checks.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 
 namespace bmrm {
 
-/// Input that no matrix can be made of; becomes DataError in Python.
+/// The input does not describe a matrix; becomes DataError in Python.
 struct BadData : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Entries checked or converted by one task.
+/// Number of entries that a task checks or converts.
 constexpr i64 kScan = 1 << 18;
 
 inline void check_pointers(const i64* ptr, i64 m, i64 nnz) {
@@ -29,7 +29,7 @@ inline void check_pointers(const i64* ptr, i64 m, i64 nnz) {
                       " indices");
 }
 
-/// Copy of the indices as type I; throws where one is outside [0, d).
+/// Returns a copy of the indices as type I; throws if one is outside [0, d).
 template <class I, class Source>
 Buffer<I> compress(const Source* source, i64 nnz, i64 d, int threads) {
     Buffer<I> out(nnz + kIndexPad);
@@ -52,7 +52,7 @@ Buffer<I> compress(const Source* source, i64 nnz, i64 d, int threads) {
     return out;
 }
 
-/// What the values allow: to be implicit, and zero rows of r to be skipped.
+/// What the values allow: ones may be implicit; if all are finite, rows with r_i = 0 may be skipped.
 struct ValueFacts {
     bool ones, finite;
 };
@@ -86,12 +86,12 @@ std::unique_ptr<Matrix> make_sparse_as(const i64* ptr, const Source* source, con
     if (order == ColumnOrder::as_given || (order == ColumnOrder::automatic && !may_be_ordered(d, nnz)))
         return as_it_is(val);
     const std::vector<std::uint32_t> counts = count_columns(idx.get(), nnz, d);
-    if (order == ColumnOrder::automatic && !gains_by_order(counts)) return as_it_is(val);
+    if (order == ColumnOrder::automatic && !order_pays(counts)) return as_it_is(val);
     auto places = std::make_shared<const Places>(counts);
     Buffer<unsigned char> values(std::is_same_v<V, One> ? 0 : nnz * static_cast<i64>(sizeof(V)));
     auto* copy = reinterpret_cast<V*>(values.get());
-    rename(ptr, m, idx.get(), val, *places, threads, copy);
-    return std::make_unique<PopularFirst>(as_it_is(copy), std::move(places), std::move(values), threads);
+    permute_rows(ptr, m, idx.get(), val, *places, threads, copy);
+    return std::make_unique<OrderedMatrix>(as_it_is(copy), std::move(places), std::move(values), threads);
 }
 
 template <class V, class Source>
@@ -115,7 +115,7 @@ std::unique_ptr<Matrix> make_sparse_from(const i64* ptr, const Source* idx, cons
     return make_sparse_of<V>(ptr, idx, val, facts.finite, m, d, nnz, threads, policy, order);
 }
 
-/// The matrix of a CSR triple: indices of 4 or 8 bytes, values of 4 or 8 bytes or none (ones).
+/// Builds the matrix of a CSR triple: indices of 4 or 8 bytes; values of 4 or 8 bytes, or none (ones).
 inline std::unique_ptr<Matrix> make_sparse(const i64* ptr, const void* idx, int idx_bytes, const void* val,
                                            int value_bytes, i64 m, i64 d, i64 nnz, int threads,
                                            TransposePolicy policy, ColumnOrder order) {
@@ -137,7 +137,7 @@ inline std::unique_ptr<Matrix> make_dense(const void* X, int value_bytes, i64 m,
     return std::make_unique<DenseMatrix<double>>(m, d, static_cast<const double*>(X), threads);
 }
 
-/// Bytes of the index type for d columns.
+/// Size of the index type for d columns, in bytes.
 inline i64 index_bytes(i64 d) { return d <= 1 << 8 ? 1 : d <= 1 << 16 ? 2 : 4; }
 
 inline i64 predict_sparse_bytes(i64 m, i64 d, i64 nnz, i64 value_bytes, TransposePolicy policy) {

@@ -1,13 +1,12 @@
-// X with its columns in order of popularity, for products and ascent that gather from vectors longer than the
-// second level of cache: many entries of a text lie in a few thousand columns, whose numbers then share lines
-// of the cache with each other, not with those of columns that hardly anyone asks for. The order is coarse,
-// by the binary logarithm of how often a column is met, and that of the columns before within such a class: a
-// vector is put in it by a few streams that each go forward, and a row by dealing it out once. Rows are dealt
-// out anew, so the values are a copy. Who asks does not know: vectors are put in this order, and taken out of
-// it, product by product.
+// X with its columns ordered by frequency, for products and ascent that gather from vectors longer than the
+// second level of cache. Many entries of a text lie in a few thousand columns, whose weights then share cache
+// lines with each other and not with those of rare columns. The order is coarse: by the binary logarithm of a
+// column's number of entries, and within such a class as before. So a vector is permuted in a few streams
+// that each move forward, and a row in one pass. The entries of rows are permuted too, so the values are a
+// copy. Callers see the original order: each product permutes its vectors there and back.
 //
-// (Renumbering for locality, as in Pichel, Heras, Cabaleiro, Rivera, "Increasing data reuse of sparse algebra
-// codes on simultaneous multithreading architectures", 2009; here by counts alone, which takes one pass.)
+// (Renumbering for locality as in Pichel, Heras, Cabaleiro, Rivera, "Increasing data reuse of sparse algebra
+// codes on simultaneous multithreading architectures", 2009; here by counts only, which takes one pass.)
 #pragma once
 
 #include <algorithm>
@@ -18,38 +17,42 @@
 
 namespace bmrm {
 
-/// Whether columns are put in order of popularity.
+/// Whether columns are ordered by frequency.
 enum class ColumnOrder { automatic, as_given, by_popularity };
 
-/// Columns that the second level of cache has room for beside what streams through it, and those that share a
-/// line of it.
-constexpr i64 kNearest = 1 << 15, kALine = 8;
+/// Number of columns for which the second level of cache has room, besides what streams through it.
+constexpr i64 kNearColumns = 1 << 15;
+/// Number of columns whose weights share a cache line.
+constexpr i64 kColumnsPerLine = 8;
 
-/// Entries that pay for the copy, and for taking vectors there and back at each product (a column on
-/// average).
-constexpr i64 kWorthOrdering = i64{1} << 20, kEntriesAColumn = 4;
+/// Minimum number of entries that pays for the copy of the values.
+constexpr i64 kMinOrderedEntries = i64{1} << 20;
+/// Minimum average number of entries per column that pays for permuting vectors at each product.
+constexpr i64 kMinEntriesPerColumn = 4;
 
-/// Share of the entries that have to come to lie near, at least.
-constexpr double kGain = 0.1;
+/// Minimum share of the entries that the order must move to near cache.
+constexpr double kMinGain = 0.1;
 
-/// Entries that are looked at, at most, and how many follow each other.
-constexpr i64 kLookedAt = i64{1} << 22, kRunLookedAt = 4096;
+/// Maximum number of sampled entries.
+constexpr i64 kSampledEntries = i64{1} << 22;
+/// Number of consecutive entries in each run of the sample.
+constexpr i64 kSampledRun = 4096;
 
 inline bool may_be_ordered(i64 d, i64 nnz) {
-    return d > kCachedColumns && nnz >= kWorthOrdering && nnz >= kEntriesAColumn * d;
+    return d > kCachedColumns && nnz >= kMinOrderedEntries && nnz >= kMinEntriesPerColumn * d;
 }
 
-/// How often a sample of the entries meets each column.
+/// The number of entries of each column in a sample of the entries.
 template <class I>
 std::vector<std::uint32_t> count_columns(const I* idx, i64 nnz, i64 d) {
     std::vector<std::uint32_t> counts(d);
-    const i64 step = std::max<i64>(1, (nnz + kLookedAt - 1) / kLookedAt) * kRunLookedAt;
+    const i64 step = std::max<i64>(1, (nnz + kSampledEntries - 1) / kSampledEntries) * kSampledRun;
     for (i64 first = 0; first < nnz; first += step)
-        for (i64 k = first; k < std::min(nnz, first + kRunLookedAt); ++k) ++counts[idx[k]];
+        for (i64 k = first; k < std::min(nnz, first + kSampledRun); ++k) ++counts[idx[k]];
     return counts;
 }
 
-/// Sum of the largest of some counts.
+/// The sum of the `how_many` largest counts.
 inline i64 sum_of_largest(std::vector<std::uint32_t> counts, i64 how_many) {
     if (static_cast<i64>(counts.size()) > how_many) {
         std::nth_element(counts.begin(), counts.begin() + how_many, counts.end(), std::greater<>());
@@ -58,17 +61,17 @@ inline i64 sum_of_largest(std::vector<std::uint32_t> counts, i64 how_many) {
     return std::accumulate(counts.begin(), counts.end(), i64{0});
 }
 
-/// Whether many more entries would lie near if popular columns shared lines with each other.
-inline bool gains_by_order(const std::vector<std::uint32_t>& counts) {
-    std::vector<std::uint32_t> lines((counts.size() + kALine - 1) / kALine);
+/// Whether many more entries would lie in near cache if frequent columns shared cache lines with each other.
+inline bool order_pays(const std::vector<std::uint32_t>& counts) {
+    std::vector<std::uint32_t> lines((counts.size() + kColumnsPerLine - 1) / kColumnsPerLine);
     i64 all = 0;
-    for (std::size_t j = 0; j < counts.size(); ++j) lines[j / kALine] += counts[j], all += counts[j];
-    const i64 now = sum_of_largest(std::move(lines), kNearest / kALine),
-              then = sum_of_largest(counts, kNearest);
-    return static_cast<double>(then - now) > kGain * static_cast<double>(all);
+    for (std::size_t j = 0; j < counts.size(); ++j) lines[j / kColumnsPerLine] += counts[j], all += counts[j];
+    const i64 now = sum_of_largest(std::move(lines), kNearColumns / kColumnsPerLine),
+              then = sum_of_largest(counts, kNearColumns);
+    return static_cast<double>(then - now) > kMinGain * static_cast<double>(all);
 }
 
-/// Where each column goes, and the class of the one that is there.
+/// The place of each column in the new order, and the class of the column at each place.
 struct Places {
     static constexpr int kClasses = 32;
     Buffer<std::uint32_t> of;
@@ -86,13 +89,13 @@ struct Places {
     }
 };
 
-/// Entries ahead whose place is fetched.
+/// Prefetch distance of places, in entries.
 constexpr i64 kPlacesAhead = 64;
 
-/// Renames the columns of all rows and puts each row in the order of the new names, in place, where it was in
-/// that of the old ones; the values go to `to`.
+/// Replaces the column numbers of all rows by their places, in place, and sorts each row that was sorted; the
+/// values go to `to`.
 template <class I, class V>
-void rename(const i64* ptr, i64 m, I* idx, const V* val, const Places& places, int threads, V* to) {
+void permute_rows(const i64* ptr, i64 m, I* idx, const V* val, const Places& places, int threads, V* to) {
     const std::vector<Range> tiles =
         split_evenly(0, m, ptr[m] / kTileEntries + 1, [&](i64 k) { return ptr[k] + kRowCost * k; });
     for_each_task(static_cast<i64>(tiles.size()), threads_for(ptr[m], threads), [&](i64 t) {
@@ -123,11 +126,11 @@ void rename(const i64* ptr, i64 m, I* idx, const V* val, const Places& places, i
     });
 }
 
-class PopularFirst final : public Matrix {
+class OrderedMatrix final : public Matrix {
   public:
-    /// `values` are those that X refers to.
-    PopularFirst(std::unique_ptr<Matrix> X, std::shared_ptr<const Places> places,
-                 Buffer<unsigned char> values, int threads)
+    /// `values` is the array that X refers to.
+    OrderedMatrix(std::unique_ptr<Matrix> X, std::shared_ptr<const Places> places,
+                  Buffer<unsigned char> values, int threads)
         : values_(std::move(values)),
           X_(std::move(X)),
           places_(std::move(places)),
@@ -196,8 +199,8 @@ class PopularFirst final : public Matrix {
     void build_transpose() override { X_->build_transpose(); }
 
     std::unique_ptr<Matrix> reordered(const i64* order, i64* ptr, void* val) const override {
-        return std::make_unique<PopularFirst>(X_->reordered(order, ptr, val), places_,
-                                              Buffer<unsigned char>(), threads_);
+        return std::make_unique<OrderedMatrix>(X_->reordered(order, ptr, val), places_,
+                                               Buffer<unsigned char>(), threads_);
     }
 
     i64 bytes() const override { return X_->bytes() + places_->of.bytes() + places_->classes.bytes(); }
@@ -207,7 +210,7 @@ class PopularFirst final : public Matrix {
     bool owns_values() const override { return values_.size() > 0; }
 
   private:
-    /// Several vectors laid as the caller's are: apart from each other, or side by side.
+    /// Several vectors laid out as the caller's are: as separate arrays, or side by side.
     struct Layout {
         Layout(i64 caller, i64 length, i64 K) : step(caller == 1 ? 1 : K), apart(caller == 1 ? length : 1) {}
         i64 first(i64 c) const { return c * apart; }

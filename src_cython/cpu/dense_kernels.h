@@ -1,13 +1,13 @@
-// Inner loops over dense rows: products, and the Gram tiles of the bundle. Included once for each
-// instruction set (dispatch.h), after sparse_kernels.h, hence no guard.
+// Inner loops over dense rows: products, and the Gram tiles of the bundle. Included once per instruction set
+// (dispatch.h), after sparse_kernels.h, hence no include guard.
 
 namespace bmrm {
 namespace BMRM_ISA {
 
 template <class V>
 struct Dense {
-    /// out[i] = x_i . w for the rows [begin, end) of X, which has d columns. Row by row where X `streams`
-    /// from memory: one stream, fetched early, is faster there than four.
+    /// out[i] = x_i . w for the rows [begin, end) of X, which has d columns. Goes row by row if X `streams`
+    /// from memory: there one stream with prefetching is faster than four.
     BMRM_TARGET static void rows(const V* X, i64 d, i64 begin, i64 end, const double* w, bool streams,
                                  double* out) {
         i64 i = begin, ahead = streams ? kStreamAhead / sizeof(V) : 0;
@@ -16,8 +16,8 @@ struct Dense {
         for (; i < end; ++i) tile<1, 1>(X + i * d, d, w, 0, 0, d, ahead, out + i, 1);
     }
 
-    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n; eight rows at a time.
-    /// Entries are prefetched `ahead` places before their use.
+    /// acc[j] += sum over n of c[n] * row[n][j] for j < width, added in the order of n, eight rows at a time.
+    /// Entries are prefetched `ahead` places early.
     BMRM_TARGET static void add_rows(const V* const* row, const double* c, i64 n, i64 width, i64 ahead,
                                      double* acc) {
         i64 i = 0;
@@ -34,12 +34,12 @@ struct Dense {
         for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
     }
 
-    /// The n <= kPacked rows of X with these numbers, packed for add_packed: `plain` in panels of
-    /// kOuterColumns columns, `scaled` by s in panels of kOuterRows, one after another; zeros fill up d to
-    /// ld.  The rows whose numbers are `ahead` places later are fetched meanwhile.
+    /// Packs n <= kPacked rows of X, given by their numbers, for add_packed: `plain` in panels of
+    /// kOuterColumns columns, `scaled` by s in panels of kOuterRows, one after another, padded with zeros
+    /// from d to ld columns. Meanwhile the rows whose numbers stand `ahead` places later are prefetched.
     BMRM_TARGET static void pack_rows(const V* X, i64 d, const double* s, const i64* row, i64 n, i64 ahead,
                                       i64 ld, double* plain, double* scaled) {
-        // Panel by panel: what a row has in all of them would lie in one set of the cache.
+        // Panel by panel, since the parts of one row in all panels may share one set of the cache.
         for (i64 j = 0; j < ld; j += kOuterColumns) {
             double *to = plain + j * kPacked, *times = scaled + j * kPacked;
             const i64 full = std::min(kOuterColumns, d - j);
@@ -59,8 +59,8 @@ struct Dense {
         }
     }
 
-    /// The rows [first, last) of out (ld, ld), its lower triangle at least, += sum over the n packed rows k
-    /// of scaled_k plain_k^T.
+    /// Adds the sum of scaled_k plain_k^T over the n packed rows k to the rows [first, last) of out (ld, ld),
+    /// at least in its lower triangle.
     BMRM_TARGET static void add_packed(const double* plain, const double* scaled, i64 n, i64 ld, i64 first,
                                        i64 last, double* out) {
         for (i64 j = 0; j < last; j += kOuterColumns)
@@ -100,7 +100,7 @@ struct Dense {
     }
 
   private:
-    /// A tile of kOuterRows x kOuterColumns of such a sum.
+    /// One tile of kOuterRows x kOuterColumns of this sum.
     BMRM_INLINE static void add_tile(const double* plain, const double* scaled, i64 n, double* out, i64 ld) {
         Pack<8> sum[kOuterRows][2], x[2];
         for (int r = 0; r < kOuterRows; ++r)
@@ -114,7 +114,7 @@ struct Dense {
             for (int c = 0; c < 2; ++c) sum[r][c].write(out + r * ld + 8 * c);
     }
 
-    /// Packs of W sums that the registers hold besides what is added to them.
+    /// Number of packs of W sums that fit in the registers, besides the operands.
     template <int W>
     static constexpr int kTile = BMRM_REGISTER == 8       ? 4
                                  : W <= 3 * BMRM_REGISTER ? 4
@@ -152,7 +152,8 @@ struct Dense {
         for (; p < P; ++p) tile<R, 1>(A, d, B + p * d, d, lo, hi, 0, out + p, P);
     }
 
-    /// R x C sums of products, all in registers; two partial sums where one would wait for its own latency.
+    /// R x C sums of products, all in registers. With one column each has two partial sums, since one would
+    /// wait for its own latency.
     template <int R, int C>
     BMRM_INLINE static void tile(const V* A, i64 lda, const double* B, i64 ldb, i64 lo, i64 hi, i64 ahead,
                                  double* out, i64 ldo) {

@@ -1,4 +1,4 @@
-// A dense row-major X; one copy serves both products, as X^T r adds rows.
+// A dense row-major X. One copy serves both products, since X^T r adds up rows.
 #pragma once
 
 #include "cpu/matrix.h"
@@ -111,8 +111,8 @@ class DenseMatrix final : public Matrix, public Rows {
         });
     }
 
-    /// A narrow X has a sum for each of some groups of rows; of a wide one all threads share one sum, of
-    /// which each has strips, for the rows that are packed at a time.
+    /// For a narrow X, each of several groups of rows has a sum of its own. For a wide X, there is one sum,
+    /// and threads work on different strips of it with the same packed rows.
     void weighted_gram(const double* s, double* out) const override {
         constexpr i64 kWide = 256, kStrip = 64, kPacks = 8;
         const i64 ld = (d_ + kOuterColumns - 1) / kOuterColumns * kOuterColumns, size = ld * ld;
@@ -167,7 +167,8 @@ class DenseMatrix final : public Matrix, public Rows {
         });
     }
 
-    /// Whole tiles in registers run several times faster than pairs of entries picked one by one.
+    /// A sixteenth of the multiply-adds: whole tiles in registers run several times faster than single pairs
+    /// of entries.
     double weighted_gram_work() const override {
         auto d = static_cast<double>(d_);
         return static_cast<double>(m_) * d * d / 16;
@@ -194,13 +195,13 @@ class DenseMatrix final : public Matrix, public Rows {
     i64 bytes() const override { return m_ * d_ * static_cast<i64>(sizeof(V)); }
 
   private:
-    /// Whether X is larger than the caches, by and large.
+    /// Whether X is larger than typical caches.
     bool streams() const { return bytes() > i64{32} << 20; }
 
     static constexpr i64 kRows = 8;
 
-    /// out (blocks, size): the sums over groups of rows, which add(rows, sum) adds to their `size` entries;
-    /// an entry of X costs about `work` multiply-adds.
+    /// out (blocks, size) = the sums over the blocks' rows. add(rows, sum) adds some rows to the `size`
+    /// entries of a sum; an entry of X costs about `work` multiply-adds.
     template <class Add>
     void sum_groups(const i64* starts, i64 blocks, i64 size, i64 work, double* out, const Add& add) const {
         constexpr i64 kGroups = 32;

@@ -1,11 +1,12 @@
-// The kernels for each instruction set, and the choice among them when the process first uses them.
+// Includes the three kernel files three times, once per instruction set: they are compiled in a namespace and
+// for a target of their own each time. The process chooses among the three at the first use.
 #pragma once
 
 #include <cstdlib>
 
 #include "cpu/simd.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors pass between inlined functions alone
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed only between inlined functions
 
 #define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
 
@@ -59,7 +60,7 @@ namespace bmrm {
 
 enum class Isa { baseline, avx2, avx512 };
 
-/// The widest instruction set of this processor, or the lower one that BMRM_CPU_ISA names.
+/// The widest instruction set of this processor, or a lower one named by BMRM_CPU_ISA.
 inline Isa isa() {
     static const Isa chosen = [] {
         Isa best = Isa::baseline;
@@ -82,7 +83,7 @@ inline const char* isa_name() {
     return isa() == Isa::avx512 ? "avx512" : isa() == Isa::avx2 ? "avx2" : "baseline";
 }
 
-/// Pointers to the functions of one kernel struct, as compiled for one instruction set.
+/// Pointers to the functions of one kernel struct, compiled for one instruction set.
 template <class I, class V>
 struct SparseKernels {
     using Model = baseline::Sparse<I, V>;

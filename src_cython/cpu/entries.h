@@ -1,31 +1,24 @@
-// A number for all entries of a matrix: the sum, modulo 2^64, of one for each that is not zero, made of
-// its row, its column and its value as a double. So it depends on nothing but the matrix: not on the order
-// of rows or columns in memory, on zeros that are stored, on the type of the values, on the number of
-// threads, nor on how the rows are spread over processes, whose sums add up. It is for mistakes and
-// damage, not for malice.
+// A checksum of the entries of a matrix: the sum, modulo 2^64, of a hash of each nonzero entry's row, column
+// and value as a double. So it depends only on the matrix: not on the order of rows or columns in memory, on
+// stored zeros, on the type of the values, on the number of threads, nor on how the rows are distributed over
+// processes, whose sums add up. It detects mistakes and damage, not malice.
 #pragma once
 
 #include <atomic>
 #include <cstring>
 #include <type_traits>
 
+#include "common/hash.h"
 #include "common/memory.h"
 #include "cpu/simd.h"
 
 namespace bmrm {
 
-/// The finaliser of MurmurHash3: a bijection in which each bit of the result depends on all bits.
-inline std::uint64_t mixed(std::uint64_t x) {
-    x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;
-    x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53u;
-    return x ^ (x >> 33);
-}
-
-/// Keys of rows and of columns differ, so that a matrix is told from its transpose.
+/// Keys of rows and columns differ, so that a matrix and its transpose have different checksums.
 inline std::uint64_t key_of_row(std::uint64_t row) { return mixed(2 * row + 1); }
 inline std::uint64_t key_of_column(std::uint64_t column) { return mixed(2 * column + 2); }
 
-/// The number of an entry, 0 where its value is 0: both halves of a product, as wyhash folds them.
+/// The hash of an entry, 0 if its value is 0: both halves of a product, folded as in wyhash.
 inline std::uint64_t entry(std::uint64_t row_key, std::uint64_t column_key, double value) {
     std::uint64_t bits;
     std::memcpy(&bits, &value, sizeof bits);
@@ -35,13 +28,14 @@ inline std::uint64_t entry(std::uint64_t row_key, std::uint64_t column_key, doub
     return value != 0 ? folded : 0;
 }
 
-/// Entries that a task takes, about.
-constexpr i64 kEntriesATask = 1 << 16;
+/// Target number of entries per task.
+constexpr i64 kEntriesPerTask = 1 << 16;
 
-/// The sum over rows first to first + m - 1 with so many entries in all; row(i, key) is that of row i.
+/// The sum over m rows, numbered from `first`, that have `entries` entries in all; row(i, key) returns the
+/// sum of row i.
 template <class Row>
 std::uint64_t sum_of_rows(i64 m, i64 entries, std::uint64_t first, int threads, const Row& row) {
-    const i64 each = std::max<i64>(1, kEntriesATask / std::max<i64>(1, entries / std::max<i64>(1, m)));
+    const i64 each = std::max<i64>(1, kEntriesPerTask / std::max<i64>(1, entries / std::max<i64>(1, m)));
     std::atomic<std::uint64_t> sum{0};
     for_each_task((m + each - 1) / each, threads_for(entries, threads), [&](i64 t) {
         std::uint64_t part = 0;
@@ -52,12 +46,12 @@ std::uint64_t sum_of_rows(i64 m, i64 entries, std::uint64_t first, int threads, 
     return sum;
 }
 
-/// The keys of columns with these numbers.
+/// Computes the keys of columns with these numbers.
 inline void keys_of_columns(const std::int64_t* numbers, std::int64_t count, std::uint64_t* keys) {
     for (std::int64_t j = 0; j < count; ++j) keys[j] = key_of_column(static_cast<std::uint64_t>(numbers[j]));
 }
 
-/// Compressed rows; `keys` has that of each column.
+/// The sum of compressed rows; `keys` has the key of each column.
 template <class I, class V>
 std::uint64_t sum_of_sparse(const i64* ptr, const I* idx, const V* val, i64 m, std::uint64_t first,
                             const std::uint64_t* keys, int threads) {
@@ -73,7 +67,7 @@ std::uint64_t sum_of_sparse(const i64* ptr, const I* idx, const V* val, i64 m, s
     });
 }
 
-/// Dense rows, likewise.
+/// The sum of dense rows, likewise.
 template <class V>
 std::uint64_t sum_of_dense(const V* X, i64 m, i64 d, std::uint64_t first, const std::uint64_t* keys,
                            int threads) {

@@ -1,4 +1,4 @@
-// What every resident matrix offers; vectors are float64, contiguous, and checked by the caller.
+// The interface of a resident matrix. Vectors are float64, contiguous, and checked by the caller.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace bmrm {
 
-/// Several vectors, columns of an array or arrays of their own: vector c has the entry i at at[c][i * step].
+/// Several vectors, which are columns of one array or separate arrays: entry i of vector c is at[c][i *
+/// step].
 template <class T>
 struct Vectors {
     Vectors(T* const* at, i64 step) : at(at), step(step) {}
@@ -20,7 +21,7 @@ struct Vectors {
     i64 step;
 };
 
-/// Added up side by side: one sum would wait for itself at every value.
+/// In several partial sums: a single one would wait for its own latency at every value.
 template <class V>
 double sum_of_squares(const V* values, i64 count) {
     double sum = 0;
@@ -42,8 +43,8 @@ class Rows {
     virtual void row_dots(i64 i, const double* W, i64 ld, double* out) const = 0;
     /// Some columns of W (d, ld) += a factor each times row i.
     virtual void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const = 0;
-    /// Fetches where a row begins that comes far behind, a row that comes later, and the rows of w (d, ld)
-    /// that the one which comes soon has entries in.
+    /// Prefetches, for rows that come up: the row pointer of row `far`, the entries of row `later`, and the
+    /// rows of w (d, ld) in which row `soon` has entries.
     virtual void fetch_rows(i64 soon, const double* w, i64 ld, i64 later, i64 far) const = 0;
 };
 
@@ -67,28 +68,31 @@ class Matrix {
     virtual void weighted_gram(const double* s, double* out) const = 0;
     /// Multiply-adds that weighted_gram takes.
     virtual double weighted_gram_work() const = 0;
-    /// out (d): the sum of the squares of each column, the diagonal of X^T X.
+    /// out (d) = the sum of squares of each column, the diagonal of X^T X.
     virtual void column_squares(double* out) const = 0;
-    /// A number for all entries, see entries.h: of rows first to first + m - 1, columns having these keys.
+    /// Checksum of all entries, see entries.h; the rows are numbered from `first`, and the columns have these
+    /// keys.
     virtual std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const = 0;
-    /// The sum of the squares of each row (m), found when first asked for.
+    /// The sum of squares of each row (m), computed at the first use.
     const std::vector<double>& row_squares() const {
         std::call_once(squares_found_, [this] { squares_ = find_row_squares(); });
         return squares_;
     }
-    /// Rows one at a time, for ascent, and where each column of X has its place in these; null: its own.
+    /// Access to single rows, for coordinate ascent, and the place of each column of X in them; null if the
+    /// columns keep their places.
     virtual const Rows& by_rows() const = 0;
     virtual const std::uint32_t* places() const { return nullptr; }
-    /// Build X^T now, where products use it.
+    /// Builds X^T now, if products use it.
     virtual void build_transpose() {}
-    /// The same rows in another order; row pointers and values, as many as here, go where the caller says.
+    /// The same rows in another order. The caller provides memory for row pointers and values, as many as
+    /// here.
     virtual std::unique_ptr<Matrix> reordered(const i64* order, i64* ptr, void* val) const = 0;
     /// Bytes held or referred to.
     virtual i64 bytes() const = 0;
     virtual bool has_transpose() const { return false; }
     virtual int index_bytes() const { return 0; }
     virtual bool ones() const { return false; }
-    /// Whether the values are a copy, and the caller's of no use any more.
+    /// Whether the values are a copy, so that the caller's are no longer needed.
     virtual bool owns_values() const { return false; }
 
   private:
@@ -98,7 +102,7 @@ class Matrix {
     mutable std::vector<double> squares_;
 };
 
-/// out[p] = the sum of the partial sums of block p, in the order of the groups; each has d entries.
+/// out[p] = the sum of the partial sums of block p, in the order of the groups, each with d entries.
 inline void add_groups(const std::vector<Group>& groups, const double* partial, i64 d, i64 blocks,
                        int threads, double* out) {
     constexpr i64 width = 2048;
@@ -113,8 +117,8 @@ inline void add_groups(const std::vector<Group>& groups, const double* partial, 
     });
 }
 
-/// Calls body(first, columns, kernel, ld) for each run of up to 32 of K columns: kernels of number `kernel`
-/// take them padded to rows of ld.
+/// Calls body(first, columns, kernel, ld) for each run of up to 32 of K columns; the kernels with index
+/// `kernel` expect rows padded to ld numbers.
 template <class Body>
 void for_columns(i64 K, const Body& body) {
     for (i64 first = 0; first < K; first += kWidth[kWidths - 1]) {
@@ -124,8 +128,8 @@ void for_columns(i64 K, const Body& body) {
     }
 }
 
-/// The entries of some rows of the vectors first to first + columns - 1, side by side: ld numbers a row, with
-/// zeros behind those of the vectors.
+/// Copies some rows of the vectors first to first + columns - 1 side by side: ld numbers per row, those after
+/// the vectors' are zero.
 inline void pad_rows(Vectors<const double> from, i64 first, i64 columns, Range rows, i64 ld, double* to) {
     i64 n = rows.end - rows.begin;
     for (i64 c = 0; c < columns; ++c) {
@@ -135,7 +139,7 @@ inline void pad_rows(Vectors<const double> from, i64 first, i64 columns, Range r
     for (i64 i = 0; i < n; ++i) std::fill(to + i * ld + columns, to + (i + 1) * ld, 0.0);
 }
 
-/// All n rows so, a task after the other.
+/// Does this for all n rows, in parallel tasks.
 inline void pad_all(Vectors<const double> from, i64 first, i64 columns, i64 n, i64 ld, int threads,
                     double* to) {
     for_each_task((n + kPaddedRows - 1) / kPaddedRows, threads, [&](i64 t) {
@@ -144,7 +148,7 @@ inline void pad_all(Vectors<const double> from, i64 first, i64 columns, i64 n, i
     });
 }
 
-/// Puts rows of ld numbers, the first of them in the place of `rows.begin`, back into vectors.
+/// Copies rows of ld numbers, of which the first is row `rows.begin`, back to the vectors.
 inline void unpad_rows(const double* from, i64 ld, Range rows, i64 first, i64 columns, Vectors<double> to) {
     for (i64 c = 0; c < columns; ++c) {
         double* vector = to.at[first + c] + rows.begin * to.step;

@@ -1,18 +1,18 @@
-"""The matrix in main memory: put there, its products, what is known of it."""
+"""The matrix in main memory: construction, products, properties."""
 
 cdef class Matrix(_Products):
     """A sparse or dense matrix X (m, d) kept in main memory for products with X and X^T.
 
     Column indices are copied into the smallest unsigned type that holds ``d - 1``; row pointers and
-    values are shared with the caller's arrays where these are contiguous and aligned (int64; float32 or
+    values are shared with the caller's arrays if these are contiguous and aligned (int64; float32 or
     float64), and must then not change. Values that are all 1 are dropped. Sums are accumulated in
-    float64 in an order that depends on the matrix and the call alone: results are the same bit
+    float64 in an order that depends only on the matrix and the call: results are the same bit
     for bit from run to run and for any number of threads.
 
     Parameters
     ----------
     indptr : array_like of int64, shape (m + 1,)
-        Row i has the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+        Row i consists of the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
     indices : array_like of int32 or int64, shape (nnz,)
         Column of each entry.
     data : array_like, shape (nnz,), or None
@@ -20,16 +20,16 @@ cdef class Matrix(_Products):
     shape : tuple of int
         (m, d); d at most 2**32.
     threads : int, optional
-        Threads that a product may use; small products use fewer. Default: OpenMP's, that is the cores
-        that this process may run on, or ``OMP_NUM_THREADS``.
+        Maximum number of threads of a product; small products use fewer. Default: OpenMP's, that is the
+        number of cores that this process may run on, or ``OMP_NUM_THREADS``.
     transpose : bool or None, default None
-        How X^T r is computed: True from a copy of X^T, which is built when first needed; False
-        by adding up rows of X, which needs no further memory; None by whichever of the two suits the shape.
-        In every case a vector r of which most entries are zero is taken by the rows of X.
+        How X^T r is computed. True: from a copy of X^T, which is built when first needed. False: by adding
+        up rows of X, which needs no more memory. None: in whichever of the two ways suits the shape. If most
+        entries of r are zero, rows of X are added up in every case.
     by_popularity : bool or None, default None
-        Whether to keep the columns in order of popularity, with a copy of the values, so that products gather
-        from fewer lines of the cache. None: where the matrix is large and that brings many more entries
-        near. Vectors are as given in every case.
+        Whether to keep the columns ordered by frequency, with a copy of the values, so that products gather
+        from fewer cache lines. None: if the matrix is large and this moves many entries to a nearer
+        cache. The caller's vectors keep their order in every case.
 
     Raises
     ------
@@ -47,10 +47,6 @@ cdef class Matrix(_Products):
     >>> X.rmatvec(np.array([1.0, 2.0]))
     array([1., 6., 2.])
     """
-
-    cdef unique_ptr[CMatrix] impl
-    cdef object _owners, _dtype
-    cdef int _n_threads
 
     def __init__(self, indptr, indices, data, shape, *, threads=None, transpose=None, by_popularity=None):
         cdef int n_threads = _threads(threads)
@@ -82,7 +78,7 @@ cdef class Matrix(_Products):
 
     @staticmethod
     def from_dense(array, *, threads=None):
-        """Dense matrix, shared with the caller where it is C-contiguous float32 or float64.
+        """Return a dense matrix, shared with the caller if it is C-contiguous float32 or float64.
 
         Parameters
         ----------
@@ -118,12 +114,12 @@ cdef class Matrix(_Products):
         return self
 
     def reordered(self, order):
-        """Return a matrix of its own with the same rows in another order.
+        """Return a new matrix with the same rows in another order.
 
         Parameters
         ----------
         order : ndarray of int64, shape (m,)
-            Each row's number once.
+            A permutation of the row numbers.
 
         Returns
         -------
@@ -132,7 +128,7 @@ cdef class Matrix(_Products):
         Raises
         ------
         ParameterError
-            If `order` is not that.
+            If `order` is no permutation.
 
         Examples
         --------
@@ -161,16 +157,16 @@ cdef class Matrix(_Products):
 
     @staticmethod
     def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
-        """Bytes that a sparse matrix takes at most, the shared arrays of the caller included.
+        """Return the maximum number of bytes of a sparse matrix, including the arrays shared with the caller.
 
         Parameters
         ----------
         m, d, nnz : int
-            Rows, columns, stored entries.
+            Numbers of rows, columns and stored entries.
         value_bytes : {0, 4, 8}
-            Bytes of a value, 0 for implicit ones.
+            Size of a value in bytes, 0 for implicit ones.
         transpose : bool or None, default None
-            As for `Matrix`: count X^T, do not, or do where the shape gets one by itself.
+            As for `Matrix`: count X^T, do not count it, or count it if the shape suits it.
 
         Returns
         -------
@@ -214,7 +210,7 @@ cdef class Matrix(_Products):
     cdef int _of_several(
         self, bint transposed, vector[double*] source, vector[double*] target, int64_t step
     ) except -1:
-        """Products with several vectors, of each of which neighbours are `step` numbers apart."""
+        """Compute products with several vectors, whose consecutive entries are `step` numbers apart."""
         cdef CMatrix* X = self._get()
         cdef int64_t K = source.size()
         with nogil:
@@ -242,19 +238,19 @@ cdef class Matrix(_Products):
         return 0
 
     def matvecs(self, vectors, outs):
-        """Products of X and several vectors, reading X once for up to 32 of them.
+        """Compute the products of X and several vectors, reading X once for up to 32 of them.
 
         Parameters
         ----------
         vectors : sequence of ndarray of float64, shape (d,)
             Other dtypes and layouts are copied.
         outs : sequence of ndarray of float64, shape (m,)
-            Where to write the product of each, C-contiguous.
+            Where to write the products, C-contiguous.
 
         Raises
         ------
         ParameterError
-            If a shape or a number differs or one of `outs` cannot be written in place.
+            If a shape or number differs, or one of `outs` cannot be written in place.
 
         Examples
         --------
@@ -266,19 +262,19 @@ cdef class Matrix(_Products):
         self._of_vectors(False, vectors, outs, self._d, self._m)
 
     def rmatvecs(self, vectors, outs):
-        """Products of X^T and several vectors, reading X once for up to 32 of them.
+        """Compute the products of X^T and several vectors, reading X once for up to 32 of them.
 
         Parameters
         ----------
         vectors : sequence of ndarray of float64, shape (m,)
             Other dtypes and layouts are copied.
         outs : sequence of ndarray of float64, shape (d,)
-            Where to write the product of each, C-contiguous.
+            Where to write the products, C-contiguous.
 
         Raises
         ------
         ParameterError
-            If a shape or a number differs or one of `outs` cannot be written in place.
+            If a shape or number differs, or one of `outs` cannot be written in place.
 
         Examples
         --------
@@ -378,18 +374,18 @@ cdef class Matrix(_Products):
         return out
 
     def entries(self, first_row=0, columns=None):
-        """Return a number that tells the entries from those of other matrices, for checksums.
+        """Return a checksum of the entries.
 
-        It is the same however the matrix is kept: dense or sparse, as float32 or float64 (where the values
-        are the same), on any number of threads. Those of matrices with the rows of one, or with the columns
-        of one, add up modulo 2^64 to that of the one. Zeros do not count.
+        It is the same however the matrix is kept: dense or sparse, as float32 or float64 (if the values
+        are equal), on any number of threads. If a matrix is split by rows or by columns, the checksums of
+        the parts add up to that of the whole, modulo 2^64. Zeros do not count.
 
         Parameters
         ----------
         first_row : int, default 0
-            Number of the first row in the whole.
+            Number of the first row in the whole matrix.
         columns : array_like of int64, shape (d,), optional
-            Number of each column in the whole; default 0 to d - 1.
+            Number of each column in the whole matrix; default 0 to d - 1.
 
         Returns
         -------
@@ -424,11 +420,11 @@ cdef class Matrix(_Products):
 
     @property
     def weighted_gram_work(self):
-        """What `weighted_gram` costs, in scalar multiply-adds."""
+        """Cost of `weighted_gram`, in scalar multiply-adds."""
         return self._get().weighted_gram_work()
 
     def build_transpose(self):
-        """Build X^T now rather than at the first product that reads it; no effect when dense.
+        """Build X^T now instead of at the first product that reads it; has no effect on a dense matrix.
 
         Examples
         --------
@@ -441,43 +437,37 @@ cdef class Matrix(_Products):
         with nogil:
             X.build_transpose()
 
-    def ascent(self, conjugates, int64_t columns, double lam, double constant=0.0, penalty=None, *,
-               bint held=False):
-        """Begin coordinate ascent in the dual; see `Ascent`.
-
-        Examples
-        --------
-        >>> Matrix.from_dense([[2.0]]).ascent(np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]]), 1, 1.0).conjugate
-        0.0
-        """
-        return Ascent(self, conjugates, columns, lam, constant, penalty, held=held)
+    @property
+    def location(self):
+        """Where the matrix is kept, "host" or "gpu": here "host"."""
+        return "host"
 
     @property
     def dtype(self):
-        """Data type of the values, None for implicit ones."""
+        """Data type of the values; None for implicit ones."""
         return self._dtype
 
     @property
     def threads(self):
-        """Threads that a product may use."""
+        """Maximum number of threads of a product."""
         return self._n_threads
 
     @property
     def nbytes(self):
-        """Bytes held now, with the caller's arrays that are shared, and X^T where it has been built.
+        """Bytes held now, including the arrays shared with the caller, and X^T if it has been built.
 
-        What products with several columns keep to write to, at most 64 MiB, is not counted.
+        The scratch memory of products with several columns, at most 64 MiB, is not counted.
         """
         return self._get().bytes()
 
     @property
     def index_bytes(self):
-        """Bytes of a column index: 1, 2 or 4; 0 when dense."""
+        """Size of a column index in bytes: 1, 2 or 4; 0 for a dense matrix."""
         return self._get().index_bytes()
 
     @property
     def by_popularity(self):
-        """Whether the columns are kept in order of popularity."""
+        """Whether the columns are kept ordered by frequency."""
         return self._get().places() != NULL
 
     @property

@@ -1,7 +1,8 @@
-// W doubles in registers of the instruction set at hand. Included once for each (dispatch.h), hence no guard.
+// W doubles in registers of one instruction set. Included once per instruction set (dispatch.h), hence no
+// include guard.
 //
-// A hardware gather of 8 doubles takes 10 cycles on Zen 5 (and microcode on patched Intel cores);
-// eight scalar loads merged into a register take 6, so gathers are spelled as loads.
+// A hardware gather of 8 doubles takes 10 cycles on Zen 5 (and microcode on patched Intel cores); eight
+// scalar loads merged into a register take 6, so gathers are written as loads.
 
 namespace bmrm {
 namespace BMRM_ISA {
@@ -30,7 +31,7 @@ struct Pack {
         for (int n = 0; n < N; ++n)
             v[n] = __builtin_convertvector(load<typename Lanes<L>::f32>(p + n * L), Register);
     }
-    /// The first `count` < W values at p, zeros after them; `room` values may be read.
+    /// Reads the first `count` < W values at p, followed by zeros; `room` values may be read.
     template <class V>
     BMRM_INLINE void read_tail(const V* p, i64 count, i64 room) {
         if (room >= W) return read(p);

@@ -1,9 +1,9 @@
-// Names that the kernels of every instruction set share.
+// Names shared by the kernels of every instruction set.
 //
 // The kernels are written once, with the vector extensions of GCC and Clang, and compiled three times
-// (dispatch.h): for AVX-512, for AVX2 with FMA and for whatever the compiler targets by default. They
-// compute with packs of 8 doubles, held in one, two or four registers (pack.h); the order of every
-// sum is the same in all three, which thus differ by the rounding of fused multiply-adds alone.
+// (dispatch.h): for AVX-512, for AVX2 with FMA, and for the compiler's default target. They compute with
+// packs of 8 doubles, held in one, two or four registers (pack.h). The order of every sum is the same in all
+// three, so their results differ only by the rounding of fused multiply-adds.
 #pragma once
 
 #include <cstdint>
@@ -14,57 +14,60 @@
 
 namespace bmrm {
 
-/// Value type of a matrix whose stored entries are all 1: no values are kept.
+/// Value type of a matrix whose stored entries are all 1: it keeps no values.
 struct One {};
 
-/// A column of several, and the factor of what is added to it.
+/// One of several columns, and the factor of what is added to it.
 struct Change {
     i64 column;
     double factor;
 };
 
-/// Lanes 0 .. n-1 all ones, the others zero: load at kLaneMask + 8 - n.
+/// To load a mask whose lanes 0 to n - 1 are all ones and the others zero, read at kLaneMask + 8 - n.
 alignas(64) inline const i64 kLaneMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-/// Entries between the one in use and the one prefetched. The hardware prefetchers of the x86
-/// cores measured stop at 4 KiB pages and lose the streams among the gathers: without the hint
-/// text-like matrices run at half the speed.
+/// Prefetch distance of indices and values, in entries. The hardware prefetchers of the x86 cores measured
+/// stop at 4 KiB pages and lose the streams among the gathers: without the hint, products of text-like
+/// matrices take twice as long.
 constexpr i64 kAhead = 1024;
 
-/// How near __builtin_prefetch brings what it fetches.
-constexpr int kIntoL1 = 3, kIntoL2 = 2;
+/// Locality hints of __builtin_prefetch: into the first or the second level of cache.
+constexpr int kIntoL1 = 3;
+constexpr int kIntoL2 = 2;
 
-/// Bytes by which a dense row that streams from memory is fetched early.
+/// Prefetch distance in a dense row that streams from memory, in bytes.
 constexpr i64 kStreamAhead = 8192;
 
-/// Entries between the one in use and the one whose place in a long vector is fetched. Indices of four bytes
-/// stand for vectors beyond the second level of cache: their misses then overlap further than the processor
-/// looks ahead by itself (128 to 512 entries do about as well on Zen 5, 32 do nothing).
+/// Prefetch distance of gathered places of a long vector, in entries. Four-byte indices imply vectors beyond
+/// the second level of cache: prefetching makes more of their misses overlap than the processor's own
+/// lookahead (128 to 512 entries are about as good on Zen 5, 32 have no effect).
 constexpr i64 kFetchAhead = 256;
 
-/// The same for rows of sums, of which one is a line of the cache or more.
+/// The same for rows of sums, each of which takes a cache line or more.
 constexpr i64 kSumsAhead = 32;
 
-/// Rows at most this long are summed eight at a time where they are of about the same length.
+/// Maximum length of rows that are summed eight at a time, if their lengths are about equal.
 constexpr i64 kShortRow = 32;
 
-/// Index arrays end in this many valid (zero) entries: tails read eight at once, short rows up to kShortRow,
-/// and places are fetched kFetchAhead early.
+/// Number of valid (zero) entries appended to index arrays: tails read eight entries at once, short rows up
+/// to kShortRow, and places are prefetched kFetchAhead entries early.
 constexpr i64 kIndexPad = kFetchAhead + 64;
 
-/// Rows and columns of a tile of X^T diag(s) X that is held in registers, X dense.
-constexpr i64 kOuterRows = 4, kOuterColumns = 16;
-/// Rows of X that are packed for one pass over such a sum.
+/// Rows of a tile of X^T diag(s) X that is held in registers, X dense.
+constexpr i64 kOuterRows = 4;
+/// Columns of such a tile.
+constexpr i64 kOuterColumns = 16;
+/// Number of rows of X that are packed for one pass over such a tile.
 constexpr i64 kPacked = 64;
 
-/// Widths for which products of several columns at once are compiled; K columns take the next larger one.
+/// Widths for which products with several columns at once are compiled; K columns use the next larger one.
 constexpr int kWidths = 6;
 constexpr i64 kWidth[kWidths] = {2, 4, 8, 16, 24, 32};
 
-/// Rows whose several columns are padded to such a width at a time.
+/// Number of rows that are padded to such a width at a time.
 constexpr i64 kPaddedRows = 64;
 
-/// Vectors of L doubles, floats or integers.
+/// Vector types of L doubles, floats or integers.
 template <int L>
 struct Lanes;
 #define BMRM_LANES_OF(L)                                        \

@@ -1,23 +1,23 @@
-// Inner loops over compressed rows. Included once for each instruction set (dispatch.h), after pack.h, hence
-// no guard.
+// Inner loops over compressed rows. Included once per instruction set (dispatch.h), after pack.h, hence no
+// include guard.
 
 namespace bmrm {
 namespace BMRM_ISA {
 
-/// Fetches the places x[idx[0]] to x[idx[n - 1]], to be read or written, where x is long.
+/// Prefetches x[idx[0]] to x[idx[n - 1]] for reading or writing, if x is long.
 template <int Write, class I>
 BMRM_INLINE void fetch_places(const double* x, const I* idx, i64 n) {
     if constexpr (sizeof(I) == 4)
         for (i64 u = 0; u < n; ++u) __builtin_prefetch(x + idx[u], Write);
 }
 
-/// How near the entries of a row are fetched ahead: into L2 alone where the vector that indices of this type
-/// reach wants all of L1, and there are values, which would fill it.
+/// The cache level that the entries of a row are prefetched into: only L2 if there are values, which would
+/// fill L1, and indices of this type reach a vector that needs all of L1.
 template <class I, class V>
 constexpr int kLevel = std::is_same_v<V, One> || sizeof(I) == 1 ? kIntoL1 : kIntoL2;
 
-/// Sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val. What follows in memory is fetched,
-/// unless the row is a `lone` one.
+/// The sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val. Prefetches what follows in
+/// memory, unless the row is a `lone` one.
 template <bool lone = false, class I, class V>
 BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, const double* w) {
     constexpr bool ones = std::is_same_v<V, One>;
@@ -53,7 +53,7 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
 
 template <class I, class V>
 struct Sparse {
-    /// out[i] = row i . w for i in [begin, end), added to out[i] when `add`.
+    /// out[i] = row i . w for i in [begin, end), added to out[i] if `add`.
     BMRM_TARGET static void rows(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin, i64 end,
                                  const double* w, bool add, double* out) {
         i64 i = begin;
@@ -65,13 +65,13 @@ struct Sparse {
         for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, out + i);
     }
 
-    /// Part of one row: the entries [lo, hi).
+    /// The product of w and part of one row, the entries [lo, hi).
     BMRM_TARGET static double span(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
         return dot(idx, val, lo, hi, nnz, w);
     }
 
-    /// One row, the entries [lo, hi), where those before and after it are others than in memory: its product
-    /// with w, w += c times the row, and the same with columns of W (d, ld), ld a multiple of 8.
+    /// For single rows, the entries [lo, hi), that are not visited in the order of memory: the product of the
+    /// row and w, w += c times the row, and the same with columns of W (d, ld), ld a multiple of 8.
     BMRM_TARGET static double lone(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
         return dot<true>(idx, val, lo, hi, nnz, w);
     }
@@ -100,8 +100,8 @@ struct Sparse {
         }
     }
 
-    /// Fetches the entries of a row that comes `later`, and where those of the one that comes `soon` have the
-    /// first of their ld numbers in w, where w is long.
+    /// Prefetches the entries of the row `later` and, if w is long, the first of the ld numbers in w of each
+    /// entry of the row `soon`.
     BMRM_TARGET static void fetch(const I* idx, const V* val, const i64* soon, const double* w, i64 ld,
                                   const i64* later) {
         if constexpr (sizeof(I) == 4)
@@ -111,8 +111,8 @@ struct Sparse {
             for (i64 k = later[0]; k < later[1]; k += 64 / i64(sizeof(V))) __builtin_prefetch(val + k);
     }
 
-    /// Rows cut by index into consecutive parts: out[n][i] += the sum of row i over the indices in
-    /// [bound[n], bound[n + 1]), n < parts. Indices ascend; one look at a row serves all parts.
+    /// Rows split by index into consecutive parts: out[n][i] += the sum of row i over the indices in
+    /// [bound[n], bound[n + 1]), n < parts. Indices ascend; a row is read once for all parts.
     BMRM_TARGET static void rows_split(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
                                        i64 end, const i64* bound, i64 parts, const double* w,
                                        double* const* out) {
@@ -127,9 +127,9 @@ struct Sparse {
         }
     }
 
-    /// acc += the rows [begin, end), row i times r[i]; rows with r[i] == 0 are left out when `skip`. A row is
-    /// the entries at[i*stride] to at[i*stride + 1], the whole row when stride is 1; it is prefetched `ahead`
-    /// rows early where the entries taken do not follow each other in memory.
+    /// acc += the rows [begin, end), row i times r[i]; rows with r[i] == 0 are left out if `skip`. A row
+    /// consists of the entries at[i*stride] to at[i*stride + 1], the whole row if stride is 1. Rows whose
+    /// entries are not contiguous in memory are prefetched `ahead` rows early.
     BMRM_TARGET static void scatter(const i64* at, i64 stride, const I* idx, const V* val, i64 begin, i64 end,
                                     const double* r, bool skip, i64 ahead, double* acc) {
         constexpr i64 kChunk = 1024;
@@ -175,17 +175,18 @@ struct Sparse {
         }
     }
 
-    /// cut[s] = first entry of the row [lo, hi) whose index is bound[s] or more, s < strips; indices ascend.
+    /// cut[s] = the first entry of the row [lo, hi) whose index is at least bound[s], s < strips; indices
+    /// ascend.
     BMRM_TARGET static void cut_row(const I* idx, i64 lo, i64 hi, const i64* bound, i64 strips, i64* cut) {
         for (i64 s = 0; s < strips; ++s) cut[s] = lo = lo + count_below(idx + lo, hi - lo, bound[s]);
     }
 
-    /// out[i*W + c] = sum over the entries k of row i of val[k] * R[idx[k]*W + c], c < W, added when `add`.
+    /// out[i*W + c] = the sum over the entries k of row i of val[k] * R[idx[k]*W + c], c < W, added if `add`.
     template <int W>
     BMRM_TARGET static void rows_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
                                       const double* R, bool add, double* out) {
         for (i64 i = begin; i < end; ++i) {
-            // Several sums, for the latency of an addition, as far as there are registers.
+            // Several sums hide the latency of an addition, as far as there are registers.
             constexpr int sums = W <= 8 ? 4 : 2;
             Pack<W> sum[sums], row;
             for (int n = 0; n < sums; ++n) sum[n].clear();
@@ -206,7 +207,7 @@ struct Sparse {
     }
 
     /// acc[idx[k]*W + c] += val[k] * R[(i - begin)*W + c] over the entries k of the rows i in [begin, end), c
-    /// < W; rows of which all W numbers are zero are left out when `skip`.
+    /// < W; rows whose W numbers are all zero are left out if `skip`.
     template <int W>
     BMRM_TARGET static void scatter_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
                                          const double* R, bool skip, double* acc) {
@@ -233,8 +234,8 @@ struct Sparse {
         *out = add ? *out + s : s;
     }
 
-    /// Eight rows of ones at once, one in each lane: spares the sum over lanes and the mispredicted end of
-    /// every row. False where the rows are too long or differ too much for that.
+    /// Sums eight rows of ones at once, one in each lane, which saves the sum over lanes and the mispredicted
+    /// end of every row. False if the rows are too long or their lengths too different for that.
     BMRM_INLINE static bool short_rows(const i64* ptr, const I* idx, const double* w, bool add, double* out) {
         const I* from[8];
         i64 length[8], longest = 0, total = ptr[8] - ptr[0];
@@ -259,7 +260,7 @@ struct Sparse {
         return true;
     }
 
-    /// The columns 0 to W - 1 of such a product.
+    /// N columns of the product of a single row and W.
     template <int N>
     BMRM_INLINE static void lone_pack(const I* idx, const V* val, i64 lo, i64 hi, const double* W, i64 ld,
                                       double* out) {
@@ -279,8 +280,8 @@ struct Sparse {
         sum[0].write(out);
     }
 
-    /// Adds the entries [lo, hi), prefetching as many from entry `soon` on, and places in acc: of the entries
-    /// behind these, where the next rows `follow` in memory, else of those of the next row, [next, end).
+    /// Adds the entries [lo, hi). Prefetches as many entries from `soon` on, and places in acc: those of the
+    /// entries after these if the next rows `follow` in memory, else those of the next row, [next, end).
     template <bool follow>
     BMRM_INLINE static void add_row(const I* idx, const V* val, i64 lo, i64 hi, i64 soon, double c,
                                     double* acc, i64 next = 0, i64 end = 0) {
@@ -322,7 +323,7 @@ struct Sparse {
             return c * val[k];
     }
 
-    /// How many of the n ascending indices are below `bound`: halving, then a vectorised count.
+    /// The number of the n ascending indices below `bound`: bisection, then a vectorised count.
     BMRM_INLINE static i64 count_below(const I* idx, i64 n, i64 bound) {
         const I* start = idx;
         while (n > 32) {

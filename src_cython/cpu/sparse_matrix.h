@@ -1,8 +1,8 @@
-// X by compressed rows: the column indices copied in the smallest type that fits, the row pointers and
-// values shared with the caller. X^T r has two ways, chosen by what r and the matrix are and
-// by nothing that happened before, so that equal calls give equal bits:
-//   gather   rows of X^T (transpose.h), built at the first product that wants it;
-//   scatter  rows of X added into private sums of groups of rows; needs no X^T, skips rows with r_i = 0.
+// X as compressed rows: the column indices are copied in the smallest type that fits, row pointers and values
+// are shared with the caller. X^T r is computed in one of two ways. The choice depends on r and the matrix
+// only, never on earlier calls, so that equal calls give equal bits:
+//   gather   rows of X^T (transpose.h), built at the first product that needs it;
+//   scatter  rows of X added to partial sums of groups of rows; needs no X^T, skips rows with r_i = 0.
 #pragma once
 
 #include <cmath>
@@ -12,11 +12,13 @@
 
 namespace bmrm {
 
-/// Entries that a group of rows has at least, and the most groups, where rows are added up.
-constexpr i64 kSmallestGroup = 1 << 14, kMostGroups = 64;
+/// Minimum number of entries of a group of rows with a partial sum of its own.
+constexpr i64 kMinGroupEntries = 1 << 14;
+/// Maximum number of such groups.
+constexpr i64 kMaxGroups = 64;
 
-/// Entries of a column, on average, under which vectors that lie apart are multiplied one after the other:
-/// laying the long ones side by side, and taking them apart, costs more than reading X again.
+/// Average number of entries per column below which separate vectors are multiplied one after the other:
+/// copying such long vectors side by side and back costs more than reading X again.
 constexpr i64 kFewEntries = 24;
 
 template <class I, class V>
@@ -135,7 +137,7 @@ class SparseMatrix final : public Matrix, public Rows {
     void weighted_gram(const double* s, double* out) const override {
         i64 size = d_ * (d_ + 1);
         i64 groups = std::clamp<i64>(static_cast<i64>(weighted_gram_work()) / (kEntriesPerSum * size + 1), 1,
-                                     kMostGroups);
+                                     kMaxGroups);
         std::vector<Range> rows = split_evenly(0, m_, groups, [&](i64 k) { return ptr_[k]; });
         Buffer<double> sums(groups * size);
         int threads = threads_for(nnz_ + groups * size, threads_);
@@ -146,7 +148,7 @@ class SparseMatrix final : public Matrix, public Rows {
             kernels.add_pairs(ptr_, idx_.get(), val_, rows[g].begin, rows[g].end, s, d_, pairs,
                               pairs + d_ * d_);
         });
-        // Each pair lies in one triangle; a column stored twice in a row makes a pair with itself.
+        // Each pair lies in one triangle. A column that a row stores twice makes a pair with itself.
         for_each_task(d_, threads, [&](i64 a) {
             for (i64 b = 0; b < d_; ++b) {
                 double total = 0;
@@ -262,7 +264,7 @@ class SparseMatrix final : public Matrix, public Rows {
     bool ones() const override { return std::is_same_v<V, One>; }
 
   private:
-    /// Whether products with several vectors are done one after the other.
+    /// Whether products with several vectors are computed one after the other.
     bool in_turn(i64 step, i64 out_step) const {
         return step == 1 && out_step == 1 && nnz_ < kFewEntries * d_;
     }
@@ -272,18 +274,18 @@ class SparseMatrix final : public Matrix, public Rows {
         return keeps_transpose(policy_, m_, d_, nnz_) && !(finite_ && mostly_zero(r));
     }
 
-    /// Whether under 40 % of r (of a fixed sample of 4096 entries) is not zero.
+    /// Whether fewer than 40 % of a fixed sample of 4096 entries of r are nonzero.
     bool mostly_zero(const double* r) const {
         i64 step = std::max<i64>(1, m_ / 4096), sample = 0, nonzero = 0;
         for (i64 i = 0; i < m_; i += step, ++sample) nonzero += r[i] != 0;
         return nonzero * 10 < sample * 4;
     }
 
-    /// The parts of the blocks that get sums of their own; where there are `few`, as many for each of 2, 4 or
-    /// 8 threads.
+    /// The parts of the blocks that get partial sums of their own. With `few`, their number is a power of
+    /// two, so that 2, 4 or 8 threads get equally many.
     std::vector<Group> cut_groups(const i64* starts, i64 blocks, i64 entries_per_sum, bool few) const {
-        i64 wanted = std::clamp<i64>(std::min(nnz_ / (entries_per_sum * d_ + 1), nnz_ / kSmallestGroup), 1,
-                                     kMostGroups);
+        i64 wanted = std::clamp<i64>(std::min(nnz_ / (entries_per_sum * d_ + 1), nnz_ / kMinGroupEntries), 1,
+                                     kMaxGroups);
         while (few && (wanted & (wanted - 1))) --wanted;
         std::vector<Group> groups;
         for (i64 b = 0; b < blocks; ++b)
@@ -296,8 +298,8 @@ class SparseMatrix final : public Matrix, public Rows {
     void scatter(const double* r, const i64* starts, i64 blocks, double* out) {
         std::vector<Group> groups = cut_groups(starts, blocks, kEntriesPerSum, false);
         int threads = threads_for(nnz_ + blocks * d_, threads_);
-        // Strips change no sum, so this choice may look at the number of threads: one sum on one thread is
-        // fastest by whole rows.
+        // Strips do not change the result, so this choice may depend on the number of threads: one sum on one
+        // thread is fastest with whole rows.
         const Strips& strips = threads == 1 && groups.size() == 1 ? whole_rows_ : get_strips();
         i64 parts = strips.count();
         bool direct = static_cast<i64>(groups.size()) == blocks;
@@ -306,7 +308,7 @@ class SparseMatrix final : public Matrix, public Rows {
         const auto& kernels = SparseKernels<I, V>::get();
         i64 ahead = 1 + kAhead * m_ * parts / (nnz_ + 1);
         for_each_task(static_cast<i64>(groups.size()) * parts, threads, [&](i64 t) {
-            // The last strip first: where popular columns come first, it has the most columns to write to.
+            // The last strip first: if frequent columns come first, it has the most columns.
             const i64 group = t / parts, strip = parts - 1 - t % parts;
             Range rows = groups[group].rows, columns = strips.columns(strip);
             double* acc = sums + group * d_;
@@ -324,7 +326,7 @@ class SparseMatrix final : public Matrix, public Rows {
     }
 
     void scatter_columns(Vectors<const double> R, i64 K, const i64* starts, i64 blocks, Vectors<double> out) {
-        // Sums of several columns are long: fewer of them stay closer to the processor.
+        // Sums of several columns are long: fewer of them stay in a nearer cache.
         std::vector<Group> groups = cut_groups(starts, blocks, 2 * kEntriesPerSum, true);
         i64 count = static_cast<i64>(groups.size());
         int threads = threads_for(nnz_ * K + count * d_ * K, threads_);

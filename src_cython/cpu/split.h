@@ -1,5 +1,5 @@
-// How work is cut into tasks. No cut depends on the number of threads, so no sum does: the results
-// are the same bit for bit however many threads run.
+// How work is split into tasks. No split depends on the number of threads, so no sum does: results are the
+// same bit for bit for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct Range {
     i64 begin, end;
 };
 
-/// Cuts [first, last) into n ranges of about equal weight, `cumulative` being ascending over [first, last].
+/// Splits [first, last) into n ranges of about equal weight; `cumulative` ascends over [first, last].
 template <class Cumulative>
 std::vector<Range> split_evenly(i64 first, i64 last, i64 n, const Cumulative& cumulative) {
     std::vector<Range> parts;
@@ -37,11 +37,11 @@ std::vector<Range> split_evenly(i64 first, i64 last, i64 n, const Cumulative& cu
     return parts;
 }
 
-/// Entries of one task of a product with compressed rows.
+/// Target number of entries per task of a product with compressed rows.
 constexpr i64 kTileEntries = 1 << 15;
-/// Cost of a row, in entries, beside its entries.
+/// Cost of a row besides that of its entries, in entries.
 constexpr i64 kRowCost = 8;
-/// Longer rows are summed in pieces of this many entries, added in order.
+/// Rows with more entries are summed in pieces of this many, which are added in order.
 constexpr i64 kPieceEntries = 1 << 17;
 
 /// Tasks of `rows . w`: tiles of whole rows, and the pieces of the rows too long for one task.
@@ -76,10 +76,10 @@ struct RowTiles {
     }
 };
 
-/// Groups have this many times more entries than sums, so that adding the sums up costs little.
+/// Minimum number of entries per partial sum, so that adding up the partial sums costs little.
 constexpr i64 kEntriesPerSum = 32;
 
-/// A part of one block of rows, with a sum of its own.
+/// A part of one block of rows, with a partial sum of its own.
 struct Group {
     i64 block;
     Range rows;

@@ -1,32 +1,34 @@
-// Rows of X cut into strips of columns, for adding rows into a long vector: the part of the vector that
-// a strip writes stays in the second level of cache, and strips are tasks for different threads (column
-// blocking; compare Im, Yelick, Vuduc, "Sparsity: optimization framework for sparse matrix kernels", 2004).
-// Worth it where rows are long enough that a strip holds a run of them.
+// X split into strips of columns, for adding rows to a long vector: the part of the vector that a strip
+// writes stays in the second level of cache, and different threads work on different strips (column blocking;
+// compare Im, Yelick, Vuduc, "Sparsity: optimization framework for sparse matrix kernels", 2004). It pays if
+// rows are so long that each strip holds a run of entries of a row.
 #pragma once
 
 #include "cpu/matrix.h"
 
 namespace bmrm {
 
-/// Sums longer than this many columns leave the cache.
+/// Number of columns of a vector of sums that stays in the second level of cache.
 constexpr i64 kCachedColumns = 1 << 16;
-/// Entries of a row in one strip, on average, at least; and the most strips, a power of two.
-constexpr i64 kStripEntries = 96, kMostStrips = 16;
+/// Minimum average number of entries of a row in one strip.
+constexpr i64 kStripEntries = 96;
+/// Maximum number of strips, a power of two.
+constexpr i64 kMaxStrips = 16;
 
 inline i64 strips_for(i64 m, i64 d, i64 nnz) {
     i64 strips = 1;
-    while (strips < kMostStrips && d > strips * kCachedColumns && nnz > 2 * strips * kStripEntries * m)
+    while (strips < kMaxStrips && d > strips * kCachedColumns && nnz > 2 * strips * kStripEntries * m)
         strips *= 2;
     return strips;
 }
 
-/// Where each row crosses each strip.
+/// The entry at which each row enters each strip.
 class Strips {
   public:
     /// One strip of whole rows.
     Strips(i64 d, const i64* ptr) : rows_(ptr), bounds_{0, d} {}
 
-    /// As many strips as suit the shape; one, when the rows are not sorted.
+    /// As many strips as suit the shape; a single one if the rows are not sorted.
     template <class I, class V>
     Strips(i64 m, i64 d, const i64* ptr, const I* idx, const V*, int threads) : rows_(ptr) {
         i64 n = strips_for(m, d, ptr[m]);
@@ -64,8 +66,8 @@ class Strips {
         return std::all_of(good.begin(), good.end(), [](char ascends) { return ascends; });
     }
 
-    /// Quantiles of a fixed sample of the indices, so that strips take equal work: an entry where columns
-    /// have few costs several of those whose sums stay near.
+    /// Bounds at quantiles of a fixed sample of the indices, weighted so that strips take equal work: an
+    /// entry of a rare column costs as much as several entries of columns whose sums stay in a near cache.
     template <class I>
     void choose_bounds(i64 n, i64 d, i64 nnz, const I* idx) {
         std::vector<I> sample;
@@ -76,8 +78,8 @@ class Strips {
         const i64 size = static_cast<i64>(sample.size());
         std::vector<i64> work(size + 1);
         for (i64 k = 0; k < size; ++k) {
-            const i64 low = std::max<i64>(k - kBeside, 0), high = std::min(k + kBeside, size - 1);
-            const bool near = (high - low) * step > kPopular * (sample[high] - sample[low]);
+            const i64 low = std::max<i64>(k - kSampleRadius, 0), high = std::min(k + kSampleRadius, size - 1);
+            const bool near = (high - low) * step > kNearEntries * (sample[high] - sample[low]);
             work[k + 1] = work[k] + (near ? 1 : kFarCost);
         }
         bounds_.assign(1, 0);
@@ -88,9 +90,12 @@ class Strips {
         bounds_.push_back(d);
     }
 
-    /// Entries of a column whose sum stays near, at least, told by so many of the sample on either side; and
-    /// what an entry of another one costs beside these.
-    static constexpr i64 kPopular = 16, kBeside = 32, kFarCost = 4;
+    /// Minimum number of entries of a column whose sum stays in a near cache.
+    static constexpr i64 kNearEntries = 16;
+    /// Number of sampled entries on either side from which the entries per column are estimated.
+    static constexpr i64 kSampleRadius = 32;
+    /// Cost of an entry of a rarer column, in entries of the others.
+    static constexpr i64 kFarCost = 4;
 
     const i64* rows_;
     Buffer<i64> cuts_;

@@ -1,20 +1,23 @@
-// X^T in panels of rows of X: each panel is a CSR over the features whose indices count from the
-// panel's first row. So an index takes two bytes however many rows X has, and the slice of r that a panel
-// gathers from stays in the first or second level of cache (column blocking of r, as in Buluc et
-// al., "Parallel sparse matrix-vector and matrix-transpose-vector multiplication using compressed sparse
-// blocks", SPAA 2009, here along one dimension). Where columns are so short that a pointer for each
-// panel and feature would cost more than it saves, one panel with four-byte indices holds everything.
+// X^T in panels of rows of X: each panel is a CSR matrix over the features, whose indices count from the
+// first row of the panel. So an index takes two bytes for any number of rows, and the slice of r that a panel
+// gathers from stays in the first or second level of cache (column blocking of r, as in Buluc et al.,
+// "Parallel sparse matrix-vector and matrix-transpose-vector multiplication using compressed sparse blocks",
+// SPAA 2009, here along one dimension). If columns are so short that a pointer per panel and feature would
+// cost more than it saves, one panel with four-byte indices holds everything.
 #pragma once
 
 #include "cpu/matrix.h"
 
 namespace bmrm {
 
-constexpr i64 kSmallestPanel = 4096, kLargestPanel = 65536;
-/// Panels grow until a feature has this many entries in one, on average.
+/// Minimum number of rows per panel.
+constexpr i64 kSmallestPanel = 4096;
+/// Maximum number of rows per panel with two-byte indices.
+constexpr i64 kLargestPanel = 65536;
+/// Panels grow until a feature has on average this many entries in each.
 constexpr i64 kSegmentEntries = 64;
 
-/// Rows in one panel; more than kLargestPanel stands for the single panel of four-byte indices.
+/// Number of rows per panel; more than kLargestPanel means a single panel with four-byte indices.
 inline i64 panel_rows(i64 m, i64 d, i64 nnz) {
     i64 rows = kSmallestPanel;
     double per_row = static_cast<double>(nnz) /
@@ -25,12 +28,12 @@ inline i64 panel_rows(i64 m, i64 d, i64 nnz) {
     return costly && m <= (i64{1} << 32) ? std::max<i64>(m, kLargestPanel + 1) : rows;
 }
 
-/// Whether the `automatic` policy keeps X^T: where panels are small enough for the first level of cache
-/// a product by X^T takes half the time of one by the rows of X, and building it
-/// the time of ten or so. Sparser columns gain too little to repay a build of 40 products.
+/// Whether the `automatic` policy keeps X^T. If panels are small enough for the first level of cache, a
+/// product with X^T takes half the time of one with the rows of X, and building X^T takes the time of about
+/// ten products. With sparser columns the gain does not repay the build, which takes the time of 40 products.
 inline bool transpose_pays(i64 m, i64 d, i64 nnz) { return panel_rows(m, d, nnz) == kSmallestPanel; }
 
-/// How X^T r is to be computed: see transpose_pays() for `automatic`.
+/// How X^T r is computed; for `automatic` see transpose_pays().
 enum class TransposePolicy { never, automatic, always };
 
 inline bool keeps_transpose(TransposePolicy policy, i64 m, i64 d, i64 nnz) {
@@ -38,7 +41,7 @@ inline bool keeps_transpose(TransposePolicy policy, i64 m, i64 d, i64 nnz) {
            (policy == TransposePolicy::automatic && transpose_pays(m, d, nnz));
 }
 
-/// X^T whose indices are of type J; V as in X.
+/// X^T with indices of type J and values of type V, as in X.
 template <class J, class V>
 class Transpose {
   public:
@@ -81,7 +84,7 @@ class Transpose {
     }
 
   private:
-    /// The sums of some consecutive groups over some features, panel after panel.
+    /// Computes the sums of some consecutive groups over some features, panel by panel.
     void one_chain(const std::vector<Group>& groups, Range chain, Range columns, const double* r,
                    double* const* out) const {
         constexpr i64 kBatch = 64;
@@ -110,8 +113,8 @@ class Transpose {
         }
     }
 
-    /// Counting sort by (panel, feature), stable in the rows. A unit is a run of rows that one
-    /// thread counts and then places; the order of the result does not depend on the units.
+    /// Counting sort by (panel, feature), stable in the rows. A unit is a run of rows that one thread counts
+    /// and then distributes; the order of the result does not depend on the units.
     template <class I>
     void build(const i64* ptr, const I* idx, const V* val, int threads) {
         i64 per_panel = std::max<i64>(1, threads_for(nnz_, threads) / panels_);
@@ -129,7 +132,7 @@ class Transpose {
             std::fill_n(count, d_, i64{0});
             for (i64 k = ptr[units[u].begin]; k < ptr[units[u].end]; ++k) ++count[idx[k]];
         });
-        // A panel's entries take the place that its rows take in X, so panels need no common prefix sum.
+        // The entries of a panel occupy the same range as its rows in X, so panels need no common prefix sum.
         for_each_task(panels_, threads, [&](i64 p) {
             i64 total = ptr[p * panel_];
             for (i64 j = 0; j < d_; ++j) {
@@ -154,8 +157,8 @@ class Transpose {
         });
     }
 
-    /// The tasks of a product: groups of rows, as many as their sums cost little, so that a group's part of r
-    /// stays in cache; and ranges of features of about equal work, where groups do not make enough tasks.
+    /// Decides the tasks of a product: groups of rows, as many as have cheap partial sums, so that a group's
+    /// part of r stays in cache; and ranges of features of about equal work if there are too few groups.
     void cut_tasks() {
         constexpr i64 kTasks = 64;
         row_groups_ = std::clamp<i64>(std::min(nnz_ / (kEntriesPerSum * d_ + 1), panels_ / 2), 1, kTasks);
@@ -168,7 +171,7 @@ class Transpose {
             split_evenly(0, d_, std::min(useful, kTasks / row_groups_), [&](i64 j) { return weight[j]; });
     }
 
-    /// Blocks cut (at panels) into their share of the groups.
+    /// Splits the blocks, at panel boundaries, into their share of the groups.
     std::vector<Group> cut_blocks(const i64* starts, i64 blocks) const {
         std::vector<Group> groups;
         for (i64 b = 0; b < blocks; ++b) {
@@ -184,7 +187,7 @@ class Transpose {
         return groups;
     }
 
-    /// Runs of groups that share panels: a task takes a whole run, so that each panel is read once.
+    /// Runs of groups that share panels. A task takes a whole run, so that each panel is read once.
     std::vector<Range> cut_chains(const std::vector<Group>& groups) const {
         std::vector<Range> chains;
         for (i64 g = 0; g < static_cast<i64>(groups.size()); ++g) {

@@ -1,4 +1,4 @@
-"""Arguments checked, and arrays on the host or on a device as addresses."""
+"""Checks of arguments, and addresses of arrays on the host or on a device."""
 
 cdef int64_t _integer(value, str name, int64_t least, int64_t most) except? -1:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
@@ -17,7 +17,7 @@ cdef int _choice(value, dict names, str argument) except -1:
 
 
 cdef tuple _shape(shape):
-    """`shape` as two ints, within what the kernels' 32-bit row and column numbers hold."""
+    """Return `shape` as two ints, within the range of the kernels' 32-bit row and column numbers."""
     m, d = _two_numbers(shape)
     if not (0 <= m < 2**31 and 0 <= d < 2**31):
         raise ParameterError(f"shape: found {(m, d)}, expected sizes from 0 to 2**31 - 1 on a GPU")
@@ -25,7 +25,7 @@ cdef tuple _shape(shape):
 
 
 cdef int64_t _memory_limit(value) except -1:
-    """Most bytes of device memory; 0 where that is left open."""
+    """Return the maximum number of bytes of device memory, 0 for no limit."""
     return 0 if value is None else _integer(value, "memory_limit", 1, 2**62)
 
 
@@ -36,14 +36,14 @@ cdef _threads(threads):
 
 
 class _DeviceArray:
-    """What ``__cuda_array_interface__`` tells of a C-contiguous array on a device."""
+    """The ``__cuda_array_interface__`` of a C-contiguous array on a device."""
 
     def __init__(self, array, name):
-        face = array.__cuda_array_interface__
-        self.owner, self.shape, self.dtype = array, tuple(face["shape"]), np.dtype(face["typestr"])
-        self.address, self.readonly = face["data"]
+        given = array.__cuda_array_interface__
+        self.owner, self.shape, self.dtype = array, tuple(given["shape"]), np.dtype(given["typestr"])
+        self.address, self.readonly = given["data"]
         self.ndim, self.size, self.itemsize = len(self.shape), math.prod(self.shape), self.dtype.itemsize
-        strides, dense = face.get("strides"), self.itemsize
+        strides, dense = given.get("strides"), self.itemsize
         if strides is not None and self.size:
             for extent, stride in zip(reversed(self.shape), reversed(strides)):
                 if extent > 1 and stride != dense:
@@ -52,19 +52,19 @@ class _DeviceArray:
 
 
 cdef _array(value, str name):
-    """`value` as a `_DeviceArray` where it is on a device, else as a NumPy array."""
+    """Return `value` as a `_DeviceArray` if it is on a device, else as a NumPy array."""
     return _DeviceArray(value, name) if hasattr(value, "__cuda_array_interface__") else np.asarray(value)
 
 
 cdef void* _part(array, int64_t start) except? NULL:
-    """Address of an element of a one-dimensional `_DeviceArray` or contiguous NumPy array."""
+    """Return the address of an element of a one-dimensional `_DeviceArray` or contiguous NumPy array."""
     if isinstance(array, _DeviceArray):
         return <void*>(<size_t>array.address + <size_t>(start * array.itemsize))
     return <void*>(<size_t>array.ctypes.data + <size_t>(start * array.itemsize))
 
 
 cdef _vector(value, str name):
-    """Integers or reals in one dimension, on the host or on a device."""
+    """Return a one-dimensional array, on the host or on a device."""
     array = _array(value, name)
     if array.ndim != 1:
         raise DataError(f"{name}: found {array.ndim} dimensions, expected 1")
@@ -72,7 +72,7 @@ cdef _vector(value, str name):
 
 
 cdef _row_pointers(value, int32_t device, int64_t m, int64_t nnz):
-    """Row pointers on the host, held against the number of rows and of entries."""
+    """Return row pointers on the host, checked against the numbers of rows and entries."""
     array = _vector(value, "indptr")
     if array.dtype.kind not in "iu" and array.size:
         raise DataError(f"indptr: found dtype {array.dtype}, expected integers")
@@ -92,7 +92,7 @@ cdef _row_pointers(value, int32_t device, int64_t m, int64_t nnz):
 
 
 cdef _from_device(array, int32_t device):
-    """Copy of a `_DeviceArray` on the host."""
+    """Copy a `_DeviceArray` to the host."""
     out = np.empty(array.shape, array.dtype)
     cdef void* to = _address(out)
     cdef const void* source = <const void*><size_t>array.address
@@ -105,7 +105,7 @@ cdef _from_device(array, int32_t device):
 
 
 cdef _stored_type(array, dtype, tuple allowed, str name, str expected, str kinds):
-    """Type in which an array goes up: `dtype`, else its own where that is allowed, else the second allowed."""
+    """Return the type in which an array is uploaded: `dtype`, else its own if allowed, else the second allowed."""
     if array.dtype.kind not in kinds and array.size:
         raise DataError(f"{name}: found dtype {array.dtype}, expected {expected}")
     found = np.dtype(dtype) if dtype is not None else array.dtype if array.dtype in allowed else allowed[1]
@@ -115,14 +115,14 @@ cdef _stored_type(array, dtype, tuple allowed, str name, str expected, str kinds
 
 
 cdef _slice(array, int64_t start, int64_t stop, dtype):
-    """Part of an array as it goes up: on the device or of the right type as it is, else converted."""
+    """Return a part of an array for the upload, converted if it is on the host and of another type."""
     if isinstance(array, _DeviceArray):
         return array, start
     return np.require(array[start:stop], dtype=dtype, requirements=("C", "A")), 0
 
 
 def _float_type(dtype):
-    """`dtype` as float32 or float64, None for None."""
+    """Return `dtype` as float32 or float64, None for None."""
     if dtype is None:
         return None
     try:
@@ -139,7 +139,7 @@ cdef bb_type _type_of(dtype) except *:
 
 
 cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) except? NULL:
-    """Address of an array on the device that has the type and size that are expected."""
+    """Return the address of an array on the device, which must have the expected type and size."""
     if not hasattr(value, "__cuda_array_interface__"):
         raise ParameterError(f"{name}: found {type(value).__name__}, expected an array on the device")
     array = _DeviceArray(value, name)
@@ -152,7 +152,7 @@ cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) ex
 
 
 cdef bb_numbers _device_numbers(value, str name, int64_t size) except *:
-    """Numbers a row on the device: int8, float32 or float64."""
+    """Return one number per row on the device: int8, float32 or float64."""
     cdef bb_numbers found
     dtype = np.dtype(np.float64)
     if hasattr(value, "__cuda_array_interface__"):

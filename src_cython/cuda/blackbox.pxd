@@ -1,4 +1,4 @@
-"""The C interface of the CUDA blackbox; ``src_cuda/api/blackbox.h`` says what each part means."""
+"""The C interface of the CUDA blackbox; ``src_cuda/api/blackbox.h`` documents it."""
 
 from libc.stdint cimport int32_t, int64_t
 

@@ -13,7 +13,7 @@ cdef extern from "choice/select.h" namespace "bmrm" nogil:
 
 
 def device_count():
-    """Number of CUDA devices; 0 where there is no driver.
+    """Return the number of CUDA devices, 0 if there is no driver.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def device_count():
 
 
 def device_info(device=0):
-    """What a device is.
+    """Return the properties of a device.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def device_info(device=0):
 
 
 def measure(device=0):
-    """Measure what predictions need to know of a device; takes a fraction of a second.
+    """Measure the constants of a device that predictions need; takes a fraction of a second.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def measure(device=0):
     Returns
     -------
     dict
-        ``launch`` (seconds), ``copy``, ``read``, ``fill_shared`` (bytes a second), ``gather_shared``,
-        ``gather_l2``, ``gather_memory`` (gathers a second).
+        ``launch`` (seconds), ``copy``, ``read``, ``fill_shared`` (bytes per second), ``gather_shared``,
+        ``gather_l2``, ``gather_memory`` (gathers per second).
 
     Raises
     ------
@@ -100,14 +100,14 @@ def measure(device=0):
 
 
 def constants(device=0):
-    """What `measure` found, measured once for each kind of device; see `bmrm.matrix.gpu.devices.constants`."""
+    """Return the result of `measure`, once per kind of device; see `bmrm.matrix.gpu.devices.constants`."""
     from bmrm.matrix.gpu.devices import constants as kept
 
     return kept(device)
 
 
 def statistics(indptr, indices, shape, *, value_bytes=4, vector_bytes=4):
-    """Statistics of the product with a sparse matrix, on the host; no device needed.
+    """Return the statistics of a product with a sparse matrix; computed on the host, no device is needed.
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ def statistics(indptr, indices, shape, *, value_bytes=4, vector_bytes=4):
     shape : tuple of int
         (m, d).
     value_bytes : {0, 1, 4, 8}, default 4
-        Stored bytes a value: none for ones, 1 for codes of a dictionary.
+        Stored bytes per value: 0 for ones, 1 for codes of a dictionary.
     vector_bytes : {4, 8}, default 4
-        Bytes of an element of the vectors.
+        Size of an element of the vectors in bytes.
 
     Returns
     -------
@@ -156,14 +156,14 @@ def statistics(indptr, indices, shape, *, value_bytes=4, vector_bytes=4):
 
 
 def candidates(device, stats):
-    """Plans that are worth a thought for an operator on a device, whether there or not.
+    """Return the plans worth considering for an operator on a device, which need not be present.
 
     Parameters
     ----------
     device : dict
-        As `device_info` gives it.
+        From `device_info`.
     stats : dict
-        As `statistics` gives it.
+        From `statistics`.
 
     Returns
     -------
@@ -173,17 +173,17 @@ def candidates(device, stats):
     cdef bb_stats of
     _stats_from(stats, &of)
     cdef bb_plan plans[256]
-    cdef int32_t count = bb_candidates(&on, &of, plans, MOST_CANDIDATES)
-    return [_plan_to(plans[k]) for k in range(min(count, MOST_CANDIDATES))]
+    cdef int32_t count = bb_candidates(&on, &of, plans, MAX_CANDIDATES)
+    return [_plan_to(plans[k]) for k in range(min(count, MAX_CANDIDATES))]
 
 
 def predict(device, constants, stats, plan):
-    """Predict the seconds of a product by a plan.
+    """Predict the seconds of a product with a plan.
 
     Parameters
     ----------
     device, constants, stats : dict
-        As `device_info`, `measure` and `statistics` give them.
+        From `device_info`, `measure` and `statistics`.
     plan : Plan or str
         A plan, or the name of a kernel without parameters.
 
@@ -200,19 +200,19 @@ def predict(device, constants, stats, plan):
 
 
 def prediction(device, constants, stats, plan):
-    """Predict the seconds of a product by a plan, and what it does.
+    """Predict the seconds of a product with a plan, and its operations.
 
     Parameters
     ----------
     device, constants, stats : dict
-        As `device_info`, `measure` and `statistics` give them.
+        From `device_info`, `measure` and `statistics`.
     plan : Plan or str
 
     Returns
     -------
     dict
-        ``seconds``; ``bytes`` of the format; ``chunks``, ``elements`` (padding included), ``items``,
-        ``partials`` (sums that a second kernel adds up) and ``launches``, in numbers that may be fractions.
+        ``seconds``; ``bytes`` of the format; ``chunks``, ``elements`` (including padding), ``items``,
+        ``partials`` (sums that a second kernel adds up) and ``launches``; the numbers may be fractions.
     """
     cdef bb_device on = _device_from(device)
     cdef bb_constants known = _constants_from(constants)
@@ -222,15 +222,15 @@ def prediction(device, constants, stats, plan):
 
 
 def worth_timing(constants, stats, plans, predicted):
-    """Positions of the candidates that ``tune="best"`` builds and times, most promising first.
+    """Return the positions of the candidates that ``tune="best"`` builds and times, most promising first.
 
     Parameters
     ----------
     constants, stats : dict
-        As `measure` and `statistics` give them.
+        From `measure` and `statistics`.
     plans : list of Plan
     predicted : list of float
-        Seconds of each.
+        Predicted seconds of each plan.
 
     Returns
     -------

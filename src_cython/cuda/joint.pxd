@@ -1,4 +1,4 @@
-"""The C interface of joint risks on a device; ``src_cuda/api/joint.h`` says what each part means."""
+"""The C interface of joint risks on a device; ``src_cuda/api/joint.h`` documents it."""
 
 from cuda.blackbox cimport bb_status
 from libc.stdint cimport int32_t, int64_t

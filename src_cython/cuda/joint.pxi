@@ -2,7 +2,7 @@
 
 
 cdef class Joint:
-    """The risk of margins taken together, on the rows of a problem that has no loss of its own.
+    """A joint risk on the rows of a problem, which has no loss of its own.
 
     Parameters
     ----------
@@ -10,12 +10,12 @@ cdef class Joint:
     kind : int
         Position among the kinds of `bmrm.losses._joint`.
     rows, starts, level, weight, value, anchor, share, k, beta
-        As `bmrm.losses._joint.JointRisk` takes them.
+        As for `bmrm.losses._joint.JointRisk`.
 
     Raises
     ------
     DeviceMemoryError
-        If there is no room for what an evaluation needs.
+        If there is not enough memory for an evaluation.
     """
 
     cdef bb_joint* handle
@@ -67,7 +67,7 @@ cdef class Joint:
         keep : {-1, 0, 1}, default -1
             Keep the derivatives as the first or second set of the problem; -1 keeps none.
         move : bool, default False
-            Make the margins ``z + t dz``.
+            Return the margins ``z + t dz``.
 
         Returns
         -------

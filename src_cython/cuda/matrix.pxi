@@ -1,20 +1,20 @@
-"""The matrix on a GPU, put there: its arguments, what goes up, and in which blocks of rows."""
+"""The matrix on a GPU: its construction, the upload, and the blocks of rows."""
 
 TUNINGS = {"predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL}
-cdef int64_t CHUNK = 1 << 24  # nonzeros that go up at a time; what has to be converted is copied chunk by chunk
+cdef int64_t CHUNK = 1 << 24  # number of nonzeros uploaded at a time; they are converted chunk by chunk
 
 
 cdef class Matrix(_Described):
     """A sparse or dense matrix X (m, d) kept on a GPU for products with X and X^T.
 
-    X and X^T are each stored in the format that suits it, found by statistics, prediction and trial. Vectors
-    on the host are float64; on the device they and the sums are of the type of the values. Products are
-    the same bit for bit from run to run on one device. A matrix may be used from several threads.
+    X and X^T are each stored in a suitable format, chosen by statistics, prediction and trial. Vectors on the
+    host are float64; vectors and sums on the device have the type of the values. Products are the same bit
+    for bit from run to run on one device. A matrix may be used from several threads.
 
     Parameters
     ----------
     indptr : array_like of int64, shape (m + 1,)
-        Row i has the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+        Row i consists of the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
     indices : array_like of int32 or int64, shape (nnz,)
         Column of each entry.
     data : array_like, shape (nnz,), or None
@@ -22,37 +22,38 @@ cdef class Matrix(_Described):
     shape : tuple of int
         (m, d), each from 1 to 2**31 - 1.
     threads : int, optional
-        CPU threads for the upload, and for what the caller does on the host; products need none. Default: the
-        cores that this process may run on.
+        CPU threads for the upload, and for the caller's work on the host; products need none. Default: the
+        number of cores that this process may run on.
     transpose : bool or None, default None
-        False keeps X alone: `rmatvec` and its kin are then errors.
+        False keeps only X: `rmatvec` and the like then raise.
     dtype : {float32, float64}, optional
         Type of values, vectors and sums on the device; default that of `data`, float32 for ones.
     device : int, default 0
     plan : Plan, str or pair of them, optional
-        Kernels to use for X and for X^T, in place of the choice.
+        Kernels to use for X and for X^T, instead of choosing them.
     tune : {"best", "predict", "all"}, default "best"
-        Time the candidates that are predicted to be the best, none, or all of them.
+        Time the candidates with the best predictions, none, or all of them.
     coding : bool, default True
-        Look for values that are all 1 and for those with at most 256 distinct ones, which are then kept
-        as one byte each; no result depends on it.
+        Detect values that are all 1, and at most 256 distinct values, which are then kept as one byte each;
+        no result depends on it.
     memory_limit : int, optional
-        Most bytes of device memory to take, with what is kept beside the matrix; default: what is free.
+        Maximum number of bytes of device memory, including what is kept besides the matrix; default: free
+        memory.
     spare : int, default 0
-        Bytes of those to leave to what is kept beside the matrix: vectors and cuts.
+        Bytes of these to leave for what is kept besides the matrix: vectors and cuts.
     finite : bool, default False
-        Refuse values that are not finite; the device looks.
+        Refuse values that are not finite; the device checks them.
 
     Notes
     -----
-    A matrix that can be prepared only in parts is kept in blocks of rows. Those that find no room stay in pinned
-    host memory, and each product copies what it reads of them to the device, a block ahead of the kernels. X^T r
-    is added up over the blocks in their order, in float64, so that a product's bits depend on the blocks, and by
-    them on the limit, but not on what lies where. `report` tells of them.
+    A matrix that can be prepared only in parts is kept in blocks of rows. Blocks for which there is no room stay
+    in pinned host memory, and each product copies what it reads of them to the device, a block ahead of the
+    kernels. X^T r is added up over the blocks in order, in float64. So the bits of a product depend on the
+    blocks, and through them on the limit, but not on where the blocks are. `report` describes them.
 
     `indptr`, `indices`, `data` and the array of `from_dense` may also be arrays on the device with
-    ``__cuda_array_interface__``; the work that fills them must be complete. Arrays on the host go up in parts,
-    so that one mapped from a file is never in memory as a whole.
+    ``__cuda_array_interface__``; the work that fills them must be complete. Arrays on the host are uploaded in
+    parts, so that an array mapped from a file is never in memory as a whole.
 
     Raises
     ------
@@ -123,7 +124,7 @@ cdef class Matrix(_Described):
             ptr, room,
             lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
         if starts.shape[0] > 2 and options.tuning == BB_TUNE_BEST:
-            # What every product copies should be short, however fast the kernel is.
+            # Every product copies the format, so it should be short, however fast the kernel is.
             if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
                 options.tuning = BB_TUNE_BUS
         try:
@@ -139,7 +140,7 @@ cdef class Matrix(_Described):
     @staticmethod
     def from_dense(array, *, threads=None, dtype=None, device=0, memory_limit=None, spare=0,
                    finite=False):
-        """Dense matrix, row by row on the device; both products read the one copy.
+        """Return a dense matrix, stored by rows on the device; both products read the same copy.
 
         Parameters
         ----------
@@ -208,7 +209,7 @@ cdef class Matrix(_Described):
         return options
 
     cdef int64_t _room(self, int64_t limit, spare) except -1:
-        """Bytes of device memory that X may take."""
+        """Return the number of bytes of device memory that X may take."""
         cdef int64_t besides = _integer(spare, "spare", 0, 2**62), room = 0
         cdef bb_status status
         with nogil:
@@ -227,7 +228,7 @@ cdef class Matrix(_Described):
         return check(status, DataError)
 
     cdef int _open(self, int64_t rows, int64_t nnz, int32_t ones) except -1:
-        """Begin a block of rows; the one before is prepared."""
+        """Begin a block of rows, which completes the one before."""
         cdef bb_status status
         with nogil:
             status = bb_open(self.handle, rows, nnz, ones)
@@ -241,7 +242,7 @@ cdef class Matrix(_Described):
         return check(status, DataError)
 
     cdef int _append_all(self, ptr, idx, idx_type, val, int64_t start, int64_t last) except -1:
-        """Send up the rows of a block, at most `CHUNK` nonzeros at a time unless a single row has more."""
+        """Upload the rows of a block, at most `CHUNK` nonzeros at a time unless a single row has more."""
         cdef const int64_t* offsets = <const int64_t*>_address(ptr)
         cdef const void* i
         cdef const void* v = NULL
@@ -271,9 +272,9 @@ cdef class Matrix(_Described):
 
     @staticmethod
     def predict_format(m, d, nnz, value_bytes):
-        """Bytes that the formats of a sparse matrix and its transpose come to where indices take two bytes.
+        """Return the size of the formats of a sparse matrix and its transpose with two-byte indices.
 
-        That is what a matrix too large for the device is kept in, there and in pinned host memory.
+        A matrix too large for the device is kept in these, there and in pinned host memory.
 
         Parameters
         ----------
@@ -294,14 +295,14 @@ cdef class Matrix(_Described):
 
     @staticmethod
     def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
-        """Bytes of device memory that a sparse matrix takes at most, with what its preparation needs.
+        """Return the maximum number of bytes of device memory of a sparse matrix, including its preparation.
 
         Parameters
         ----------
         m, d, nnz : int
-            Rows, columns, stored entries.
+            Numbers of rows, columns and stored entries.
         value_bytes : {0, 4, 8}
-            Bytes of a value, 0 for implicit ones.
+            Size of a value in bytes, 0 for implicit ones.
         transpose : bool or None, default None
             As for `Matrix`.
 
@@ -323,7 +324,3 @@ cdef class Matrix(_Described):
         m, d = _shape((m, d))
         _check_stored(nnz, value_bytes)
         return bb_predict_bytes(m, d, nnz, value_bytes, transpose is None or bool(transpose))
-
-    def problem(self, loss, parameter, labels, weights, scale, constant, in_rows):
-        """Return a `Problem` on this matrix; the arguments are its."""
-        return Problem(self, loss, parameter, labels, weights, scale, constant, in_rows)

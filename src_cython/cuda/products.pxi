@@ -1,11 +1,11 @@
 """Products of a matrix on a GPU, with vectors on the host and on the device."""
 
 OPERATORS = {"normal": BB_NORMAL, "transposed": BB_TRANSPOSED}
-cdef int MOST_COLUMNS = 32  # of one product with several columns
+cdef int MAX_COLUMNS = 32  # of one product with several columns
 
 
 cdef class _OnDevice(_Products):
-    """A matrix on a device, which `Matrix` puts there."""
+    """A matrix on a device; `Matrix` uploads it."""
 
     cdef bint _dense
     cdef bb_matrix* handle
@@ -26,7 +26,7 @@ cdef class _OnDevice(_Products):
             raise ParameterError("Matrix: not initialised")
         return self.handle
 
-    # --- of vectors on the host
+    # --- products of vectors on the host
 
     cdef int _apply(self, bb_operator op, x, out, int32_t columns) except -1:
         cdef bb_matrix* X = self._get()
@@ -43,13 +43,13 @@ cdef class _OnDevice(_Products):
     cdef int _of_columns(self, bint transposed, x, out) except -1:
         cdef bb_operator op = BB_TRANSPOSED if transposed else BB_NORMAL
         count = x.shape[1]
-        if 0 < count <= MOST_COLUMNS:
+        if 0 < count <= MAX_COLUMNS:
             return self._apply(op, x, out, count)
-        for start in range(0, count, MOST_COLUMNS):
-            part = np.ascontiguousarray(x[:, start : start + MOST_COLUMNS])
+        for start in range(0, count, MAX_COLUMNS):
+            part = np.ascontiguousarray(x[:, start : start + MAX_COLUMNS])
             product = np.empty((out.shape[0], part.shape[1]))
             self._apply(op, part, product, part.shape[1])
-            out[:, start : start + MOST_COLUMNS] = product
+            out[:, start : start + MAX_COLUMNS] = product
         return 0
 
     cdef int _of_blocks(self, r, starts, out) except -1:
@@ -65,21 +65,21 @@ cdef class _OnDevice(_Products):
 
     @property
     def weighted_gram_work(self):
-        """Infinite: `weighted_gram` is no work for the host, and most matrices have none."""
+        """Infinite: `weighted_gram` does not run on the host, and most matrices do not have it."""
         return float("inf")
 
     @property
     def weighted_gram_bytes(self):
-        """Device memory that `weighted_gram` takes while it works, beside what cuBLAS takes for itself."""
+        """Bytes of device memory that `weighted_gram` takes temporarily, besides those of cuBLAS."""
         return 8 * (self._d * self._d + self._m) + max(64 << 20, 8 * self._d)
 
     def weighted_gram(self, s, out=None):
-        """Product ``X^T diag(s) X`` of a dense X, in float64, by cuBLAS; see `load_blas`.
+        """Return ``X^T diag(s) X`` for a dense X, in float64, by cuBLAS; see `load_blas`.
 
         Parameters
         ----------
         s : ndarray of float64, shape (m,)
-            None below 0. Other dtypes and layouts are copied.
+            Nonnegative. Other dtypes and layouts are copied.
         out : ndarray of float64, shape (d, d), optional
             Where to write, C-contiguous; a new array by default.
 
@@ -93,10 +93,10 @@ cdef class _OnDevice(_Products):
         ParameterError
             If X is sparse, a shape differs or `out` cannot be written in place.
         DeviceMemoryError
-            If there is no room for it.
+            If there is not enough memory.
         """
         if not self._dense:
-            raise ParameterError("matrix: weighted_gram on a GPU is of dense ones")
+            raise ParameterError("matrix: weighted_gram on a GPU needs a dense matrix")
         cdef bb_matrix* X = self._get()
         s = _input(s, (self._m,), "s")
         out = _output(out, (self._d, self._d))
@@ -113,9 +113,9 @@ cdef class _OnDevice(_Products):
 
     @property
     def last_times(self):
-        """Milliseconds of the last product of vectors on the host, by part.
+        """Milliseconds of the parts of the last product of vectors on the host.
 
-        Parts are ``convert_in``, ``upload``, ``product``, ``download`` and ``convert_out``.
+        The parts are ``convert_in``, ``upload``, ``product``, ``download`` and ``convert_out``.
         """
         cdef bb_times times
         check(bb_last_times(self._get(), &times))
@@ -127,10 +127,10 @@ cdef class _OnDevice(_Products):
             "convert_out": times.convert_out,
         }
 
-    # --- of vectors on the device
+    # --- products of vectors on the device
 
     def apply(self, op, x, y, columns=1):
-        """Product of vectors on the device, queued on the stream of the matrix.
+        """Queue a product of vectors on the device on the stream of the matrix.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ cdef class _OnDevice(_Products):
         """
         cdef bb_matrix* X = self._get()
         cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
-        cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MOST_COLUMNS)
+        cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MAX_COLUMNS)
         sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
         cdef const void* source = _device_memory(x, "x", self._dtype, sizes[0] * K, False)
         cdef void* target = _device_memory(y, "y", self._dtype, sizes[1] * K, True)
@@ -160,9 +160,9 @@ cdef class _OnDevice(_Products):
         check(status)
 
     def apply_wide(self, op, x, y):
-        """Product of float64 vectors on the device, queued on the stream of the matrix.
+        """Queue a product of float64 vectors on the device on the stream of the matrix.
 
-        A matrix of float32 converts them on the device; nothing crosses the bus.
+        A float32 matrix converts them on the device; nothing crosses the bus.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ cdef class _OnDevice(_Products):
         return bool(yes)
 
     def synchronize(self):
-        """Wait until all work that is queued on the stream of the matrix is done."""
+        """Wait until all work queued on the stream of the matrix is done."""
         cdef bb_matrix* X = self._get()
         cdef bb_status status
         with nogil:
@@ -254,14 +254,14 @@ cdef class _OnDevice(_Products):
 
     @property
     def stream(self):
-        """Stream on which the matrix works, as the number of its ``cudaStream_t``."""
+        """The stream of the matrix, as the number of its ``cudaStream_t``."""
         cdef bb_matrix* X = self._get()
         cdef void* found = NULL
         check(bb_get_stream(X, &found))
         return <size_t>found
 
     def use_stream(self, stream):
-        """Work on a stream of the caller's from now on, to share it or to capture it in a graph.
+        """Use a stream of the caller from now on, to share it or to capture it in a graph.
 
         Parameters
         ----------
@@ -276,14 +276,14 @@ cdef class _OnDevice(_Products):
         check(status)
 
     def time(self, op, columns=1, repeats=20):
-        """Seconds of a product of vectors on the device, without what a call costs.
+        """Return the seconds of a product of vectors on the device, without the overhead of a call.
 
         Parameters
         ----------
         op : {"normal", "transposed"}
         columns : int, default 1
         repeats : int, default 20
-            Products between the two events; they are replayed as one graph.
+            Number of products between the two events; they are replayed as one graph.
 
         Returns
         -------
@@ -291,7 +291,7 @@ cdef class _OnDevice(_Products):
         """
         cdef bb_matrix* X = self._get()
         cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
-        cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MOST_COLUMNS)
+        cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MAX_COLUMNS)
         cdef int32_t count = <int32_t>_integer(repeats, "repeats", 1, 1_000_000)
         cdef double seconds = 0.0
         cdef bb_status status

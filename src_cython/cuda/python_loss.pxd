@@ -1,4 +1,4 @@
-"""The C interface of a loss that the caller evaluates; ``src_cuda/api/python_loss.h`` says what each part means."""
+"""The C interface of a loss that the caller evaluates; ``src_cuda/api/python_loss.h`` documents it."""
 
 from cuda.blackbox cimport bb_status
 from libc.stdint cimport int32_t, int64_t

@@ -1,17 +1,17 @@
-"""A loss that the caller evaluates on the device: binding of ``src_cuda/api/python_loss.h``."""
+"""Losses that the caller evaluates on the device: binding of ``src_cuda/api/python_loss.h``."""
 
 from bmrm.base import _dlpack
 
 OWN_LOSS = BB_PYTHON_LOSS
 
-cdef size_t LEGACY_STREAM = 1  # of the default stream, for which 0 may stand
+cdef size_t LEGACY_STREAM = 1  # number of the legacy default stream, also written as 0
 
 
 cdef class LentArray:
-    """Numbers a row on the device of a `Problem`, lent without a copy.
+    """One number per row on the device of a `Problem`, lent without a copy.
 
-    Other libraries take it by ``__dlpack__`` or ``__cuda_array_interface__`` (version 3). It stays what it is
-    for as long as somebody holds it.
+    Other libraries access it by ``__dlpack__`` or ``__cuda_array_interface__`` (version 3). It stays valid for
+    as long as somebody holds it.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ cdef class LentArray:
         return _dlpack.CUDA, self.loss.problem.matrix._device
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """Capsule of the array; work on ``stream`` waits for its numbers (DLPack's protocol in Python)."""
+        """Return the capsule of the array; work on ``stream`` waits for its numbers (Python protocol of DLPack)."""
         if copy:
             raise BufferError("copy: found True, expected to lend the array itself")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -58,7 +58,7 @@ cdef class LentArray:
 
 
 cdef class OwnLoss:
-    """The passes over the rows of a `Problem` whose loss somebody else evaluates.
+    """The passes over the rows of a `Problem` whose loss the caller evaluates.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ cdef class OwnLoss:
 
     @property
     def stream(self):
-        """Stream on which results are read, as DLPack and ``__cuda_array_interface__`` number them."""
+        """Stream on which results are read, numbered as in DLPack and ``__cuda_array_interface__``."""
         return self.problem.matrix.stream or LEGACY_STREAM
 
     cdef LentArray _lend(self, owner, const void* address, dtype):
@@ -83,13 +83,13 @@ cdef class OwnLoss:
         return out
 
     def labels(self):
-        """The labels: of the type of the margins where that holds them, else float64."""
+        """Lend the labels, in the type of the margins if it represents them exactly, else float64."""
         cdef bb_rows found
         check(bb_own_labels(self.problem.handle, &found))
         return self._lend(self.problem, found.data, np.float32 if found.bytes == 4 else np.float64)
 
     def margins(self, Vector z, dz, double t, double b, bint keep):
-        """Margins ``z + t dz + b`` to lend, which may be overwritten; with ``keep`` also ``z + t dz``."""
+        """Lend the margins ``z + t dz + b``, which may be overwritten; with ``keep`` return ``z + t dz`` as well."""
         cdef Problem problem = self.problem
         cdef Vector out = problem._take(BB_MARGINS)
         cdef Vector moved = problem._take(BB_MARGINS) if keep else None
@@ -103,11 +103,11 @@ cdef class OwnLoss:
         return self._lend(out, out.address, problem.matrix._dtype), moved
 
     def borrow(self, size_t stream):
-        """Let what follows wait for the work that is queued on a stream."""
+        """Let all later work wait for the work queued on a stream."""
         check(bb_own_borrow(self.problem.handle, <void*>stream))
 
     def slope(self, slopes, Vector dz):
-        """Derivatives of the risk along dz and in the intercept, from those of the rows."""
+        """Return the derivatives of the risk along dz and in the intercept, from those of the rows."""
         cdef bb_rows given = _rows(slopes)
         cdef void* along = self.problem._of(dz, BB_MARGINS)
         cdef double sums[2]
@@ -118,7 +118,7 @@ cdef class OwnLoss:
         return sums[0], sums[1]
 
     def risk(self, values, slopes, int32_t which, const int64_t[::1] starts, double least):
-        """Sums of the rows' values and derivatives; these are kept as the first or second of two sets.
+        """Return sums of the rows' values and derivatives, and keep the latter as the first or second of two sets.
 
         Parameters
         ----------
@@ -126,13 +126,13 @@ cdef class OwnLoss:
             ``slopes`` may be None.
         which : {0, 1}
         starts : ndarray of int64, shape (P + 1,)
-            Of the blocks of rows.
+            Bounds of the blocks of rows.
         least : float
 
         Returns
         -------
         ndarray of shape (P, 3)
-            Of each block: risk, sum of weighted derivatives, and how many values are below ``least``.
+            Per block: risk, sum of weighted derivatives, and number of values below ``least``.
         """
         cdef bb_rows given = _rows(values), derivatives
         cdef const bb_rows* wanted = NULL
@@ -150,7 +150,7 @@ cdef class OwnLoss:
         return sums
 
     def get(self, rows):
-        """Copy of the numbers of rows on the host."""
+        """Copy one number per row to the host."""
         cdef bb_rows given = _rows(rows)
         out = np.empty(self.problem.matrix._m)
         cdef double* target = <double*>_address(out)
@@ -162,7 +162,7 @@ cdef class OwnLoss:
 
 
 cdef bb_rows _rows(rows) except *:
-    """What `bmrm.base.foreign_arrays.DeviceRows` says."""
+    """Convert a `bmrm.base.foreign_arrays.DeviceRows`."""
     cdef bb_rows out
     out.data, out.stride, out.bytes = <const void*><size_t>rows.address, rows.stride, rows.itemsize
     return out

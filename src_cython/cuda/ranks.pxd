@@ -1,4 +1,4 @@
-"""The C interface of sums over ranks; ``src_cuda/api/ranks.h`` says what each part means."""
+"""The C interface of sums over ranks; ``src_cuda/api/ranks.h`` documents it."""
 
 from cuda.blackbox cimport bb_status
 from libc.stdint cimport int32_t, int64_t

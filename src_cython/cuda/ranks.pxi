@@ -2,14 +2,14 @@
 
 
 def device_uuid(device=0):
-    """What tells a device from all others, under whichever number a process knows it."""
+    """Return the unique name of a device, which does not depend on the number that a process gives it."""
     cdef char[BB_UUID_BYTES] found
     check(bb_device_uuid(_device(device), found))
     return found[:BB_UUID_BYTES]
 
 
 def load_nccl(str library):
-    """Find NCCL by a name or a path.
+    """Load NCCL by name or path.
 
     Raises
     ------
@@ -20,14 +20,14 @@ def load_nccl(str library):
 
 
 def nccl_id():
-    """A name for a communicator, to be given to all of its ranks."""
+    """Return a name for a communicator, to be passed to all of its ranks."""
     cdef char[BB_NCCL_ID_BYTES] name
     check(bb_nccl_id(name))
     return name[:BB_NCCL_ID_BYTES]
 
 
 cdef class Nccl:
-    """A communicator of NCCL: every rank makes its own at the same time, each with a device of its own.
+    """A communicator of NCCL. All ranks make theirs at the same time, each with a device of its own.
 
     Parameters
     ----------
@@ -63,25 +63,28 @@ cdef class Ranks:
     dtype : dtype
         Of the matrix.
     total, add_up : callable
-        Replace an array by its sum over the ranks: of float64; of the matrix's type, asked where there is no NCCL.
-    board : int, default 0
-        Address of a `bmrm.matrix._cpu.Board`, used in the place of ``total``; 0 for none.
+        Replace an array by its sum over the ranks: `total` one of float64, `add_up` one of the type of the
+        matrix, if there is no NCCL.
+    shared_sums : int, default 0
+        Address of a `bmrm.distributed._shared_sums.SharedSums`, used in place of ``total``; 0 for none.
     nccl : Nccl or None
     """
 
     cdef bb_ranks calls
-    cdef CSharedSums* board
+    cdef CSharedSums* shared_sums
     cdef object total, add_up, dtype, error
     cdef Nccl nccl
 
-    def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, size_t board=0, Nccl nccl=None):
-        self.board, self.nccl = <CSharedSums*>board, nccl
+    def __cinit__(
+        self, int32_t rank, int32_t size, dtype, total, add_up, size_t shared_sums=0, Nccl nccl=None
+    ):
+        self.shared_sums, self.nccl = <CSharedSums*>shared_sums, nccl
         self.total, self.add_up, self.dtype = total, add_up, np.dtype(dtype)
         self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
         self.calls.total, self.calls.add_up = _total_of_ranks, _sum_of_ranks
 
     cdef int32_t run(self, what, void* numbers, int64_t count, dtype) noexcept:
-        """Let ``what`` change numbers in their place; keep what it raises."""
+        """Let ``what`` change numbers in place; keep the exception that it raises."""
         cdef int64_t size = count * dtype.itemsize
         try:
             what(np.frombuffer(<char[:size]><char*>numbers, dtype))
@@ -91,7 +94,7 @@ cdef class Ranks:
         return 0
 
     cdef int settle(self, bb_status status) except -1:
-        """Raise for a call that has failed, what a sum over the ranks has raised before all."""
+        """Raise if a call has failed, with the exception of a sum over the ranks if there was one."""
         error, self.error = self.error, None
         if error is not None:
             raise error
@@ -99,9 +102,9 @@ cdef class Ranks:
 
 
 cdef int32_t _total_of_ranks(void* context, double* numbers, int64_t count) noexcept nogil:
-    cdef CSharedSums* board = (<Ranks>context).board
-    if board != NULL and count <= board.room():
-        board.total(numbers, count)
+    cdef CSharedSums* sums = (<Ranks>context).shared_sums
+    if sums != NULL and count <= sums.capacity():
+        sums.total(numbers, count)
         return 0
     with gil:
         return (<Ranks>context).run((<Ranks>context).total, numbers, count, np.dtype(np.float64))

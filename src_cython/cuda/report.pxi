@@ -1,10 +1,10 @@
-"""What is known of a matrix on a GPU, and how its kernels were chosen."""
+"""Properties of a matrix on a GPU, and the choice of its kernels."""
 
-cdef int MOST_CANDIDATES = 256
+cdef int MAX_CANDIDATES = 256  # plans that the arrays of the C interface hold
 
 
 def load_blas(str library):
-    """Find cuBLAS by a name or a path; `Matrix.weighted_gram` wants it.
+    """Load cuBLAS by name or path; `Matrix.weighted_gram` needs it.
 
     Raises
     ------
@@ -15,7 +15,7 @@ def load_blas(str library):
 
 
 cdef class _Described(_OnDevice):
-    """A matrix on a device that tells of itself."""
+    """A matrix on a device, with its properties and its report."""
 
     cdef object _n_threads
     cdef int32_t _device
@@ -23,7 +23,7 @@ cdef class _Described(_OnDevice):
 
     @property
     def dtype(self):
-        """Data type of the values, None for implicit ones."""
+        """Data type of the values; None for implicit ones."""
         return None if self.coding == "ones" else self._dtype
 
     @property
@@ -35,6 +35,11 @@ cdef class _Described(_OnDevice):
     def threads(self):
         """CPU threads for what the caller does on the host."""
         return self._n_threads
+
+    @property
+    def location(self):
+        """Where the matrix is kept, "host" or "gpu": here "gpu", though blocks of rows may be in host memory."""
+        return "gpu"
 
     @property
     def device(self):
@@ -49,7 +54,7 @@ cdef class _Described(_OnDevice):
 
     @property
     def nbytes(self):
-        """Bytes of device memory held, with those of the problems on it."""
+        """Bytes of device memory held, including those of problems on the matrix."""
         return self._info().device_bytes
 
     @property
@@ -59,17 +64,17 @@ cdef class _Described(_OnDevice):
 
     @property
     def bytes_left(self):
-        """Bytes of device memory that problems on it may still take: of `memory_limit`, or what is free."""
+        """Bytes of device memory that problems on the matrix may still take: of `memory_limit`, or of free memory."""
         return self._info().left_bytes
 
     @property
     def coding(self):
-        """How values are kept: "plain", "ones" or "dictionary"; "plain" where blocks of rows differ."""
+        """How values are kept: "plain", "ones" or "dictionary"; "plain" if blocks of rows differ."""
         return CODINGS[self._info().coding]
 
     @property
     def index_bytes(self):
-        """Bytes of a column index of X as it is stored: 1, 2 or 4; 0 when dense."""
+        """Size of a stored column index of X in bytes: 1, 2 or 4; 0 for a dense matrix."""
         if self._dense:
             return 0
         cdef bb_candidate chosen
@@ -96,15 +101,15 @@ cdef class _Described(_OnDevice):
 
     @property
     def has_transpose(self):
-        """Whether X^T is there; a dense matrix needs none."""
+        """Whether X^T is stored; a dense matrix does not need it."""
         return self._transpose and not self._dense
 
     cdef _candidates(self, bb_operator op, bb_candidate* chosen):
-        """List of the candidates of an operator, and the position of the one that is used."""
+        """Return the candidates of an operator, and the position of the one in use."""
         cdef bb_matrix* X = self._get()
         cdef bb_candidate found[256]
         cdef int32_t count = 0, position = 0
-        check(bb_get_candidates(X, op, found, MOST_CANDIDATES, &count, &position))
+        check(bb_get_candidates(X, op, found, MAX_CANDIDATES, &count, &position))
         if chosen != NULL:
             chosen[0] = found[position]
         listed = [
@@ -114,7 +119,7 @@ cdef class _Described(_OnDevice):
                 "measured": found[k].measured,
                 "bytes": found[k].bytes,
             }
-            for k in range(min(count, MOST_CANDIDATES))
+            for k in range(min(count, MAX_CANDIDATES))
         ]
         return listed, position
 
@@ -125,26 +130,26 @@ cdef class _Described(_OnDevice):
         return {"statistics": _stats_to(&stats), "candidates": listed, "chosen": position}
 
     cdef list _blocks(self, int32_t count):
-        """Dictionaries of the blocks of rows."""
+        """Return dictionaries of the blocks of rows."""
         cdef vector[bb_block] found
         found.resize(count)
         check(bb_get_blocks(self._get(), found.data(), count))
         return [_block_to(&found[k], self._transpose) for k in range(count)]
 
     def report(self):
-        """What is known of the matrix, and how its kernels were chosen.
+        """Return the properties of the matrix, and how its kernels were chosen.
 
         Returns
         -------
         dict
             ``shape``, ``nnz``, ``dtype`` (of the vectors), ``coding``, ``bytes`` (of device memory), ``peak_bytes``
-            (most that were held at a time), ``host_bytes`` (pinned), ``prepare_seconds``, ``device`` (as
-            `device_info` gives it), ``constants``, ``blocks``, and for ``normal`` and ``transposed`` (None where X^T is
+            (maximum held at a time), ``host_bytes`` (pinned), ``prepare_seconds``, ``device`` (from
+            `device_info`), ``constants``, ``blocks``, and for ``normal`` and ``transposed`` (None if X^T is
             not kept) ``statistics``, ``candidates`` and ``chosen``, the position of the one in use. A candidate has
             its ``plan``, ``predicted`` and ``measured`` seconds (0: not timed) and ``bytes`` that a product reads of
-            its format (0: not built). Of several blocks of rows these are the first's, whose plans the others follow
-            where they suit; each of ``blocks`` has ``first`` (row), ``rows``, ``nnz``, ``bytes`` of its formats,
-            ``copied`` (by product, what each copies of it from host memory; 0 where it stays on the device), and
+            its format (0: not built). With several blocks of rows these are the first block's, whose plans the others
+            use if they suit; each of ``blocks`` has ``first`` (row), ``rows``, ``nnz``, ``bytes`` of its formats,
+            ``copied`` (bytes that each product copies from host memory, 0 if the block is on the device), and
             the plans ``normal`` and ``transposed``.
         """
         cdef bb_info info = self._info()
@@ -165,7 +170,7 @@ cdef class _Described(_OnDevice):
         }
 
     def explain(self):
-        """Return the report as text: statistics, candidates with prediction and time, and the pick.
+        """Return the report as text: statistics, candidates with predicted and measured times, and the choice.
 
         Returns
         -------

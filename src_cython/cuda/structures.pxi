@@ -1,23 +1,23 @@
-"""Structures of the blackbox as Python sees them."""
+"""Conversions between structures of the C interface and Python objects."""
 
 KERNELS = ("subwarp", "split", "sliced", "tiled", "hot", "binned", "narrow", "dense")
 CODINGS = ("plain", "ones", "dictionary")
 
 
 class Plan(NamedTuple):
-    """A kernel and its parameters; those that the kernel has not are 0.
+    """A kernel and its parameters; those that the kernel does not have are 0.
 
     Attributes
     ----------
     kernel : {"subwarp", "split", "sliced", "tiled", "hot", "binned", "narrow", "dense"}
     lanes : int
-        Threads a row ("subwarp").
+        Threads per row ("subwarp").
     cap : int
-        Most nonzeros of a fragment that one thread takes (sliced kinds).
+        Maximum number of nonzeros of a fragment, which one thread processes (sliced kinds).
     tiles : int
-        Tiles whose inputs are in shared memory ("hot").
+        Number of tiles whose inputs are in shared memory ("hot").
     tile : int
-        Columns a tile ("tiled", "hot", "binned").
+        Columns per tile ("tiled", "hot", "binned").
     """
 
     kernel: str
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
 
 cdef bb_plan _plan_from(value) except *:
-    """A plan from a `Plan`, the name of a kernel, or a dictionary of a report."""
+    """Convert a `Plan`, the name of a kernel, or a dictionary of a report to a plan."""
     if isinstance(value, str):
         value = (value,)
     found = Plan(**value) if isinstance(value, dict) else Plan(*value)

@@ -1,4 +1,4 @@
-"""The C interface of a solve on a device; ``src_cuda/api/training.h`` says what each part means."""
+"""The C interface of a solve on a device; ``src_cuda/api/training.h`` documents it."""
 
 from cuda.blackbox cimport bb_matrix, bb_status
 from libc.stdint cimport int32_t, int64_t

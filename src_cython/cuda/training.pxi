@@ -1,4 +1,4 @@
-"""A solve's vectors and steps on the device: binding of ``src_cuda/api/training.h``."""
+"""Vectors and steps of a solve on the device: binding of ``src_cuda/api/training.h``."""
 
 
 cdef class Vector:
@@ -7,9 +7,9 @@ cdef class Vector:
     Attributes
     ----------
     square : float
-        Of weights: the sum of their squares.
+        For weights: the sum of their squares.
     base : Vector or None
-        Of weights that `Problem.combine` made: those they were compared with, and by ``inner`` and ``away``,
+        For weights made by `Problem.combine`: the weights they were compared with. ``inner`` and ``away`` are
         the inner product of these with the difference, and the square of the difference.
     """
 
@@ -24,7 +24,7 @@ cdef class Vector:
             bb_vector_give(self.problem.handle, self.kind, self.address)
 
     def get(self):
-        """Copy on the host, float64."""
+        """Copy to the host, as float64."""
         cdef bint of_rows = self.kind == BB_MARGINS
         out = np.empty(self.problem.matrix._m if of_rows else self.problem.width)
         cdef double* target = <double*>_address(out)
@@ -44,7 +44,7 @@ cdef class Problem:
     Parameters
     ----------
     matrix : Matrix
-        With its transpose.
+        Built with its transpose.
     loss : int
         Position in ``bmrm.losses._losses.names()``.
     parameter : float
@@ -54,21 +54,21 @@ cdef class Problem:
     scale : float
         ``R = scale * sum_i weights_i loss(x_i . w, labels_i)``.
     constant : float
-        Value of one more feature, the same in every row; 0 for none.
+        Value of a constant feature; 0 for none.
     in_rows : bool
-        Weights and cuts are in the space of rows, see `bmrm.linear.backends.host.row_space`.
+        Weights and cuts are kept in the space of rows, see `bmrm.linear.backends.host.row_space`.
 
     Attributes
     ----------
     width : int
-        Weights: columns, and the constant feature.
+        Number of weights: columns, plus the constant feature.
     length : int
-        Numbers that weights or a cut are kept as.
+        Number of stored numbers of a weight vector or a cut.
 
     Raises
     ------
     DeviceMemoryError
-        If there is no room for the vectors.
+        If there is not enough memory for the vectors.
     """
 
     cdef bb_problem* handle
@@ -106,7 +106,7 @@ cdef class Problem:
                 bb_problem_destroy(handle)
 
     def share(self, Ranks ranks):
-        """Take the rows for one rank's of several: all that is told from now on is of the rows of all.
+        """Treat the rows as those of one of several ranks: from now on all results are for the rows of all ranks.
 
         Blocks of rows, which are the same for all ranks, may then be empty here.
         """
@@ -131,14 +131,14 @@ cdef class Problem:
         return vector.address
 
     def origin(self):
-        """Weights that are 0."""
+        """Return weights that are 0."""
         cdef Vector out = self._take(BB_WEIGHTS)
         check(bb_weights_set(self.handle, out.address, NULL))
         out.square = 0.0
         return out
 
     def weights(self, array):
-        """Weights with the numbers of an array of shape (width,)."""
+        """Return weights with the numbers of an array of shape (width,)."""
         array = _input(array, (self.width,), "w")
         if not array.any():
             return self.origin()
@@ -152,7 +152,7 @@ cdef class Problem:
         return out
 
     def between(self, Vector w, Vector end, double t):
-        """Weights ``w + t (end - w)``, for an end that `combine` made against w."""
+        """Return the weights ``w + t (end - w)``, for an end that `combine` compared with w."""
         if end.base is not w:
             raise ParameterError("end: it was not combined against these weights")
         cdef Vector out = self._take(BB_WEIGHTS)
@@ -163,23 +163,23 @@ cdef class Problem:
 
     @property
     def product_seconds(self):
-        """Seconds of all products so far that are complete, by the device's clock."""
+        """Seconds of all products completed so far, by the clock of the device."""
         return bb_problem_product_seconds(self.handle)
 
     @property
     def products(self):
-        """Products so far, with X or with X'."""
+        """Number of products so far, with X or with X'."""
         return bb_problem_products(self.handle)
 
     def margins(self, Vector w):
-        """Margins ``X w`` of weights that `combine` made, once: their product was queued then."""
+        """Return the margins ``X w`` of weights that `combine` made, which queued their product; only once."""
         if w.product is None:
             raise ParameterError("w: its margins were given away, or never made")
         out, w.product = w.product, None
         return out
 
     def fresh_margins(self, Vector w):
-        """Margins ``X w`` from a new product, with which weights in the space of rows are brought up to date."""
+        """Return margins ``X w`` from a new product, which also updates weights in the space of rows."""
         cdef Vector out = self._take(BB_MARGINS)
         cdef void* source = self._of(w, BB_WEIGHTS)
         cdef bb_status status
@@ -194,7 +194,7 @@ cdef class Problem:
         return out
 
     def rescaled(self, Vector w, double scale):
-        """Margins of ``scale w``, from a product that rounds elsewhere than that of w."""
+        """Return the margins of ``scale w``, from a product that rounds differently from that of w."""
         cdef Vector out = self._take(BB_MARGINS)
         cdef void* source = self._of(w, BB_WEIGHTS)
         cdef bb_status status
@@ -212,7 +212,7 @@ cdef class Problem:
         """Minimise ``p t + q t^2 / 2 + R(z + t (end - z))`` over 0 <= t <= longest, in one launch.
 
         The margins ``end`` become the direction ``end - z``.  The cut number ``cut``, if not negative, is made
-        ahead, in case it is asked for at ``step + min(farthest, reach * step)``.
+        ahead of time, in case it is needed at ``step + min(farthest, reach * step)``.
 
         Returns
         -------
@@ -237,7 +237,7 @@ cdef class Problem:
         return answer.step, answer.risk, moved
 
     def slope(self, Vector z, Vector dz, double t, double b):
-        """Derivatives of ``R(z + t dz + b)`` in t and in b."""
+        """Return the derivatives of ``R(z + t dz + b)`` in t and in b."""
         cdef double slopes[2]
         cdef void* start = self._of(z, BB_MARGINS)
         cdef void* along = self._of(dz, BB_MARGINS)
@@ -248,7 +248,7 @@ cdef class Problem:
         return slopes[0], slopes[1]
 
     def risk(self, Vector z, dz, double t, double b, bint keep):
-        """Risk of ``z + t dz + b``; with ``keep`` also the margins ``z + t dz``. Without dz, t is 0."""
+        """Return the risk of ``z + t dz + b``; with ``keep`` also the margins ``z + t dz``. Without dz, t is 0."""
         cdef Vector moved = self._take(BB_MARGINS) if keep else None
         cdef void* target = moved.address if keep else NULL
         cdef void* start = self._of(z, BB_MARGINS)
@@ -261,12 +261,12 @@ cdef class Problem:
         return risk, moved
 
     def derivatives(self, Vector z, dz, double t, double b, int32_t which):
-        """Keep the rows' derivatives at ``z + t dz + b``, the first or the second of two sets.
+        """Keep the derivatives of the rows at ``z + t dz + b`` as the first or second of two sets.
 
         Returns
         -------
         risk, total : float
-            Risk and sum of the derivatives.
+            The risk, and the sum of the derivatives.
         """
         cdef double sums[2]
         cdef void* start = self._of(z, BB_MARGINS)
@@ -278,13 +278,13 @@ cdef class Problem:
         return sums[0], sums[1]
 
     def set_derivatives(self, r, const int64_t[::1] starts):
-        """Make the first derivatives these, for a cut of some blocks of rows.
+        """Set the first derivatives, for a cut of some blocks of rows.
 
         Parameters
         ----------
         r : ndarray of float64, shape (m,)
         starts : ndarray of int64, shape (blocks + 1,)
-            Where the blocks begin, and the number of rows.
+            The first row of each block, and the number of rows.
         """
         r = _input(r, (self.matrix._m,), "r")
         cdef int32_t blocks = starts.shape[0] - 1, k
@@ -300,18 +300,18 @@ cdef class Problem:
         self._check(status)
 
     def mix_derivatives(self, double share):
-        """Make the first derivatives ``share`` of themselves and the rest of the second ones."""
+        """Replace the first derivatives by ``share`` of themselves and the rest of the second ones."""
         check(bb_mix_derivatives(self.handle, share))
 
     def round_kinks(self, double width):
-        """Search and cut the risk with kinks rounded over ``width`` from now on; as it is for 0.
+        """Smooth the kinks over ``width`` in searches and cuts from now on; 0 for no smoothing.
 
-        The risk that is told of a point is always that with kinks.
+        The returned risk of a point is always that of the original loss.
 
         Raises
         ------
         ParameterError
-            If the loss has no kinks to round, or the width is negative.
+            If the loss has no kinks to smooth, or the width is negative.
         """
         cdef bb_status status
         with nogil:
@@ -319,17 +319,17 @@ cdef class Problem:
         check(status)
 
     def cut(self, int64_t size, const int64_t[::1] starts, z, dz, Vector w, Vector end, double t):
-        """Make gradients of the blocks of rows cuts number ``size`` and on.
+        """Store the gradients of the blocks of rows as cuts number ``size`` and following.
 
-        They are those at ``z + t dz``, the margins of ``w + t (end - w)``; where z is None, those of the first
+        They are those at ``z + t dz``, the margins of ``w + t (end - w)``; if z is None, those of the first
         derivatives as they are.
 
         Returns
         -------
         sums : ndarray of shape (P, 2)
-            Risk and sum of derivatives of each block; of no meaning without z.
+            Risk and sum of derivatives of each block; undefined without z.
         products : ndarray of shape (P, size + P + 1)
-            Of each new gradient with all cuts, and with the weights.
+            Products of each new gradient with all cuts, and with the weights.
         """
         cdef int32_t blocks = starts.shape[0] - 1
         sums, products = np.empty((blocks, 2)), np.empty((blocks, size + blocks + 1))
@@ -348,14 +348,14 @@ cdef class Problem:
         return sums, products
 
     def reserve(self, int64_t capacity):
-        """Make room for so many cuts."""
+        """Reserve memory for ``capacity`` cuts."""
         cdef bb_status status
         with nogil:
             status = bb_cuts_reserve(self.handle, capacity)
         check(status)
 
     def combine(self, const double[::1] alpha, double factor, Vector near):
-        """Weights ``factor * sum_k alpha[k] cut[k]``, compared with ``near``; their margins are queued."""
+        """Return the weights ``factor * sum_k alpha[k] cut[k]``, compared with ``near``, and queue their margins."""
         cdef Vector out = self._take(BB_WEIGHTS)
         out.product = self._take(BB_MARGINS)
         cdef void* base = self._of(near, BB_WEIGHTS)
@@ -372,29 +372,29 @@ cdef class Problem:
 
     def newton_point(self, Vector w, Vector z, double intercept, cuts, mean_squares, double lam, bint profile,
                      int32_t steps, double forcing):
-        """The minimiser of the quadratic model of ``lam/2 |w|^2`` and a smooth risk, by conjugate gradients.
+        """Return the minimiser of the quadratic model of ``lam/2 |w|^2`` plus a smooth risk, by conjugate gradients.
 
         Parameters
         ----------
         w, z : Vector
-            The point that it is the model at, and its margins.
+            The point of the model, and its margins.
         intercept : float
         cuts : range
-            Numbers of the cuts whose gradients add up to the risk's there.
+            Numbers of the cuts whose gradients add up to that of the risk at w.
         mean_squares : ndarray of shape (width,)
-            Mean square of each column, by which the steps are scaled.
+            Mean square of each column, for the preconditioner.
         lam : float
         profile : bool
-            The risk is that minimised over an intercept.
+            The risk is minimised over an intercept.
         steps : int
-            Most steps, of a product with X and one with X' each.
+            Maximum number of steps, each with one product with X and one with X'.
         forcing : float
-            Share of the slope at which they end.
+            Share of the initial slope at which the steps end.
 
         Returns
         -------
         Vector or None
-            Weights, compared with w, whose margins are queued; None where the model does not bend.
+            Weights, compared with w, whose margins are queued; None if the model has no curvature.
         """
         cdef Vector out = self._take(BB_WEIGHTS)
         out.product = self._take(BB_MARGINS)
@@ -419,7 +419,7 @@ cdef class Problem:
         return out
 
     def begin_ascent(self, z):
-        """Begin ascent in the dual where no row has a derivative or, given margins, at the derivatives there.
+        """Begin ascent in the dual at derivatives 0 or, given margins, at the derivatives there.
 
         Parameters
         ----------
@@ -428,8 +428,8 @@ cdef class Problem:
         Raises
         ------
         ParameterError
-            Where the loss has no simple conjugate, there is a constant feature, or X has many rows for its
-            columns, or is dense.
+            If the loss has no simple conjugate, there is a constant feature, X has too many rows for its
+            columns, or X is dense.
         """
         if z is not None:
             self.derivatives(z, None, 0.0, 0.0, 0)
@@ -440,13 +440,13 @@ cdef class Problem:
         check(status)
 
     def climb(self, double lam, int32_t steps):
-        """Go up in the dual of ``lam/2 |w|^2`` and the risk; the first derivatives are then where that led.
+        """Ascend in the dual of ``lam/2 |w|^2`` plus the risk; the first derivatives are then the dual point.
 
         Parameters
         ----------
         lam : float
         steps : int
-            Of a product with X' and one with X each.
+            Number of steps, each with one product with X' and one with X.
 
         Returns
         -------
@@ -461,15 +461,15 @@ cdef class Problem:
         return conjugate
 
     def move_cut(self, int64_t to, int64_t source):
-        """Copy a cut's gradient over another's."""
+        """Copy the gradient of a cut over another one."""
         check(bb_cuts_move(self.handle, to, source))
 
     def merge_cuts(self, int64_t i, int64_t j, double share):
-        """Cut i becomes ``share`` of itself and the rest of cut j."""
+        """Replace cut i by ``share`` of itself and the rest of cut j."""
         check(bb_cuts_merge(self.handle, i, j, share))
 
     def get_cuts(self, int64_t size):
-        """The first cuts on the host as they are kept, shape (size, length)."""
+        """Copy the first cuts to the host as they are stored, shape (size, length)."""
         out = np.empty((size, self.length))
         cdef double* target = <double*>_address(out)
         cdef bb_status status
@@ -479,7 +479,7 @@ cdef class Problem:
         return out
 
     def set_cuts(self, rows):
-        """Make the first cuts' gradients those of an array of shape (size, width)."""
+        """Set the gradients of the first cuts to an array of shape (size, width)."""
         rows = _input(rows, (len(rows), self.width), "rows")
         cdef const double* source = <const double*>_address(rows)
         cdef int64_t count = len(rows)

@@ -1,4 +1,4 @@
-"""The C interface of an upload stream; ``src_cuda/api/upload_stream.h`` says what each part means."""
+"""The C interface of an upload stream; ``src_cuda/api/upload_stream.h`` documents it."""
 
 from cuda.blackbox cimport bb_status, bb_type
 from libc.stdint cimport int32_t, int64_t

@@ -1,21 +1,21 @@
-"""Where the indices and values of a text arrive while it is parsed: binding of ``src_cuda/api/upload_stream.h``."""
+"""Uploads the indices and values of a text while it is parsed: binding of ``src_cuda/api/upload_stream.h``."""
 
 
 cdef class Landing:
-    """Room on a device for the indices and values of a text, and a ring of pinned slots on the way there.
+    """An upload stream: memory on a device for the indices and values of a text, filled through a ring of pinned slots.
 
-    `bmrm.io._svmlight.parse` takes it as a sink.
+    `bmrm.io._svmlight.parse` uses it as a sink.
 
     Parameters
     ----------
     nonzeros : int
-        The most that there may be.
+        Maximum number of nonzeros.
     dtype : {float32, float64}
-        Of the values.
+        Type of the values.
     slots : int
-        Of the ring.
+        Number of slots of the ring.
     each : int
-        Nonzeros that a slot may hold.
+        Number of nonzeros per slot.
     device : int, default 0
 
     Attributes
@@ -23,12 +23,12 @@ cdef class Landing:
     capsule : capsule
         Holds the ``svmlight_block_consumer``.
     failure : Exception or None
-        What was wrong, where it has failed.
+        Why the upload failed, if it has.
 
     Raises
     ------
     DeviceMemoryError
-        If there is too little room on the device, or too little pinned memory.
+        If there is not enough memory on the device, or not enough pinned memory.
     """
 
     cdef bb_upload_stream* handle
@@ -52,7 +52,7 @@ cdef class Landing:
         self.release()
 
     def release(self):
-        """Give the memory back; the arrays there are of no use any more."""
+        """Release the memory, including that of the arrays."""
         cdef bb_upload_stream* handle = self.handle
         self.handle = NULL
         if handle != NULL:
@@ -61,11 +61,11 @@ cdef class Landing:
 
     @staticmethod
     def predict_bytes(int64_t rows, int64_t nonzeros, dtype):
-        """Bytes of device memory that it takes to land and to prepare a matrix of few columns."""
+        """Return the bytes of device memory needed to upload and prepare a matrix with few columns."""
         return bb_upload_stream_bytes(rows, nonzeros, _type_of(np.dtype(dtype)))
 
     def settle(self, int64_t count, int32_t shift):
-        """Add `shift` to the first `count` indices, and return them and as many values."""
+        """Finish the upload: add `shift` to the first `count` indices, and return them and as many values."""
         cdef bb_upload_stream* handle = self.handle
         cdef const int32_t* indices
         cdef const void* values
@@ -81,7 +81,7 @@ cdef class Landing:
         return out
 
     cdef int32_t fail(self, bb_status status) noexcept with gil:
-        """Keep what a call has failed with, in the thread that made it."""
+        """Keep the exception of a failed call, in the thread that made it."""
         try:
             check(status)
         except Exception as error:
@@ -100,9 +100,9 @@ cdef int32_t _send_slot(void* context, int32_t slot, int64_t first, int64_t coun
 
 
 cdef class LandedArray:
-    """Numbers of a text on the device of a `Landing`, which are there until it is released.
+    """Numbers of a text on the device, which stay valid until their `Landing` is released.
 
-    A `Matrix` takes them where they are; `numpy.asarray` copies them to the host.
+    A `Matrix` uses them in place; `numpy.asarray` copies them to the host.
 
     Attributes
     ----------
@@ -128,14 +128,14 @@ cdef class LandedArray:
         }
 
     def __getitem__(self, slice part):
-        """Copy of every so many-th element on the host."""
+        """Copy a slice to the host."""
         start, stop, step = part.indices(self.shape[0])
         if step < 1:
             raise ParameterError(f"step: found {step}, expected at least 1")
         out = np.empty(len(range(start, stop, step)), self.dtype)
         cdef bb_upload_stream* stream = self.landing.handle
         if stream == NULL:
-            raise ParameterError("the landing of these numbers has been released")
+            raise ParameterError("the upload stream of these numbers has been released")
         cdef int32_t bytes = out.itemsize
         cdef const void* source = <const void*><size_t>(self.address + start * out.itemsize)
         cdef void* target = _address(out)

@@ -1,14 +1,13 @@
 // Coordinate ascent in the dual of a risk under lam/2 |w|^2 (Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML
 // 2008, 408; for several classes Keerthi, Sundararajan, Chang, Hsieh, Lin, KDD 2008, 408).
 //
-// The dual has a variable r for each margin, the derivative of its loss there, and a concave objective
+// The dual has a variable r per margin, the derivative of its loss there, and a concave objective
 //
 //     D(r) = -|X^T r|^2 / (2 lam) - sum_i f_i(r_i),        f_i the conjugate of the loss of row i.
 //
-// With w = -X^T r / lam beside it, row i tells by one product what D is along r_i, so that r_i goes to where
-// D is largest at once, and w with it: no row waits for the others, and most of those of a text end at a
-// bound of their f_i, where they are left alone.  A row of several margins goes to where D is largest in all
-// of them.
+// With w = -X^T r / lam kept up to date, one product with row i determines D along r_i. So r_i moves to the
+// maximum at once, and w with it: no row waits for the others, and most rows of a text reach a bound of their
+// f_i, where they are left alone. A row with several margins moves to the maximum in all of them.
 #pragma once
 
 #include <algorithm>
@@ -21,39 +20,46 @@
 
 namespace bmrm {
 
-/// Sweeps of a step over the rows that moved or may, behind one over all: fewer where so many do that each
-/// row has been visited this often.
-constexpr i64 kShortSweeps = 4, kMostVisits = 3;
+/// Maximum number of sweeps of a step over the rows that may still move, after one over all rows.
+constexpr i64 kShortSweeps = 4;
+/// Average number of visits per row and step after which no further sweep begins.
+constexpr i64 kMaxVisits = 3;
 
-/// Neighbours that stay together in the random order of rows, for the sake of memory.
-constexpr i64 kRun = 32;
+/// Number of neighbouring rows that stay together in the random order, for locality in memory.
+constexpr i64 kRunRows = 32;
 
-/// Rows between the one at work and those whose places, whose entries, and whose beginnings are fetched.
-/// Where few rows are visited each lies elsewhere in memory, and waiting for it would take most of the time.
-constexpr i64 kSoon = 2, kLater = 12, kFar = 24;
+/// Prefetch distances, in visited rows, of the weights of a row's entries, of the entries, and of the row
+/// pointers. If few rows are visited, they are scattered in memory, and waiting for them would take most of
+/// the time.
+constexpr i64 kWeightsAhead = 2;
+constexpr i64 kEntriesAhead = 12;
+constexpr i64 kPointersAhead = 24;
 
-/// Rounds in which what a sum lacks is spread over rows, and the share of their sizes that ends them.
-constexpr int kRounds = 20;
-constexpr double kEven = 1e-12;
+/// Maximum number of rounds in which what a sum lacks is distributed over the rows.
+constexpr int kMaxBalanceRounds = 20;
+/// Difference of a sum from its target, relative to the sum of |r|, at which these rounds end.
+constexpr double kBalanceTolerance = 1e-12;
 
-/// How firmly a constant's weight is held: `kFirm` of how much all rows bend D along it where each bends it
-/// as much as along its own features; at most `kFirmest` of the constant's square.
-constexpr double kFirm = 0.1, kFirmest = 0.01;
+/// The weight of a constant is held with this share of the curvature that all rows would give D along it if
+/// each gave it as much as along its own features.
+constexpr double kHeldCurvature = 0.1;
+/// Maximum of that strength, relative to the square of the constant.
+constexpr double kMaxHeldStrength = 0.01;
 
-/// How far from 1 the shares of K classes may add up, for each of them: rounding.
-constexpr double kRounded = 0x1p-51;
+/// Rounding error per class of the sum of the shares of a row, which should be 1.
+constexpr double kShareRounding = 0x1p-51;
 
-/// One more feature, the same in all rows; none where its value is 0.
+/// A constant feature; a value of 0 means that there is none.
 struct Constant {
     double value, penalty;
     bool held;
 };
 
-/// Rows in a random order, each to where D is largest; what rows are and do is the subclass's.
+/// Moves rows in random order, each to the maximum of D; subclasses define what a row is and how it moves.
 ///
-/// A constant ties all rows together.  Where little penalty is on its weight b, each row throws b as far as
-/// suits that row alone, and the next one throws it back.  So b may be held near the b_0 that a step begins
-/// with, by a penalty mu/2 (b - b_0)^2 more (Rockafellar, Math. Oper. Res. 1 (1976) 97).
+/// A constant feature couples all rows. If the penalty on its weight b is small, each row moves b as far as
+/// suits that row alone, and the next row moves it back. So b may be held near the b_0 at which a step
+/// begins, by an additional penalty mu/2 (b - b_0)^2 (Rockafellar, Math. Oper. Res. 1 (1976) 97).
 class Ascent {
   public:
     Ascent(const Matrix& X, i64 m, double lam, Constant constant)
@@ -69,41 +75,42 @@ class Ascent {
         std::iota(able_.begin(), able_.end(), i64{0});
         const double rows = static_cast<double>(m), square = constant_ * constant_;
         const double sum = std::accumulate(squares_.begin(), squares_.end(), 0.0);
-        const double firm = kFirm * lam * rows * rows;
-        if (constant.held) strength_ += square * (firm < kFirmest * sum ? firm / sum : kFirmest);
+        const double firm = kHeldCurvature * lam * rows * rows;
+        if (constant.held)
+            strength_ += square * (firm < kMaxHeldStrength * sum ? firm / sum : kMaxHeldStrength);
         for (double& own : squares_) own = own / lam + (square > 0 ? square / strength_ : 0.0);
     }
     virtual ~Ascent() = default;
 
-    /// Sweeps; w, and behind it the weight of the constant, belongs to r before and after them. They end
-    /// early where the gap seems to be less than `wanted`.
+    /// Sweeps over the rows. w, followed by the weight of the constant, belongs to r before and after them.
+    /// They end early if the gap seems to be less than `wanted`.
     virtual void step(double* w, double wanted) = 0;
-    /// Sets all r, as far as bounds let them, and writes what they are.
+    /// Sets all r, as far as their bounds allow, and writes the values that were set.
     virtual void set(double* r) = 0;
     virtual void get(double* r) const = 0;
-    /// Makes the sum of all r what it should be, for each of the K margins of a row, as far as bounds let it;
-    /// w is not theirs any more.
+    /// Makes the sum of all r equal to `sums`, for each of the K margins of a row, as far as the bounds
+    /// allow; afterwards w no longer belongs to r.
     virtual void balance(const double* sums) = 0;
-    /// sum_i f_i(r_i); infinite where an r is out of the domain of its f, whatever took it there.
+    /// sum_i f_i(r_i); infinite if some r is outside the domain of its f, for whatever reason.
     virtual double conjugate() const = 0;
 
   protected:
-    /// Leaves out rows for good.
+    /// Excludes rows permanently.
     template <class Fixed>
     void leave_out(const Fixed& fixed) {
         able_.erase(std::remove_if(able_.begin(), able_.end(), fixed), able_.end());
         watch_ = GapWatch(static_cast<i64>(able_.size()));
     }
 
-    /// visit(i, gap) sees to row i, and tells whether it may move again; it reads w, `ld` numbers a column of
-    /// X, and adds to `gap`, unless that is null, the share that the row had before. fetch(i) is called some
-    /// rows ahead.
+    /// visit(i, gap) moves row i and returns whether it may move again. It reads w, `ld` numbers per column
+    /// of X, and, unless `gap` is null, adds to it the row's share of the gap before the move. fetch(i) is
+    /// called some rows ahead.
     template <class Fetch, class Visit>
     void sweep(const double* w, i64 ld, double wanted, const Fetch& fetch, const Visit& visit) {
         const i64 able = static_cast<i64>(able_.size());
         std::copy(able_.begin(), able_.end(), order_.begin());
         for (i64 k = 0, count = able, visits = 0;
-             k <= kShortSweeps && count > 0 && visits < kMostVisits * able; ++k) {
+             k <= kShortSweeps && count > 0 && visits < kMaxVisits * able; ++k) {
             visits += count;
             shuffle(count);
             watch_.begin(count);
@@ -111,9 +118,9 @@ class Ascent {
             for (i64 n = 0; n < count; ++n) {
                 const i64 i = order_[n];
                 const auto ahead = [&](i64 rows) { return order_[std::min(n + rows, count - 1)]; };
-                X_.fetch_rows(ahead(kSoon), w, ld, ahead(kLater), ahead(kFar));
-                __builtin_prefetch(&squares_[ahead(kLater)]);
-                fetch(ahead(kLater));
+                X_.fetch_rows(ahead(kWeightsAhead), w, ld, ahead(kEntriesAhead), ahead(kPointersAhead));
+                __builtin_prefetch(&squares_[ahead(kEntriesAhead)]);
+                fetch(ahead(kEntriesAhead));
                 if (visit(i, watch_.share(n))) order_[kept++] = i;
                 if (watch_.enough(n, wanted)) return;
             }
@@ -121,32 +128,33 @@ class Ascent {
         }
     }
 
-    /// Where the rows of X_ have column j of a matrix of d.
+    /// The place of column j of d in the rows of X_.
     i64 place(i64 j, i64 d) const { return places_ && j < d ? places_[j] : j; }
 
     const Rows& X_;
     const std::uint32_t* const places_;
     const double lam_, constant_;
-    /// Of b, where it is held as well.
+    /// Strength of the penalty on b, including that which holds it.
     double strength_;
     std::vector<i64> order_;
-    /// Rows that can move at all.
+    /// The rows that can move at all.
     std::vector<i64> able_;
-    /// |x_i|^2 / lam, and the constant's likewise: how D bends.
+    /// The curvature of D in r_i: |x_i|^2 / lam, plus that of the constant.
     std::vector<double> squares_;
 
   private:
-    /// Puts whole runs of the first `count` rows in random places (Fisher and Yates, with the numbers of
-    /// Steele, Lea, Flood, OOPSLA 2014, 453: the same everywhere); the rest of them stay behind.
+    /// Shuffles whole runs of the first `count` rows (Fisher and Yates, with the generator of Steele, Lea,
+    /// Flood, OOPSLA 2014, 453, which is the same everywhere); the remaining ones stay last.
     void shuffle(i64 count) {
-        for (i64 n = count / kRun - 1; n > 0; --n) {
+        for (i64 n = count / kRunRows - 1; n > 0; --n) {
             std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
             z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
             z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
             z ^= z >> 31;
             const i64 other = static_cast<i64>(z % static_cast<std::uint64_t>(n + 1));
             if (other != n)
-                std::swap_ranges(&order_[n * kRun], &order_[n * kRun] + kRun, &order_[other * kRun]);
+                std::swap_ranges(&order_[n * kRunRows], &order_[n * kRunRows] + kRunRows,
+                                 &order_[other * kRunRows]);
         }
     }
 
@@ -154,7 +162,7 @@ class Ascent {
     std::uint64_t state_ = 0;
 };
 
-/// Margins with a loss each; how many a row has is the base's.
+/// Margins with a loss each; the base class knows how many a row has.
 template <class Base>
 class OfCoordinates : public Base {
   public:
@@ -170,13 +178,13 @@ class OfCoordinates : public Base {
         return sum;
     }
 
-    /// What a sum lacks goes to the rows that no bound stops, for D hardly changes along those. For what they
-    /// cannot take, and for the last digits, the r of one sign shrink: 0 is within all bounds. Where that is
-    /// not enough, all go the same part of their ways to a bound.
+    /// What a sum lacks is added to the rows that are not at a bound, since D hardly changes along those. For
+    /// the rest, and for the last digits, the r of one sign shrink: 0 is within all bounds. If that is not
+    /// enough, all r move by the same share of their distances to a bound.
     void balance(const double* sums) override {
         const std::size_t K = rows_.size() / this->order_.size();
         for (std::size_t c = 0; c < K; ++c) {
-            for (int k = 0; k < kRounds && spread(sums[c], c, K); ++k) {
+            for (int k = 0; k < kMaxBalanceRounds && spread(sums[c], c, K); ++k) {
             }
             shrink(sums[c], c, K);
         }
@@ -197,8 +205,8 @@ class OfCoordinates : public Base {
     std::vector<Coordinate> rows_;
 
   private:
-    /// Spreads what the sum of margin c lacks evenly; whether there was anything to spread, and a row to take
-    /// it.
+    /// Distributes evenly what the sum of margin c lacks; returns whether there was anything to distribute,
+    /// and a row to take it.
     bool spread(double sum, std::size_t c, std::size_t K) {
         double size = 0;
         i64 count = 0;
@@ -207,7 +215,7 @@ class OfCoordinates : public Base {
             size += std::abs(rows_[i].r);
             count += rows_[i].inside();
         }
-        if (count == 0 || std::abs(sum) <= kEven * size) return false;
+        if (count == 0 || std::abs(sum) <= kBalanceTolerance * size) return false;
         const double share = sum / static_cast<double>(count);
         for (std::size_t i = c; i < rows_.size(); i += K)
             if (Coordinate& row = rows_[i]; row.inside()) row.r = row.feasible(row.r + share);
@@ -235,7 +243,7 @@ class OfCoordinates : public Base {
     }
 };
 
-/// One margin a row.
+/// One margin per row.
 class MarginAscent final : public OfCoordinates<Ascent> {
   public:
     MarginAscent(const Matrix& X, i64 m, i64 d, double lam, Constant constant, const Conjugate* rows)
@@ -267,11 +275,11 @@ class MarginAscent final : public OfCoordinates<Ascent> {
     }
 
     const i64 d_;
-    /// The weights in the order of X_, where that is another.
+    /// The weights in the column order of X_, if that differs.
     Buffer<double> own_;
 };
 
-/// K margins a row; a subclass moves them.
+/// K margins per row; a subclass moves them.
 class ColumnAscent : public Ascent {
   public:
     ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant)
@@ -303,8 +311,8 @@ class ColumnAscent : public Ascent {
     }
 
   protected:
-    /// Moves the r of row i; tells by how much, whether they may move again, and what its share of the gap
-    /// was.
+    /// Moves the r of row i; reports the changes and its share of the gap, and returns whether it may move
+    /// again.
     virtual bool move(i64 i, double* u, Change* changes, i64& count, double* gap) = 0;
 
     const i64 m_, d_, K_, ld_;
@@ -313,7 +321,7 @@ class ColumnAscent : public Ascent {
     Buffer<double> weights_;
 };
 
-/// K margins a row, each with a loss of its own.
+/// K margins per row, each with a loss of its own.
 class MarginsAscent final : public OfCoordinates<ColumnAscent> {
   public:
     MarginsAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, const Conjugate* rows)
@@ -334,11 +342,11 @@ class MarginsAscent final : public OfCoordinates<ColumnAscent> {
     }
 };
 
-/// The largest of K margins, each with a cost, less that of the row's class: r = s (p - e_y), p shares that
-/// add up to 1, and f(r) = -s sum_c p_c cost_c.
+/// The loss max_c (u_c + cost_c) - u_y: r = s (p - e_y), with shares p that add up to 1, and f(r) = -s sum_c
+/// p_c cost_c.
 class ClassAscent final : public ColumnAscent {
   public:
-    /// Costs are K x K, of a class in the place of the row's; null for 1 where they differ.
+    /// Costs are K x K, the cost of a class instead of the row's; null for 1 if they differ.
     ClassAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, const std::int32_t* y,
                 const double* costs, const double* weights)
         : ColumnAscent(X, m, d, K, lam, constant),
@@ -380,13 +388,14 @@ class ClassAscent final : public ColumnAscent {
                 least = std::min(least, p);
             }
             // Negated, so that NaN counts as well.
-            if (!(least >= 0 && std::abs(sum - 1.0) <= kRounded * static_cast<double>(K_))) return kInfinite;
+            if (!(least >= 0 && std::abs(sum - 1.0) <= kShareRounding * static_cast<double>(K_)))
+                return kInfinite;
             total -= weights_[i] * cost;
         }
         return total;
     }
 
-    /// Shares of classes stay: what one class gains another loses.
+    /// Does nothing: what one class gains another loses.
     void balance(const double*) override {}
 
   protected:
@@ -402,7 +411,8 @@ class ClassAscent final : public ColumnAscent {
             for (i64 c = 0; c < K_; ++c) *gap += s * p[c] * (u[worst] - u[c]);
         if (p[worst] == 1.0 || s == 0.0) return false;
         if (bends > 0) {
-            // Less the same from all: what is near the largest keeps its digits, however little D bends.
+            // The largest is subtracted from all: those near it keep their digits, however small the
+            // curvature of D is.
             for (i64 c = 0; c < K_; ++c) wanted_[c] = p[c] + (u[c] - u[worst]) / bends;
             project(wanted_.data());
         } else {
@@ -418,9 +428,9 @@ class ClassAscent final : public ColumnAscent {
     }
 
   private:
-    /// The nearest shares to K numbers (Held, Wolfe, Crowder, Math. Programming 6 (1974) 62): what is above a
-    /// level, such that it adds up to 1. Rounding of the level may leave another sum, which is scaled; none,
-    /// where one number is far above all others, goes to the first of the largest.
+    /// Projects K numbers onto the simplex (Held, Wolfe, Crowder, Math. Programming 6 (1974) 62): the parts
+    /// above a level at which they add up to 1. If the level's rounding leaves another sum, the shares are
+    /// scaled; if it leaves none, since one number is far above all others, the first of the largest gets 1.
     void project(double* v) {
         std::copy_n(v, K_, sorted_.begin());
         i64 count = K_;
@@ -450,14 +460,14 @@ class ClassAscent final : public ColumnAscent {
     std::vector<double> weights_, shares_, costs_, wanted_, sorted_;
 };
 
-/// Each row's margin, or K margins, with a loss of its own.
+/// Ascent for one margin, or K margins, per row, each with a loss of its own.
 inline std::unique_ptr<Ascent> ascent_of_margins(const Matrix& X, i64 m, i64 d, i64 K, double lam,
                                                  Constant constant, const Conjugate* rows) {
     if (K == 1) return std::make_unique<MarginAscent>(X, m, d, lam, constant, rows);
     return std::make_unique<MarginsAscent>(X, m, d, K, lam, constant, rows);
 }
 
-/// The K margins of each row, of which it has one class.
+/// Ascent for rows with K margins, one per class.
 inline std::unique_ptr<Ascent> ascent_of_classes(const Matrix& X, i64 m, i64 d, i64 K, double lam,
                                                  Constant constant, const std::int32_t* y,
                                                  const double* costs, const double* weights) {

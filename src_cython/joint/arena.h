@@ -1,8 +1,8 @@
-// Memory for one evaluation after another.
+// Memory that consecutive evaluations reuse.
 //
-// An evaluation of a large group works on some arrays as long as the group.  Fresh ones would have the system
-// map and clear their pages each time, which took as long as the sort; these are kept from one evaluation to
-// the next.
+// An evaluation of a large group needs several arrays as long as the group. With new ones the system would
+// map and clear their pages each time, which took as long as the sort. So they are kept from one evaluation
+// to the next.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace bmrm {
 
-/// Hands out uninitialised arrays, all of which `clear` takes back at once.  One thread at a time.
+/// Hands out uninitialised arrays; `clear` takes all of them back at once. Used by one thread at a time.
 class Arena {
   public:
     template <class T>
@@ -30,7 +30,7 @@ class Arena {
         return static_cast<T*>(found);
     }
 
-    /// After several blocks were needed, one that is as large as all will do from now on.
+    /// If several blocks were needed, replaces them by one of their total size.
     void clear() {
         if (blocks_.size() > 1) {
             int64_t all = 0;

@@ -1,9 +1,9 @@
-// Hinge losses of pairs of rows of few levels.
+// Hinge losses of pairs of rows, for few levels.
 //
-// One merge of two classes, both in order, tells for each row how many of the other class are active with it:
-// for a row i of the higher level those from some place on, for a row j of the lower one those up to some
-// place.  A step of the merge advances on one side by arithmetic, since a branch would be wrong every other
-// time.  With L levels that is L - 1 steps a row in all; the sweeps of pair_sweeps.h have two, with three
+// One merge of two sorted classes finds for each row how many rows of the other class are active with it: for
+// a row i of the higher level those from some place on, for a row j of the lower level those up to some
+// place. Each step of the merge advances one side by arithmetic, since a branch would be mispredicted every
+// other time. With L levels this takes L - 1 steps per row; the sweeps of pair_sweeps.h take two, with three
 // such branches each.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace bmrm {
 
-/// Up to so many levels.
-constexpr int64_t kFewLevels = 8;
+/// Maximum number of levels for which merges are used.
+constexpr int64_t kMaxMergedLevels = 8;
 
-/// Pairs of all rows of one group.
+/// All pairs of rows of one group.
 template <class Sum>
 class ClassPairs {
   public:
@@ -46,8 +46,8 @@ class ClassPairs {
     struct Side {
         Class rows;
         double *weight, *value;
-        Sum *up_to, *from;      // of the rows before each place, and from it on
-        double *below, *above;  // what is active with each row, of lower and of higher levels
+        Sum *up_to, *from;      // sums over the rows before each place, and over those from it on
+        double *below, *above;  // what is active with each row on lower and on higher levels
     };
 
     Side side_of(const Class& rows) const {
@@ -88,12 +88,13 @@ class ClassPairs {
         return side;
     }
 
-    /// Adds what is active of `low` to the rows of `high`, and the other way round.  Chunks of `high` are
-    /// merged with what they reach of `low`; `from` and `up_to` are where the merge met each row.
+    /// Adds to the rows of `high` what is active of `low`, and the other way round. Each chunk of `high` is
+    /// merged with the rows of `low` that it reaches; `from` and `up_to` are the places where the merge met
+    /// each row.
     void merge(const Side& high, const Side& low, int64_t* from, int64_t* up_to) const {
         const int64_t n = high.rows.size, o = low.rows.size;
         const double *p = high.rows.margin, *u = low.rows.margin;
-        // Rows of `low` that are not active with row i - 1 of `high`.
+        // The number of rows of `low` that are not active with row i - 1 of `high`.
         const auto reached = [=](int64_t i) {
             if (i == 0) return int64_t{0};
             if (i == n) return o;
@@ -118,10 +119,10 @@ class ClassPairs {
         in_chunks(n, kChunk, threads_, part);
     }
 
-    /// Slopes of the rows of a level; returns their part of the sum.
+    /// Computes the slopes of the rows of a level; returns their part of the sum.
     Touched finish(const Side& side, double* slopes) const {
-        // The slopes of all levels add up to zero, so that margins may be taken from any origin: one among
-        // them.
+        // The slopes of all levels add up to zero, so margins may be measured from any origin: one near them
+        // rounds least.
         const Class& middle = sides_[levels_ / 2].rows;
         const double origin = middle.size ? middle.margin[middle.size / 2] : 0.0;
         return sum_of_chunks(side.rows.size, kChunk, threads_, arena_, [=](int64_t first, int64_t last) {

@@ -1,18 +1,18 @@
-// The rows of a group by level, those of each level in the order of their margins.
+// The rows of a group by level, sorted by margin within each level.
 #pragma once
 
 #include "joint/sort.h"
 
 namespace bmrm {
 
-/// Rows of one level, margins ascending, and their places in the group.
+/// The rows of one level: ascending margins, and places in the group.
 struct Class {
     int64_t size;
     double* margin;
     int64_t* place;
 };
 
-/// Of each level from 0 to `levels` - 1, of which there are few; rows come by level.
+/// Returns the classes of the levels 0 to `levels` - 1, which are few; the group's rows are ordered by level.
 inline Class* classes_of(const Group& group, const Line& line, int64_t levels, int threads, Arena& arena) {
     const double* u = margins_of(group, line, threads, arena);
     Class* classes = arena.take<Class>(levels);

@@ -1,11 +1,11 @@
-// Structured hinge bounds of measures that a contingency table decides.
+// Structured hinge bounds of measures of a contingency table.
 //
-//     F(u) = max over labellings y' allowed of  Delta(y') - (1/m) sum over rows with y'_i != y_i of y_i u_i
+// F(u) = max over allowed labellings y' of Delta(y') - (1/m) sum over rows with y'_i != y_i of y_i u_i
 //
-// (Joachims, ICML 2005, section 4.2).  With c positives and b negatives labelled wrongly, the largest term
-// has the c lowest positives and the b highest negatives.  Joachims scans all (c, b).  For each of the
-// measures here Delta is concave in b at fixed c, and so is the sum of the b highest margins: the best b is
-// found by bisection on the gain of one more, and the scan is O(m log m) in all.
+// (Joachims, ICML 2005, section 4.2). With c positives and b negatives labelled wrongly, the largest term has
+// the c lowest positives and the b highest negatives. Joachims scans all (c, b). For each of the measures
+// here Delta is concave in b at fixed c, and so is the sum of the b highest margins. So the best b is found
+// by bisection on the gain of one more, and the scan takes O(m log m) in total.
 #pragma once
 
 #include "contingency_table.h"
@@ -13,8 +13,8 @@
 
 namespace bmrm {
 
-/// The smallest b in [low, high] that is `high` or does not pay, where those that pay come first: by steps
-/// that double from a guess, then bisection.
+/// The smallest b in [low, high] that does not pay, else `high`; those that pay come first. The search
+/// doubles its steps from a guess, then bisects.
 template <class Pays>
 int64_t first_that_does_not_pay(int64_t low, int64_t high, int64_t guess, const Pays& pays) {
     guess = std::min(std::max(guess, low), high);
@@ -49,7 +49,7 @@ int64_t first_that_does_not_pay(int64_t low, int64_t high, int64_t guess, const 
     return low;
 }
 
-/// Risk of all rows, which are one group of the levels 0 and 1.
+/// The risk of all rows, which form one group with the levels 0 and 1.
 struct ContingencyRisk {
     Measure measure;
     double beta;

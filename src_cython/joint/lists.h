@@ -1,4 +1,4 @@
-// Structured hinge bounds of measures of a ranked list, one list a group.
+// Structured hinge bounds of measures of ranked lists, one list per group.
 //
 // NDCG (Le, Smola, Direct optimization of ranking measures, 2007): with the score of a permutation
 // f(pi) = sum_i d_i u_pi(i), d_i = 1 / log2(1 + i) up to position k and 0 beyond,
@@ -6,17 +6,16 @@
 //     F(u) = max over pi of 1 - NDCG(pi) + f(pi)  -  mean of f over the ideal permutations.
 //
 // The maximum is an assignment with the benefits d_i (u_j - v_j), v_j the gain of row j over the ideal DCG.
-// As that is a product, no general assignment problem has to be solved: it is largest when both factors are
-// in the same order (Hardy, Littlewood, Polya, theorem 368), so one sort does it.
+// Since these are products, no general assignment problem has to be solved: the sum is largest if both
+// factors are in the same order (Hardy, Littlewood, Polya, theorem 368), so one sort suffices.
 //
 // Reciprocal rank (Chakrabarti, Khanna, Sawant, Bhattacharyya, KDD 2008): with f(pi) the mean of u_i - u_j
 // over the pairs of a relevant i that pi puts before an irrelevant j,
 //
-//     F(u) = max over q of  1 - 1/q + loss of f when the q - 1 highest irrelevant rows precede all relevant
-//     ones
-//            and all other pairs are ordered by margin.
+//     F(u) = max over q of  1 - 1/q + loss of f if the q - 1 highest irrelevant rows precede all relevant
+//            ones and all other pairs are ordered by margin.
 //
-// From q to q + 1 the first part gains less each time and the second falls more, so the search ends at the
+// From q to q + 1 the first part gains less and the second loses more each time, so the search ends at the
 // first step that does not pay.
 #pragma once
 
@@ -62,7 +61,7 @@ struct ReciprocalRankRisk {
         double* lowest = arena.take<double>(n + 1);
         lowest[0] = 0.0;
         for (int64_t i = 0; i < n; ++i) lowest[i + 1] = lowest[i] + good.margin[i];
-        // Of each irrelevant row: the relevant rows below it, and how far below they are in sum.
+        // For each irrelevant row: the number of relevant rows below it, and the sum of their distances.
         int64_t* below = arena.take<int64_t>(o);
         double total = 0.0;
         for (int64_t j = 0, i = n; j < o; ++j) {
@@ -86,7 +85,7 @@ struct ReciprocalRankRisk {
         }
         for (int64_t j = 0; j < o; ++j)
             r[group.rows[bad.place[o - 1 - j]]] = group.share * scale * double(j < ahead ? n : below[j]);
-        // A relevant row pays for the rows forced ahead of it, and for those that are above it by themselves.
+        // A relevant row counts the rows forced ahead of it and those with a larger margin.
         for (int64_t i = 0, j = o; i < n; ++i) {
             while (j > 0 && below[j - 1] <= i) --j;
             r[group.rows[good.place[i]]] = -group.share * scale * double(std::max(j, ahead));

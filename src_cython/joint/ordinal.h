@@ -1,13 +1,13 @@
-// Ordinal regression by thresholds that are minimised out.
+// Ordinal regression with thresholds that are minimised out.
 //
 //     F(u) = sum over thresholds k of min over theta of sum_i s_i max(0, 1 - y_ik (u_i - theta)),
 //
-// y_ik = +1 where the level of row i is above k, else -1 (Shashua, Levin 2002; Chu, Keerthi, Neural Comp. 19
-// (2007) 792, "implicit constraints"; Rennie, Srebro 2005, "all thresholds").  In theta the sum is piecewise
-// linear with a knot at u_i - 1 for each row above and at u_i + 1 for each below: its minimum is where the
-// slope changes sign in a merge of two sorted lists.  At that knot the derivative of the knot's own row is
-// the share for which the slope in theta vanishes, so the derivatives in u are a subgradient of the minimum,
-// exactly. The minimiser rises with k by itself.
+// y_ik = +1 if the level of row i is above k, else -1 (Shashua, Levin 2002; Chu, Keerthi, Neural Comp. 19
+// (2007) 792, "implicit constraints"; Rennie, Srebro 2005, "all thresholds"). As a function of theta the sum
+// is piecewise linear, with a knot at u_i - 1 for each row above k and at u_i + 1 for each other row. A merge
+// of two sorted lists finds the knot where the slope changes sign, which is the minimum. The derivative of
+// the knot's own row is the share for which the slope in theta vanishes, so the derivatives in u are exactly
+// a subgradient of the minimum. The minimisers ascend with k without being forced to.
 #pragma once
 
 #include <limits>
@@ -18,15 +18,15 @@
 
 namespace bmrm {
 
-/// Where the merge stops: rows of the two lists that lie before the knot, and the knot's share.
+/// Where the merge stops.
 struct Knot {
     double theta_low, theta_high;  // the minimisers
-    int64_t above, below;          // positions in the order of margins
-    double share;                  // of the knot's own row that counts as passed
-    bool at_above;                 // whose knot it is
+    int64_t above, below;          // positions in the two lists, in the order of margins
+    double share;                  // share of the knot's own row that counts as passed
+    bool at_above;                 // the knot is of a row above the threshold
 };
 
-/// All rows are one group; `level` runs from 0 to `levels` - 1.
+/// The risk of all rows, which form one group; `level` runs from 0 to `levels` - 1.
 struct OrdinalRisk {
     int64_t levels;
 
@@ -48,14 +48,14 @@ struct OrdinalRisk {
                     }
                     const double weight = group.share * row.weight;
                     r[group.rows[order.place[q]]] = weight * slope;
-                    // The derivatives add up to zero: margins may be taken from any origin.
+                    // The derivatives add up to zero, so margins may be measured from any origin.
                     total += Touched{weight * (level + slope * (row.margin - origin)), weight * level};
                 }
                 return total;
             });
     }
 
-    /// Middles of the minimisers, levels - 1 of them.
+    /// Computes the midpoints of the intervals of minimisers, levels - 1 of them.
     void thresholds(const Group& group, const Line& line, std::vector<Arena>& arenas, double* out) const {
         arenas[0].clear();
         const int threads = int(arenas.size());
@@ -64,13 +64,13 @@ struct OrdinalRisk {
     }
 
   private:
-    /// A row in the order of margins: what the merges need of it, side by side.
+    /// What the merges need of a row, side by side, in the order of margins.
     struct Row {
         double margin, weight;
         int64_t level;
     };
 
-    /// The rows in order, and the weight of each level in each chunk of them.
+    /// The rows in the order of margins, and the weight of each level in each chunk of them.
     struct Order {
         int64_t size, length, chunks, levels;
         Row* rows;
@@ -96,7 +96,7 @@ struct OrdinalRisk {
                 }
             });
         }
-        /// Weight of the levels above k, or of the rest, in a chunk.
+        /// The weight in a chunk of the levels above k, or of the others.
         double weight(int64_t c, int64_t k, bool above) const {
             const double* sums = weights + c * levels;
             return above ? std::accumulate(sums + k + 1, sums + levels, 0.0)
@@ -111,7 +111,8 @@ struct OrdinalRisk {
         return found;
     }
 
-    /// Share of the hinge of row q at a threshold that is active, the row being above the threshold or not.
+    /// The share of the hinge of row q that is active at a threshold; `is_above`: the row's level is above
+    /// it.
     static double share_active(const Knot& at, int64_t q, bool is_above) {
         if (is_above) {
             if (q < at.above) return 1.0;
@@ -122,8 +123,8 @@ struct OrdinalRisk {
         return at.at_above ? 1.0 : 1.0 - at.share;
     }
 
-    /// Merges the knots of the rows above k with those of the rest until the slope turns: chunks that lie
-    /// before it are passed as they are.
+    /// Merges the knots of the rows above k with those of the others until the slope changes sign. Chunks
+    /// that lie before that knot are skipped as a whole.
     static Knot knot(const Order& order, int64_t k) {
         const int64_t n = order.size;
         const Row* rows = order.rows;
@@ -134,8 +135,8 @@ struct OrdinalRisk {
             while (q < n && (rows[q].level > k) != is_above) ++q;
             return q;
         };
-        // Where the knots of a chunk of either list leave the slope negative, it turns beyond the chunk that
-        // ends first.
+        // If the knots of a chunk of either list leave the slope negative, it changes sign after the chunk
+        // that ends first.
         int64_t a = 0, b = 0;
         const auto end_of = [&](int64_t c, double shift) {
             return c + 1 < order.chunks ? rows[(c + 1) * order.length].margin + shift : infinity;
@@ -152,13 +153,13 @@ struct OrdinalRisk {
         const auto at_above = [&] { return above < n ? rows[above].margin - 1.0 : infinity; };
         const auto at_below = [&] { return below < n ? rows[below].margin + 1.0 : infinity; };
         while (above < n || below < n) {
-            // Negated, so that a NaN cannot lead beyond the end of a list.
+            // Negated, so that NaN cannot lead past the end of a list.
             const bool first = above < n && (below >= n || !(at_above() > at_below()));
             const double theta = first ? at_above() : at_below();
             const int64_t q = first ? above : below;
             const double weight = rows[q].weight;
             if (slope >= 0.0 || slope + weight > 0.0) {
-                // Where the slope is zero already, the minimisers reach from the last knot to this one.
+                // If the slope is already zero, the minimisers reach from the last knot to this one.
                 const double share = slope >= 0.0 ? 0.0 : -slope / weight;
                 const double low = slope >= 0.0 && last > -infinity ? last : theta;
                 return {low, theta, above, below, share, first};

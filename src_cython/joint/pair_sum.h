@@ -1,4 +1,4 @@
-// What a row of a pair's loss needs of the rows that are active with it.
+// Sums over the rows that are active with a row of a pair.
 #pragma once
 
 namespace bmrm {
@@ -10,7 +10,8 @@ struct WeightSum {
     WeightSum() = default;
     WeightSum(double s, double) : weight(s) {}
     void add(const WeightSum& other) { weight += other.weight; }
-    /// Sum of s_j c_ij, as a row i of value v above them has it; `above` is the sign of that of one below.
+    /// The sum of s_j c_ij for a row i of value v above these rows; for a row below them it has the sign
+    /// `above`.
     double seen_from(double) const { return weight; }
     static constexpr double above = 1.0;
     static constexpr bool graded = false;

@@ -1,12 +1,12 @@
-// Hinge losses of pairs of rows of many levels.
+// Hinge losses of pairs of rows, for many levels.
 //
-// In the order of margins the rows j that are active with i form an upper end of the list, and the i active
-// with j a lower one, so one sweep in each direction meets them all; sums over the levels below or above come
-// from a tree of partial sums (Fenwick 1994).  Lee and Lin, Neural Comp. 26 (2014) 781, use an
-// order-statistic tree in the same place.
+// In the order of margins the rows j that are active with i form the upper end of the list, and the rows i
+// active with j the lower end, so one sweep in each direction meets them all. Sums over the levels below or
+// above come from a tree of partial sums (Fenwick 1994). Lee and Lin, Neural Comp. 26 (2014) 781, use an
+// order-statistic tree instead.
 //
-// The order is cut into chunks, each of which is swept for itself: the sums that a sweep begins with are
-// those of the chunks beyond, and of a part of one.
+// The list is split into chunks that are swept independently. The sums that a sweep starts with are those of
+// the chunks beyond, and of a part of one chunk.
 #pragma once
 
 #include "joint/pair_sum.h"
@@ -17,7 +17,7 @@ namespace bmrm {
 /// Partial sums over levels.
 class LevelSums {
   public:
-    /// `memory` has room for one sum more than there are levels.
+    /// `memory` has room for levels + 1 sums.
     LevelSums(GradedSum* memory, int64_t levels) : sums_(memory), levels_(levels) {
         std::fill(sums_, sums_ + levels + 1, GradedSum{});
     }
@@ -36,7 +36,7 @@ class LevelSums {
     int64_t levels_;
 };
 
-/// Pairs of all rows of one group; `graded` weighs a pair by the difference of its values.
+/// All pairs of rows of one group; if `graded`, a pair is weighted by the difference of its values.
 class PairSweeps {
   public:
     PairSweeps(const Group& group, const Line& line, int64_t levels, bool graded, int threads, Arena& arena)
@@ -44,7 +44,8 @@ class PairSweeps {
           graded_(graded),
           levels_(levels),
           threads_(threads),
-          // No shorter than there are levels, so that the sums of all chunks take no more room than the rows.
+          // At least as long as there are levels, so that the sums of all chunks take no more room than the
+          // rows.
           length_(std::max(kChunk, levels)),
           chunks_((group.size + length_ - 1) / length_),
           summed_(chunks_ > 1 ? levels : 0),
@@ -75,7 +76,8 @@ class PairSweeps {
             else
                 sweep_down(first, last, passed_ + task * (levels_ + 1));
         });
-        // The derivatives add up to zero, so that margins may be taken from any origin: one among them.
+        // The derivatives add up to zero, so margins may be measured from any origin: one near them rounds
+        // least.
         const double origin = n ? rows_[n / 2].margin : 0.0;
         const Touched total = sum_of_chunks(n, length_, threads_, arena_, [=](int64_t first, int64_t last) {
             Touched sum{};
@@ -91,7 +93,7 @@ class PairSweeps {
     }
 
   private:
-    /// A row in the order of margins: what the sweeps need of it, side by side.
+    /// What the sweeps need of a row, side by side, in the order of margins.
     struct Row {
         double margin, weight, value;
         int64_t level;
@@ -99,7 +101,7 @@ class PairSweeps {
         GradedSum sum() const { return {weight, value}; }
     };
 
-    /// What lower levels have active with the rows of a chunk, from the top down.
+    /// Sums what is active on lower levels with the rows of a chunk, from the top down.
     void sweep_down(int64_t first, int64_t last, GradedSum* memory) const {
         LevelSums passed(memory, levels_);
         const double top = rows_[last - 1].margin - 1.0;
@@ -118,7 +120,7 @@ class PairSweeps {
         }
     }
 
-    /// What higher levels have, from the bottom up.
+    /// Sums what is active on higher levels, from the bottom up.
     void sweep_up(int64_t first, int64_t last, GradedSum* memory) const {
         LevelSums passed(memory, levels_);
         int64_t i = 0;
@@ -143,7 +145,7 @@ class PairSweeps {
     const int64_t length_, chunks_, summed_;
     const Sorted order_;
     Row* rows_;
-    GradedSum *sums_, *passed_;  // by chunk and level; and what each sweep has passed
+    GradedSum *sums_, *passed_;  // by chunk and level; and the rows that each sweep has passed
     double *below_, *above_;
     Arena& arena_;
 };

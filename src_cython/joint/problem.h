@@ -1,8 +1,8 @@
-// Risks of margins taken together: what they share.
+// What the risks of margins taken together share.
 //
 // A joint risk is a mean over groups of rows (queries; or one group, all rows), R = sum_g share_g F_g(u),
-// each F_g convex in the margins of its group and cheap once these are sorted.  Groups are independent, so
-// they are evaluated in parallel, each in an order of its own that does not depend on the number of threads.
+// each F_g convex in the margins of its group and cheap once these are sorted. Groups are independent, so
+// they are evaluated in parallel, each in an order that does not depend on the number of threads.
 #pragma once
 
 #include <omp.h>
@@ -15,10 +15,10 @@
 
 namespace bmrm {
 
-/// Groups from this many rows on have all threads to themselves, one group after another.
-constexpr int64_t kLargeGroup = 1 << 16;
+/// Minimum number of rows of a group that is evaluated alone, with all threads.
+constexpr int64_t kMinLargeGroup = 1 << 16;
 
-/// The margins u_i = z_i + t dz_i + b that a risk is asked for.
+/// The margins u_i = z_i + t dz_i + b at which a risk is evaluated.
 struct Line {
     const double *z, *dz;
     double t, b;
@@ -26,19 +26,19 @@ struct Line {
     double operator()(int64_t row) const { return z[row] + t * dz[row] + b; }
 };
 
-/// The rows that take part, group by group; arrays beside `rows` run along with it.
+/// The rows that take part, group by group; the other arrays of rows are in the same order.
 struct Problem {
     const int64_t* rows;
-    const int64_t* starts;  // groups + 1 of them
+    const int64_t* starts;  // groups + 1 positions in `rows`
     int64_t groups;
-    const int64_t* level;  // class or grade of each row, from 0 and ascending within its group
+    const int64_t* level;  // class or grade of each row, from 0, ascending within its group
     const double* weight;
-    const double* value;   // what else a risk needs of each row
-    const double* anchor;  // and one thing more
+    const double* value;   // a further number per row, see the risks
+    const double* anchor;  // another one
     const double* share;   // weight of each group in the risk
 };
 
-/// One group of a problem, with the arrays set to its first row.
+/// One group of a problem; the arrays begin with its first row.
 struct Group {
     const int64_t* rows;
     int64_t size;
@@ -56,8 +56,8 @@ struct Group {
           share(p.share[g]) {}
 };
 
-/// A risk, and what of it is left at margins of 0 of the plane that touches it: its other terms are margins
-/// times derivatives, which may be far larger.
+/// A risk, and the value at margins 0 of the plane that touches it: the other terms of the plane, margins
+/// times derivatives, may be far larger.
 struct Touched {
     double value, constant;
 
@@ -71,8 +71,8 @@ struct Touched {
     }
 };
 
-/// Values and constants of all groups: risk(group g, line, r, threads, arena); each call writes r at the rows
-/// of its group.
+/// Computes values and constants of all groups by risk(group, line, r, threads, arena); each call writes r at
+/// the rows of its group.
 template <class Risk>
 void for_groups(const Problem& problem, const Line& line, double* r, std::vector<Arena>& arenas,
                 const Risk& risk, double* values, double* constants) {
@@ -83,7 +83,7 @@ void for_groups(const Problem& problem, const Line& line, double* r, std::vector
     const int threads = int(arenas.size());
     for (int64_t g = 0; g < problem.groups; ++g) {
         const Group group(problem, g);
-        if (group.size < kLargeGroup) continue;
+        if (group.size < kMinLargeGroup) continue;
         arenas[0].clear();
         take(g, risk(group, line, r, threads, arenas[0]));
     }
@@ -91,7 +91,7 @@ void for_groups(const Problem& problem, const Line& line, double* r, std::vector
 #pragma omp parallel for schedule(dynamic, 8) num_threads(team) if (team > 1)
     for (int64_t g = 0; g < problem.groups; ++g) {
         const Group group(problem, g);
-        if (group.size >= kLargeGroup) continue;
+        if (group.size >= kMinLargeGroup) continue;
         Arena& arena = arenas[omp_get_thread_num()];
         arena.clear();
         take(g, risk(group, line, r, 1, arena));

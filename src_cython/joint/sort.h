@@ -1,9 +1,9 @@
-// Margins in ascending order, with their places.
+// Sorts margins, with their places.
 //
-// Doubles become integers of the same order (all bits flipped below zero, the sign bit above).  Their upper
-// halves, each with its place below it, are sorted in three stable passes by digits of 11 bits and fewer, by
-// all threads at once: a thread counts the digits of its part, and puts them behind those of the parts
-// before. Runs that agree in the upper halves are finished by comparison.  The order is total, ties going by
+// Doubles become integers of the same order (all bits flipped below zero, the sign bit above). Their upper
+// halves, each followed by its place, are sorted in three stable passes by digits of at most 11 bits, by all
+// threads at once: each thread counts the digits of its part, and writes them after those of the earlier
+// parts. Runs with equal upper halves are finished by comparison. The order is total, with ties ordered by
 // place, so it is the same for any number of threads.
 #pragma once
 
@@ -18,13 +18,14 @@
 
 namespace bmrm {
 
-/// Large groups are worked on in chunks of so many rows; sums are over chunks, whatever the threads.
+/// Number of rows per chunk of a large group; sums are over chunks, for any number of threads.
 constexpr int64_t kChunk = 1 << 14;
-/// Shorter arrays are sorted by comparison.
-constexpr int64_t kRadixFrom = 512;
-/// Longer ones by several threads, up to so many.
-constexpr int64_t kParallelFrom = 1 << 16;
-constexpr int64_t kMostParts = 32;
+/// Minimum length of an array for the radix sort; shorter ones are sorted by comparison.
+constexpr int64_t kMinRadixSort = 512;
+/// Minimum length of an array that several threads sort.
+constexpr int64_t kMinParallelSort = 1 << 16;
+/// Maximum number of threads of a sort.
+constexpr int64_t kMaxSortThreads = 32;
 
 /// body(first, last, number) for chunks of [0, n).
 template <class Body>
@@ -45,7 +46,7 @@ Touched sum_of_chunks(int64_t n, int64_t length, int threads, Arena& arena, cons
     return total;
 }
 
-/// The margins of a group.
+/// Computes the margins of a group.
 inline double* margins_of(const Group& group, const Line& line, int threads, Arena& arena) {
     double* u = arena.take<double>(group.size);
     in_chunks(group.size, kChunk, threads, [=, &group](int64_t first, int64_t last, int64_t) {
@@ -54,7 +55,7 @@ inline double* margins_of(const Group& group, const Line& line, int threads, Are
     return u;
 }
 
-/// The integer of a margin; -0 and 0 are one margin.
+/// The integer of a margin; -0 and 0 have the same one.
 inline uint64_t key_of(double margin) {
     int64_t bits;
     margin += 0.0;
@@ -62,7 +63,7 @@ inline uint64_t key_of(double margin) {
     return uint64_t(bits) ^ (uint64_t(bits >> 63) | uint64_t{1} << 63);
 }
 
-/// A margin and the place that it came from.
+/// A margin and its original place.
 struct Ranked {
     double margin;
     int64_t place;
@@ -73,11 +74,11 @@ struct Ranked {
     }
 };
 
-/// Sorts by the upper halves; returns where the result is, of `a` and `b`.
+/// Sorts by the upper halves; returns `a` or `b`, whichever holds the result.
 inline uint64_t* radix_sort(uint64_t* a, uint64_t* b, int64_t n, int threads, Arena& arena) {
     constexpr int bits = 11;
     constexpr int64_t radix = int64_t{1} << bits;
-    const int64_t parts = n < kParallelFrom ? 1 : std::min<int64_t>(threads, kMostParts);
+    const int64_t parts = n < kMinParallelSort ? 1 : std::min<int64_t>(threads, kMaxSortThreads);
     auto* places = arena.take<int64_t>(parts * radix);
     const auto cut = [=](int64_t part) { return part * n / parts; };
     for (int shift = 32; shift < 64; shift += bits) {
@@ -99,12 +100,12 @@ inline uint64_t* radix_sort(uint64_t* a, uint64_t* b, int64_t n, int threads, Ar
     return a;
 }
 
-/// Margins in order, and where each came from.
+/// Sorted margins, and the original place of each.
 struct Sorted {
     double* margin;
     int64_t* place;
 
-    /// By comparison of whole margins; the first `most` alone, if that is enough.
+    /// Sorts by comparison of whole margins; only the first `most` are in order.
     static Sorted compared(const double* u, int64_t n, int64_t most, Arena& arena) {
         const Sorted sorted{arena.take<double>(n), arena.take<int64_t>(n)};
         auto* order = arena.take<Ranked>(n);
@@ -120,8 +121,8 @@ struct Sorted {
         return sorted;
     }
 
-    /// Orders a run of margins that agree in their upper halves; often all of them are equal.  `scratch` has
-    /// room for all margins.
+    /// Sorts a run of margins with equal upper halves; often all of them are equal. `scratch` has room for
+    /// all margins.
     void finish(int64_t first, int64_t last, Ranked* scratch) const {
         int64_t i = first + 1;
         while (i < last && at(i - 1) < at(i)) ++i;
@@ -147,7 +148,7 @@ struct Sorted {
     }
 };
 
-/// Sorts u[0, n), which stays as it is.
+/// Sorts u[0, n), which is not changed.
 inline Sorted sort_margins(const double* u, int64_t n, int threads, Arena& arena) {
     if (n > int64_t{std::numeric_limits<uint32_t>::max()}) return Sorted::compared(u, n, n, arena);
     auto* order = arena.take<uint64_t>(n);
@@ -155,7 +156,7 @@ inline Sorted sort_margins(const double* u, int64_t n, int threads, Arena& arena
         for (int64_t p = first; p < last; ++p)
             order[p] = (key_of(u[p]) & ~uint64_t{0xffffffff}) | uint64_t(p);
     });
-    if (n < kRadixFrom)
+    if (n < kMinRadixSort)
         std::sort(order, order + n);
     else
         order = radix_sort(order, arena.take<uint64_t>(n), n, threads, arena);
@@ -166,7 +167,7 @@ inline Sorted sort_margins(const double* u, int64_t n, int threads, Arena& arena
             sorted.margin[q] = u[sorted.place[q]];
         }
     });
-    // A run belongs to the chunk that it begins in.
+    // A run belongs to the chunk in which it begins.
     auto* scratch = arena.take<Ranked>(n);
     const auto agree = [=](int64_t q) { return q > 0 && q < n && order[q - 1] >> 32 == order[q] >> 32; };
     in_chunks(n, kChunk, threads, [=](int64_t first, int64_t last, int64_t) {

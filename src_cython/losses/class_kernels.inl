@@ -1,7 +1,7 @@
-// Loops over one chunk of rows of K margins, for one instruction set: class_risk.h includes this file once
-// for each, inside a namespace and a `#pragma GCC target`, with BMRM_LANES doubles to a register.  A row goes
-// through in vectors of that length; where it does not divide K the last vector overlaps the one before,
-// which changes no maximum, so that the length changes no result.
+// Loops over one chunk of rows of K margins. class_risk.h includes this file once per instruction set, inside
+// a namespace and a `#pragma GCC target`, with BMRM_LANES doubles per register. A row is processed in vectors
+// of that length. If it does not divide K, the last vector overlaps the one before: this changes no maximum,
+// so results do not depend on the length.
 
 typedef double Lanes __attribute__((vector_size(8 * BMRM_LANES)));
 
@@ -19,7 +19,7 @@ static inline Lanes lanes(const double* p) {
     return v;
 }
 
-// op over all lanes.
+// Reduces all lanes by op.
 template <class Op>
 static inline double over_lanes(Lanes v, const Op& op) {
 #if BMRM_LANES == 8
@@ -35,13 +35,13 @@ static inline double over_lanes(Lanes v, const Op& op) {
     return v[0];
 }
 
-// The largest of K numbers, the first of equals, and its place; infinite where one of them is NaN, so that a
-// margin that is lost does not look like one that loses.
+// The largest of K numbers, the first of equal ones, and its place. It is infinite if a number is NaN, so
+// that an invalid margin does not look like a small one.
 struct Largest {
     double value;
     int64_t place;
 
-    // `number(c)` gives number c, `numbers(c)` a vector of those from c on.
+    // `number(c)` returns number c, `numbers(c)` a vector of the numbers from c on.
     template <class Number, class Numbers>
     Largest(const int64_t K, const Number& number, const Numbers& numbers) {
         if (K < BMRM_LANES) {
@@ -68,7 +68,7 @@ struct Largest {
     }
 };
 
-// Margins and their direction in one row, at the step t.
+// The margins of one row on a line, at the step t.
 struct Line {
     const double *z, *dz;
     double t;
@@ -76,7 +76,7 @@ struct Line {
     Lanes from(const int64_t c) const { return lanes(z + c) + t * lanes(dz + c); }
 };
 
-// max_c (u_c + cost_yc) - u_y: derivative +1 at the maximum, -1 at y, nothing where y itself is the maximum.
+// max_c (u_c + cost_yc) - u_y: derivative +1 at the maximum and -1 at y, or 0 if y itself is the maximum.
 struct WinnerTakesAll {
     struct Row {
         double value;
@@ -95,7 +95,7 @@ struct WinnerTakesAll {
     }
 };
 
-// max(0, 1 + max of u_c over the labels that a row lacks - min of u_c over those that it has).
+// max(0, 1 + max of u_c over the labels that a row lacks - min of u_c over the labels that it has).
 struct Separation {
     static WinnerTakesAll::Row row(const ClassRows& rows, const int64_t i) {
         const int64_t K = rows.K;
@@ -114,7 +114,7 @@ struct Separation {
     }
 };
 
-// Losses of which a row has at most two derivatives that are not 0: +1 and -1.
+// Losses with at most two nonzero derivatives per row, +1 and -1.
 template <class Loss>
 static void pair_slope(const ClassRows& rows, const int64_t from, const int64_t to, double* sums) {
     double total = 0.0;
@@ -144,7 +144,8 @@ static void pair_cut(const ClassRows& rows, const int64_t from, const int64_t to
 
 // log sum_c exp(u_c) - u_y: derivative p_c - [c = y], p the probabilities.
 //
-// For each tile of rows: body(i, e, sum, top) with e_c = exp(u_c - top), top the largest u_c.
+// Calls body(i, e, sum, top) for each row, with e_c = exp(u_c - top), top the largest u_c, and sum the sum of
+// e.
 template <class Body>
 static void softmax_rows(const ClassRows& rows, const int64_t from, const int64_t to, const Body& body) {
     const int64_t K = rows.K, tile = K < 1024 ? 1024 / K : 1;

@@ -1,12 +1,11 @@
-// The empirical risk and its derivatives over all rows, on the CPU.
+// The empirical risk of scalar losses and its derivatives, on the CPU.
 //
-// Margins are taken on a line: u_i = z_i + t dz_i + b, which is all that the solver ever asks for.  Three
-// passes:
-//   slope: sum s_i l'(u_i) dz_i and sum s_i l'(u_i), what a search along the line needs;
+// Margins lie on a line, u_i = z_i + t dz_i + b: the solver needs no others. There are three passes:
+//   slope: sum s_i l'(u_i) dz_i and sum s_i l'(u_i), which a line search needs;
 //   cut:   r_i = s_i l'(u_i), and for each block of rows sum s_i l(u_i) and sum r_i;
 //   bend:  r_i = s_i l''(u_i), and their sum.
-// Rows are cut into chunks that never cross a block and never depend on the number of threads; chunk sums are
-// added in order, so results are bit-identical for any thread count.
+// Rows are split into chunks that never cross a block and never depend on the number of threads. Chunk sums
+// are added in order, so results are bit-identical for any number of threads.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -23,7 +22,7 @@ struct Rows {
     const double* dz;
     const double* y;
     const double* s;  // weights, or null for equal ones
-    double* r;        // cut and bend only: the derivatives
+    double* r;        // cut and bend only: out, the derivatives
     double t, b;
     double scale;  // 1 / sum of weights
     LossParameter parameter;
@@ -37,8 +36,14 @@ struct Kernels {
     ChunkKernel bend[2];
 };
 
-constexpr int64_t chunk_rows = 2048, tile_rows = 128, worth_a_team = 32;
+// Number of rows per chunk, whose sums are added in order.
+constexpr int64_t chunk_rows = 2048;
+// Number of rows per tile of a chunk, which stays in the first level of cache.
+constexpr int64_t tile_rows = 128;
+// Minimum number of chunks that pays for a team of threads.
+constexpr int64_t worth_a_team = 32;
 
+// Sum of eight lanes.
 inline double fold(const double* lane) {
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
@@ -64,7 +69,7 @@ namespace level4 {
 #endif
 
 #ifdef BMRM_X86_LEVELS
-// The highest of the levels compiled that this processor has.
+// The highest compiled level that this processor supports.
 inline int level() {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
@@ -82,9 +87,9 @@ inline const Kernels& kernels_for(const int loss, const Rows& rows) {
     return baseline::kernels[loss][rounded];
 }
 
-// Run `kernel` over rows [starts[p], starts[p+1]) for every block p; sums[2 p], sums[2 p + 1] get its totals.
-// A team of threads is started for so many chunks: one takes about a microsecond, a team's start several, and
-// far more on a machine that is busy.
+// Runs `kernel` over the rows [starts[p], starts[p+1]) of every block p and stores its totals in sums[2 p]
+// and sums[2 p + 1]. A team of threads is started for at least `worth_a_team` chunks: a chunk takes about a
+// microsecond, starting a team takes several, and far more on a busy machine.
 template <class SomeRows>
 void for_blocks(void (*const kernel)(const SomeRows&, int64_t, int64_t, double*), const SomeRows& rows,
                 const int64_t* starts, const int64_t blocks, const int threads, double* sums,
@@ -123,15 +128,16 @@ inline void risk_cut(const int loss, const Rows& rows, const int64_t* starts, co
                chunk_rows, worth_a_team);
 }
 
-// The sum of the second derivatives goes to sums[0].
+// Stores the sum of the second derivatives in sums[0].
 inline void risk_bend(const int loss, const Rows& rows, const int64_t m, const int threads, double* sums) {
     const int64_t starts[2] = {0, m};
     for_blocks(kernels_for(loss, rows).bend[rows.s != nullptr], rows, starts, 1, threads, sums, chunk_rows,
                worth_a_team);
 }
 
-// Of a risk that is linear but for kinks: of each row the slope and, kink by kink, places and jumps
-// (rounded.h), slopes and jumps with weights in.  Number of kinks a row, where there is no room for anything.
+// For a loss that is linear except for kinks: the slope of each row and, kink by kink, the places and jumps
+// (rounded.h); slopes and jumps include the weights. Returns the number of kinks per row; writes nothing if
+// `slope` is null.
 template <class Loss>
 int pieces_of(const Rows& rows, const int64_t m, double* slope, double* places, double* jumps) {
     using P = Pieces<Loss>;
@@ -158,7 +164,8 @@ inline int risk_pieces(const int loss, const Rows& rows, const int64_t m, double
     return of[loss](rows, m, slope, places, jumps);
 }
 
-// Of each row the conjugate, its weight in (conjugates.h); false for a loss that has none of that kind.
+// The conjugate of each row, including its weight (conjugates.h); false for a loss without a simple
+// conjugate.
 template <class Loss>
 bool conjugates_of(const Rows& rows, const int64_t m, Conjugate* out) {
     if constexpr (Dual<Loss>::known) {

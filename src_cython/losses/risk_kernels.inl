@@ -1,7 +1,7 @@
-// Loops over one chunk of rows, for one instruction set: risk.h includes this file once for each, inside a
-// namespace and a `#pragma GCC target`.  Rows go through in tiles: a loop without a sum fills a tile, which
-// any compiler vectorises, and the sums run over eight fixed lanes of it, so their order is the same whatever
-// the width of the registers.
+// Loops over one chunk of rows. risk.h includes this file once per instruction set, inside a namespace and a
+// `#pragma GCC target`. Rows are processed in tiles: a loop without a sum, which any compiler vectorises,
+// fills a tile, and sums over the tile run in eight fixed lanes, so their order does not depend on the width
+// of the registers.
 
 static inline void add_lanes(const double* tile, const int64_t n, double* lanes) {
     int64_t k = 0;

@@ -1,13 +1,14 @@
-// The face of the inner QP (qp.h): the cuts that hold mass, their weights, and the way to its maximiser.
+// The active set of the inner QP (qp.h): the cuts with positive weight, their weights, and the step to the
+// maximiser.
 //
-// Each group has a reference among its cuts, which gives what the others take, so that no step leaves the
-// simplices; the others are the members of the factor (active_set_factor.h).  Kiwiel (IMA J. Numer. Anal. 6
-// (1986) 137) makes the system of a face regular by a term that is constant on one simplex instead.  Its
-// weight has to fit the curvature of the cuts; where that spans many orders, or differs from group to group,
-// none does.
+// Each group has a reference among its cuts, which loses what the others gain, so that no step leaves the
+// simplices; the others are the members of the factor (active_set_factor.h). Kiwiel (IMA J. Numer. Anal. 6
+// (1986) 137) instead regularises the system of an active set by a term that is constant on one simplex. The
+// weight of this term has to suit the curvature of the cuts; if that spans many orders of magnitude, or
+// differs between groups, no weight does.
 //
-// From one call to the next few cuts change, so the factor is kept with the names of its cuts: a call costs
-// s^2 flops for the s cuts of the face, where to factor them again would cost s^3 / 6.
+// Few cuts change from one call to the next, so the factor is kept, with the names of its cuts: a call costs
+// s^2 flops for s active cuts, while a new factorisation would cost s^3 / 6.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -27,22 +28,22 @@ struct QpProblem {
     int64_t stride;         // leading dimension of gram
     const double* gram;     // n rows of stride doubles
     const double* offset;   // b, or the value of each cut at alpha = origin
-    const double* origin;   // or null: near the optimum the change from there rounds less than the whole
+    const double* origin;   // or null; near the optimum, differences from it round less than the whole
     const int32_t* group;   // group of each cut, 0 <= group < groups; or -1: it takes no part, its alpha is 0
-    const int64_t* serial;  // a name for each cut, which no other ever has while a face is kept
+    const int64_t* serial;  // a name per cut, which no other cut has while an active set is kept
     double lam;
-    double* alpha;     // in: a feasible start; out: the answer
+    double* alpha;     // in: a feasible start; out: the solution
     double* gradient;  // out: b - G (alpha - origin) / lam, the value of each cut at the minimiser
 };
 
-// What is kept of a face between calls.
+// What is kept of an active set between calls.
 struct KeptActiveSet {
     struct Place {
         int64_t serial, index;
     };
     ActiveSetFactor factor;
-    std::vector<Place> places;  // of the face's cuts: a reference for each group, then the factor's members
-    int64_t groups = 0;         // 0 where nothing is kept
+    std::vector<Place> places;  // of the active cuts: a reference per group, then the factor's members
+    int64_t groups = 0;         // 0 if nothing is kept
 };
 
 class ActiveSet {
@@ -60,15 +61,15 @@ class ActiveSet {
                 if (q_.origin[i] != 0.0) support_.push_back(i);
     }
 
-    // Begin with the cuts that hold mass: bring the face that was kept up to date, or make a new one.
+    // Begins with the cuts of positive weight: updates the active set that was kept, or builds a new one.
     void start() {
         for (int64_t i = 0; i < q_.n; ++i)
             if (q_.alpha[i] > 0.0) hold(i, q_.alpha[i]);
         update_gradient();
         carried_ = kept_.groups == q_.groups && find_references();
-        kept_.groups = 0;  // of no use to anybody until it is whole again
+        kept_.groups = 0;  // not valid until it is complete again
         if (!carried_) return build();
-        // Cuts keep their places, or move down into those of others.
+        // Cuts keep their indices, or have moved down to those of others.
         for (size_t place = groups_, k = 0; place < kept_.places.size(); ++place) {
             const int64_t i = find(kept_.places[place]);
             if (i >= 0) {
@@ -82,7 +83,7 @@ class ActiveSet {
         include_mass();
     }
 
-    // Make the factor of the cuts held from nothing, with the shortest of each group as its reference.
+    // Builds the factor of the active cuts anew, with the shortest of each group as its reference.
     void build() {
         carried_ = false;
         factor_ = ActiveSetFactor();
@@ -100,7 +101,7 @@ class ActiveSet {
         include_mass();
     }
 
-    // Keep it for the next call.
+    // Keeps the active set for the next call.
     void keep() {
         store_weights();
         kept_.places.clear();
@@ -109,19 +110,19 @@ class ActiveSet {
     }
 
     bool holds(const int64_t i) const { return inside_[size_t(i)]; }
-    bool carried() const { return carried_; }     // the factor is from an earlier call
-    int64_t changes() const { return changes_; }  // cuts that entered or left
+    bool carried() const { return carried_; }     // whether the factor is from an earlier call
+    int64_t changes() const { return changes_; }  // number of cuts that entered or left
     int64_t reference(const int64_t i) const { return active_[size_t(q_.group[i])]; }
 
-    // The mean value of the cuts of each group.
+    // Computes the mean value of the cuts of each group.
     void means(std::vector<double>& mean) const {
         mean.assign(groups_, 0.0);
         for (size_t k = 0; k < active_.size(); ++k)
             mean[size_t(q_.group[active_[k]])] += weight_[k] * q_.gradient[active_[k]];
     }
 
-    // D(alpha), or from an origin what it is more than there: alpha'G alpha / lam = sum alpha (b - g), hence
-    // D = sum alpha (b + g) / 2.
+    // D(alpha), or with an origin its rise from there: alpha'G alpha / lam = sum alpha (b - g), hence D = sum
+    // alpha (b + g) / 2.
     double dual() const {
         double sum = 0.0;
         for (size_t k = 0; k < cuts().size(); ++k)
@@ -129,15 +130,15 @@ class ActiveSet {
         return sum;
     }
 
-    // The value of a cut with the weights of now; `gradient` has that of all where it was updated last.
+    // The value of a cut at the current weights; `gradient` has the values of all cuts at its last update.
     double value(const int64_t i) {
         find_changes();
         return q_.offset[i] -
                inverse_lam_ * dot_at(cuts().size(), cuts().data(), q_.gram + i * q_.stride, weights().data());
     }
 
-    // Let a cut without weight in, whose slope against its group's reference is given; return whether the
-    // face is another.
+    // Adds a cut without weight, given its slope relative to its group's reference; returns whether the
+    // active set has changed.
     bool enter(const int64_t i, const double slope) {
         ++changes_;
         const int64_t r = reference(i);
@@ -149,14 +150,14 @@ class ActiveSet {
         return true;
     }
 
-    // Move to the maximiser, dropping cuts that reach zero on the way.
+    // Moves to the maximiser, dropping cuts whose weights reach zero on the way.
     void maximise() {
         for (;;) {
             delta_.resize(whole_lanes(active_.size() + 8));
             if (!factor_.solve(delta_.data() + groups_)) break;
             for (size_t k = groups_; k < active_.size(); ++k) delta_[k] *= q_.lam;
             balance();
-            // With so large a lam no step gains anything.
+            // With such a large lam no step gains anything.
             if (!std::all_of(delta_.begin(), delta_.begin() + int64_t(active_.size()),
                              [](const double x) { return std::isfinite(x); }))
                 break;
@@ -171,7 +172,7 @@ class ActiveSet {
         }
     }
 
-    // Take the rounding of steps out of weights, values and slopes.
+    // Removes the accumulated rounding of steps from weights, values and slopes.
     void refresh() {
         renormalise();
         store_weights();
@@ -180,19 +181,20 @@ class ActiveSet {
     }
 
   private:
-    // Pivots below this share of the squares of a cut and its reference are rounding.
+    // Pivots below this share of the sum of the squares of a cut and its reference are rounding errors.
     static constexpr double dependent = 1e-10;
-    // A cut whose square is below this share of its reference's takes its place: what is left of a cut that
-    // is short beside its reference is that one's rounding.
+    // A cut whose square is below this share of its reference's replaces the reference: the difference of a
+    // short cut and a long reference would be mostly rounding error of the latter.
     static constexpr double shorter = 0.01;
-    // How far from 1 the sum of a group's weights may be.
+    // Maximum deviation of the sum of a group's weights from 1.
     static constexpr double good_sum = 1e-14;
 
     double gram(const int64_t i, const int64_t j) const { return q_.gram[i * q_.stride + j]; }
     size_t group(const size_t k) const { return size_t(q_.group[active_[k]]); }
     size_t members() const { return active_.size() - groups_; }
 
-    // The cuts whose weights are not those of the origin, and by how much; without one, the face.
+    // The cuts whose weights differ from those of the origin, and the differences; without an origin, the
+    // active set.
     const std::vector<int64_t>& cuts() const { return q_.origin ? changed_ : active_; }
     const std::vector<double>& weights() const { return q_.origin ? change_ : weight_; }
 
@@ -215,7 +217,7 @@ class ActiveSet {
                       size_t(q_.stride), q_.gradient);
     }
 
-    // Begin the face with the references that were kept; false where one of them holds no mass any more.
+    // Begins the active set with the references that were kept; false if one of them no longer has weight.
     bool find_references() {
         std::vector<int64_t> found(groups_);
         for (size_t p = 0; p < groups_; ++p) {
@@ -227,7 +229,7 @@ class ActiveSet {
         return true;
     }
 
-    // Where a cut that was kept is now, -1 if it holds no mass.
+    // The current index of a cut that was kept, -1 if it has no weight.
     int64_t find(const KeptActiveSet::Place& was) const {
         int64_t i = std::min(was.index, q_.n - 1);
         for (int64_t looked = 0; looked < q_.n; ++looked) {
@@ -266,7 +268,7 @@ class ActiveSet {
         ++changes_;
     }
 
-    // Let a cut of the face go; return what that adds to slopes against its group's reference.
+    // Removes an active cut; returns what this adds to slopes relative to its group's reference.
     double drop(const size_t k) {
         let_go(k);
         if (k >= groups_) {
@@ -284,7 +286,7 @@ class ActiveSet {
         return -slope;
     }
 
-    // The places in the factor of a group's members.
+    // Finds the places of a group's members in the factor.
     void find_members(const size_t p) {
         members_.clear();
         for (size_t k = groups_; k < active_.size(); ++k)
@@ -304,15 +306,15 @@ class ActiveSet {
         factor_.set_slopes(column_);
     }
 
-    // What references lose where their groups' members gain `delta_`.
+    // Computes what the references lose when the members of their groups gain `delta_`.
     void balance() {
         std::fill_n(delta_.begin(), groups_, 0.0);
         for (size_t k = groups_; k < active_.size(); ++k) delta_[group(k)] -= delta_[k];
     }
 
-    // Let a cut, its slope against its group's reference and its weight, into the face; return whether the
-    // face is another.  A cut that depends on those inside has no curvature against them: mass moves along
-    // the dependence, up the slope, until a cut has none left and leaves.
+    // Adds a cut, given its slope relative to its group's reference and its weight; returns whether the
+    // active set has changed. A cut that depends linearly on the active ones has no curvature relative to
+    // them: weight moves along the dependence, up the slope, until a cut has none left and is removed.
     bool include(const int64_t i, double against, double weight) {
         const size_t p = size_t(q_.group[i]);
         for (bool changed = false;; changed = true) {
@@ -337,7 +339,7 @@ class ActiveSet {
                     blocking = k;
                 }
             }
-            // Below this the little curvature that there is outweighs the slope.
+            // Otherwise the small remaining curvature outweighs the slope.
             const bool gains = sign * slope > 0.5 * std::max(pivot, 0.0) * inverse_lam_ * step;
             if (weight == 0.0 && !gains) return changed;
             weight = std::max(0.0, weight + sign * step);
@@ -348,7 +350,7 @@ class ActiveSet {
             }
             if (blocking < groups_) {
                 find_members(blocking);
-                if (members_.empty()) {  // it is the cut itself that takes over
+                if (members_.empty()) {  // the new cut itself becomes the reference
                     let_go(blocking);
                     active_[blocking] = i;
                     weight_[blocking] = weight;
@@ -360,7 +362,7 @@ class ActiveSet {
         }
     }
 
-    // Make the factor ready for a cut: return its pivot.
+    // Prepares the factor for a cut; returns its pivot.
     double prepare(const int64_t i) {
         const int64_t r = reference(i);
         const double *row = q_.gram + i * q_.stride, *base = q_.gram + r * q_.stride;
@@ -372,8 +374,8 @@ class ActiveSet {
         return factor_.prepare(column_, (row[i] - row[r]) - (base[i] - base[r]));
     }
 
-    // Rounding must not leave the simplices: the bound is only valid on them.  To scale all weights of a
-    // group rounds each of them, and so what they come to, once more: not where the sum is as good as 1.
+    // Rounding must not leave the simplices, since the bound is valid only on them. But scaling the weights
+    // of a group rounds each of them once more, so it is not done if their sum is as good as 1.
     void renormalise() {
         sum_.assign(groups_, 0.0);
         for (size_t k = 0; k < active_.size(); ++k) sum_[group(k)] += weight_[k];
@@ -386,11 +388,11 @@ class ActiveSet {
     ActiveSetFactor& factor_;
     size_t groups_;
     bool carried_ = false;
-    std::vector<int64_t> active_;  // a reference for each group, then the members in the factor's order
-    std::vector<double> weight_;   // alpha of the face
+    std::vector<int64_t> active_;  // a reference per group, then the members in the factor's order
+    std::vector<double> weight_;   // alpha of the active cuts
     std::vector<char> inside_;
-    std::vector<int64_t> support_;  // the cuts with a weight at the origin
-    std::vector<int64_t> changed_;  // those whose weight has changed since
+    std::vector<int64_t> support_;  // the cuts with nonzero weight at the origin
+    std::vector<int64_t> changed_;  // the cuts whose weights differ from the origin's
     std::vector<double> change_;
     std::vector<double> sum_, delta_, column_;
     std::vector<size_t> members_;

@@ -1,8 +1,8 @@
 // The small dense algebra of the inner QP and of Newton's step: vector kernels, triangular solves, Cholesky.
-// Sums run over eight fixed lanes, so a compiler may use SIMD without reordering: the result does not depend
-// on the instruction set's width.  Each kernel that is called from outside is compiled for several
-// instruction sets; what it is made of is inlined into it, since a call through the dispatcher takes as long
-// as a short vector.
+// Sums run in eight fixed lanes, so that a compiler can use SIMD without reordering them, and results do not
+// depend on the width of the registers. Each kernel that is called from outside is compiled for several
+// instruction sets. Its parts are inlined into it, since a call through the dispatcher takes as long as a
+// short vector.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -11,27 +11,29 @@
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
 #define BMRM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#define BMRM_INLINE inline __attribute__((always_inline))
+#define BMRM_ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define BMRM_CLONES
-#define BMRM_INLINE inline
+#define BMRM_ALWAYS_INLINE inline
 #endif
 
 namespace bmrm {
 
 // Eight doubles at any address.
-typedef double Lanes __attribute__((vector_size(64), aligned(8), may_alias));
+typedef double EightLanes __attribute__((vector_size(64), aligned(8), may_alias));
 
-static BMRM_INLINE const Lanes& lanes(const double* x) { return *reinterpret_cast<const Lanes*>(x); }
-static BMRM_INLINE Lanes& lanes(double* x) { return *reinterpret_cast<Lanes*>(x); }
+static BMRM_ALWAYS_INLINE const EightLanes& lanes(const double* x) {
+    return *reinterpret_cast<const EightLanes*>(x);
+}
+static BMRM_ALWAYS_INLINE EightLanes& lanes(double* x) { return *reinterpret_cast<EightLanes*>(x); }
 
-static BMRM_INLINE double total(const Lanes& x) {
+static BMRM_ALWAYS_INLINE double total(const EightLanes& x) {
     return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
 
 constexpr size_t whole_lanes(const size_t n) { return (n + 7) / 8 * 8; }
 
-static BMRM_INLINE double dot_inline(const size_t n, const double* x, const double* y) {
+static BMRM_ALWAYS_INLINE double dot_inline(const size_t n, const double* x, const double* y) {
     double lane[8] = {0.0};
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
@@ -40,7 +42,7 @@ static BMRM_INLINE double dot_inline(const size_t n, const double* x, const doub
     return total(lanes(lane));
 }
 
-static BMRM_INLINE void axpy_inline(const size_t n, const double c, const double* x, double* y) {
+static BMRM_ALWAYS_INLINE void axpy_inline(const size_t n, const double c, const double* x, double* y) {
     for (size_t i = 0; i < n; ++i) y[i] += c * x[i];
 }
 
@@ -54,7 +56,8 @@ BMRM_CLONES static void axpy(const size_t n, const double c, const double* x, do
 }
 
 // (x, y) <- (c x + s y, c y - s x)
-static BMRM_INLINE void rotate_inline(const size_t n, const double c, const double s, double* x, double* y) {
+static BMRM_ALWAYS_INLINE void rotate_inline(const size_t n, const double c, const double s, double* x,
+                                             double* y) {
     for (size_t i = 0; i < n; ++i) {
         const double u = x[i], v = y[i];
         x[i] = c * u + s * v;
@@ -63,11 +66,11 @@ static BMRM_INLINE void rotate_inline(const size_t n, const double c, const doub
 }
 
 // y -= sum_k factor_k row_k, of eight rows.
-static BMRM_INLINE void subtract_eight(const size_t n, const double* factor, const double* const* row,
-                                       double* y) {
+static BMRM_ALWAYS_INLINE void subtract_eight(const size_t n, const double* factor, const double* const* row,
+                                              double* y) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        Lanes t = lanes(y + i);
+        EightLanes t = lanes(y + i);
         for (size_t k = 0; k < 8; ++k) t -= lanes(row[k] + i) * factor[k];
         lanes(y + i) = t;
     }
@@ -76,7 +79,8 @@ static BMRM_INLINE void subtract_eight(const size_t n, const double* factor, con
 }
 
 // y -= factor row
-static BMRM_INLINE void subtract_one(const size_t n, const double factor, const double* row, double* y) {
+static BMRM_ALWAYS_INLINE void subtract_one(const size_t n, const double factor, const double* row,
+                                            double* y) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) lanes(y + i) -= lanes(row + i) * factor;
     for (; i < n; ++i) y[i] -= row[i] * factor;
@@ -100,8 +104,8 @@ BMRM_CLONES static void subtract_rows(const size_t count, const int64_t* index, 
 }
 
 // x <- L^{-1} x, where column j of the lower triangle L starts at L + j stride, and `inverse` has the
-// reciprocals of its diagonal.  Rows up to a multiple of eight are read and written, in L and x; what is
-// behind the n-th counts nothing but has to be finite.
+// reciprocals of its diagonal. Rows up to a multiple of eight are read and written, in L and x; those after
+// the n-th do not count but have to be finite.
 BMRM_CLONES static void forward_substitute(const size_t n, const double* L, const size_t stride,
                                            const double* inverse, double* x) {
     size_t b = 0;
@@ -114,7 +118,7 @@ BMRM_CLONES static void forward_substitute(const size_t n, const double* L, cons
             x[b + k] = u[k] = v * inverse[b + k];
         }
         for (size_t i = b + 8; i < n; i += 8) {
-            Lanes t = lanes(x + i);
+            EightLanes t = lanes(x + i);
             for (size_t k = 0; k < 8; ++k) t -= lanes(block + k * stride + i) * u[k];
             lanes(x + i) = t;
         }
@@ -126,7 +130,7 @@ BMRM_CLONES static void forward_substitute(const size_t n, const double* L, cons
     }
 }
 
-// x <- L^{-T} x.  What is behind x up to a multiple of eight is overwritten by zeros.
+// x <- L^{-T} x. The entries after x up to a multiple of eight are overwritten with zeros.
 BMRM_CLONES static void back_substitute(const size_t n, const double* L, const size_t stride,
                                         const double* inverse, double* x) {
     size_t b = n / 8 * 8;
@@ -139,10 +143,10 @@ BMRM_CLONES static void back_substitute(const size_t n, const double* L, const s
     while (b > 0) {
         b -= 8;
         const double* block = L + b * stride;
-        Lanes sum[8] = {};
+        EightLanes sum[8] = {};
         for (size_t i = whole_lanes(n); i > b + 8;) {
             i -= 8;
-            const Lanes t = lanes(x + i);
+            const EightLanes t = lanes(x + i);
             for (size_t k = 0; k < 8; ++k) sum[k] += lanes(block + k * stride + i) * t;
         }
         double u[8];
@@ -155,8 +159,8 @@ BMRM_CLONES static void back_substitute(const size_t n, const double* L, const s
     }
 }
 
-// The largest step t <= 1 that leaves x + t d nonnegative, and which entry ends it: n if none does.  What
-// each entry would allow is left in `room`.
+// Finds the largest step t <= 1 that keeps x + t d nonnegative; returns the entry that limits it, n if none
+// does. `room` receives the step that each entry would allow.
 BMRM_CLONES static size_t blocking_entry(const size_t n, const double* x, const double* d, double* room,
                                          double& t) {
     for (size_t i = 0; i < n; ++i) room[i] = d[i] < 0.0 ? -x[i] / d[i] : 1.0;
@@ -187,13 +191,13 @@ BMRM_CLONES static double dot_at(const size_t n, const int64_t* index, const dou
     return total(lanes(lane));
 }
 
-// Take row k out of L and rotate what is right of the diagonal then into its columns; the reciprocals of its
-// diagonal follow, and z takes part.
+// Removes row k of L and rotates what is then right of the diagonal into the columns; updates the reciprocals
+// of the diagonal, and z.
 BMRM_CLONES static void remove_row(const size_t s, const size_t k, double* L, const size_t stride,
                                    double* inverse, double* z) {
     for (size_t j = 0; j < s; ++j) {
         double* column = L + j * stride;
-        // By whole lanes, since the rows behind do not count.
+        // In whole lanes, since the rows after the last do not count.
         for (size_t i = j > k + 1 ? j : k + 1; i < s; i += 8) lanes(column + i - 1) = lanes(column + i);
     }
     for (size_t j = k; j + 1 < s; ++j) {
@@ -206,7 +210,7 @@ BMRM_CLONES static void remove_row(const size_t s, const size_t k, double* L, co
 }
 
 // x <- M^{-1} x for a positive definite M of n rows of n, whose upper triangle becomes D L' of M = L D L'.
-// False where a pivot is not positive: M and x are then of no use.
+// False if a pivot is not positive; M and x are then undefined.
 BMRM_CLONES static bool cholesky_solve(const size_t n, double* M, double* x) {
     std::vector<double> scratch(2 * whole_lanes(n));
     double *inverse = scratch.data(), *y = inverse + whole_lanes(n);
@@ -218,7 +222,7 @@ BMRM_CLONES static bool cholesky_solve(const size_t n, double* M, double* x) {
         for (size_t k = b; k < end; ++k) {
             const double *pivot = M + k * n, inv = inverse[k] = 1.0 / pivot[k];
             if (!(pivot[k] > 0.0)) return false;
-            // Whole rows of the block, with what is left of the diagonal: no other loop is as short.
+            // Whole rows of the block, including what is left of the diagonal: this makes the shortest loop.
             for (size_t i = k + 1; i < end; ++i) {
                 const double share = pivot[i] * inv;
                 y[i] -= share * y[k];

@@ -1,12 +1,12 @@
-// A quadratic with kinks and intervals: where Newton's model of a smooth risk has its minimum under a
-// separable penalty.
+// Minimises a quadratic with kinks and intervals: Newton's model of a smooth risk, plus a separable penalty.
 //
 //     minimise  <s, w - c> + (w - c)' H (w - c) / 2 + sum_j l1_j |w_j - prior_j|,   low_j <= w_j <= high_j
 //
-// Method: coordinate descent, which finds the face (the features on a kink or at an end, the signs of the
-// others), and then one Cholesky solve on that face, as far as the face reaches.  Descent alone is slow where
-// columns depend on each other, as indicators of the same attribute do (Friedman, Hastie, Tibshirani, J.
-// Stat. Softw. 33 (2010) 1, use it alone); the solve alone would have to find the face one feature at a time.
+// Method: coordinate descent, which finds the active set (the features on a kink or at an end of their
+// interval, and the signs of the others), then one Cholesky solve for the free features, as far as the active
+// set stays the same. Descent alone (Friedman, Hastie, Tibshirani, J. Stat. Softw. 33 (2010) 1) is slow if
+// columns depend on each other, as indicators of the same attribute do; the solve alone would have to find
+// the active set one feature at a time.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -34,26 +34,30 @@ class PenalisedQuadraticSolver {
     // Returns the number of rounds.
     int run() {
         double first = 0.0;
-        for (int round = 0; round < most_rounds; ++round) {
+        for (int round = 0; round < max_rounds; ++round) {
             double moved = 0.0;
             for (int k = 0; k < sweeps; ++k) {
                 moved = sweep();
                 first = std::fmax(first, moved);
                 if (moved <= accuracy * first) return round;
             }
-            solve_face();
+            solve_free();
         }
-        return most_rounds;
+        return max_rounds;
     }
 
   private:
-    static constexpr int most_rounds = 100, sweeps = 3;
-    // What a sweep gains, against the largest gain of one: the square root of it is that of the slopes.
+    // Maximum number of rounds.
+    static constexpr int max_rounds = 100;
+    // Number of sweeps of a round before the solve.
+    static constexpr int sweeps = 3;
+    // Gain of a sweep, relative to the largest one, at which the method ends. The slopes have fallen by its
+    // square root then.
     static constexpr double accuracy = 1e-20;
-    // Added to the diagonal of a face that has no curvature in some direction, as a share of its mean.
+    // Added to the diagonal of the system, relative to its mean, in case some direction has no curvature.
     static constexpr double ridge = 1e-12;
 
-    // Each coordinate to its minimum; returns (twice) what that gains, at least.
+    // Moves each coordinate to its minimum; returns a lower bound of twice the gain.
     double sweep() {
         double gain = 0.0;
         for (size_t j = 0; j < q_.n; ++j) {
@@ -72,48 +76,48 @@ class PenalisedQuadraticSolver {
         return gain;
     }
 
-    // The minimum on the face: Newton's steps, each up to where a coordinate meets a kink or an end, and on
-    // without it.
-    void solve_face() {
-        face_.clear();
+    // Minimises over the free coordinates: Newton's steps, each up to the point where a coordinate meets a
+    // kink or an end, then without that coordinate.
+    void solve_free() {
+        free_.clear();
         for (size_t j = 0; j < q_.n; ++j)
-            if (q_.w[j] != q_.prior[j] && q_.w[j] > q_.low[j] && q_.w[j] < q_.high[j]) face_.push_back(j);
-        while (!face_.empty() && !step_on_face()) {
+            if (q_.w[j] != q_.prior[j] && q_.w[j] > q_.low[j] && q_.w[j] < q_.high[j]) free_.push_back(j);
+        while (!free_.empty() && !step_free()) {
         }
     }
 
-    // One of these steps; true if it was a whole one, or there is none.
-    bool step_on_face() {
-        const size_t k = face_.size();
+    // Takes one of these steps; returns true if it was a full one, or if there is none.
+    bool step_free() {
+        const size_t k = free_.size();
         matrix_.resize(k * k);
         step_.resize(k);
         double trace = 0.0;
-        for (size_t a = 0; a < k; ++a) trace += q_.H[face_[a] * q_.n + face_[a]];
+        for (size_t a = 0; a < k; ++a) trace += q_.H[free_[a] * q_.n + free_[a]];
         for (size_t a = 0; a < k; ++a) {
-            const size_t j = face_[a];
+            const size_t j = free_[a];
             const double* row = q_.H + j * q_.n;
-            for (size_t b = 0; b < k; ++b) matrix_[a * k + b] = row[face_[b]];
+            for (size_t b = 0; b < k; ++b) matrix_[a * k + b] = row[free_[b]];
             matrix_[a * k + a] += ridge * trace / double(k);
             step_[a] = -(q_.slope[j] + std::copysign(q_.l1[j], q_.w[j] - q_.prior[j]));
         }
         if (!cholesky_solve(k, matrix_.data(), step_.data())) return true;
         double share = 1.0;
-        for (size_t a = 0; a < k; ++a) share = std::fmin(share, reach(face_[a], step_[a]));
+        for (size_t a = 0; a < k; ++a) share = std::fmin(share, reach(free_[a], step_[a]));
         size_t staying = 0;
         for (size_t a = 0; a < k; ++a) {
-            const size_t j = face_[a];
-            // A coordinate that ends the step lands exactly, and leaves the face.
+            const size_t j = free_[a];
+            // A coordinate that limits the step is set exactly to its kink or end, and is no longer free.
             const bool lands = reach(j, step_[a]) <= share;
             const double to = lands ? target(j, step_[a]) : q_.w[j] + share * step_[a];
             axpy(q_.n, to - q_.w[j], q_.H + j * q_.n, q_.slope);
             q_.w[j] = to;
-            if (!lands) face_[staying++] = j;
+            if (!lands) free_[staying++] = j;
         }
-        face_.resize(staying);
+        free_.resize(staying);
         return staying == k;
     }
 
-    // The kink or end that lies in the direction of a step.
+    // The kink or end in the direction of a step.
     double target(const size_t j, const double step) const {
         const double end = step < 0.0 ? q_.low[j] : q_.high[j];
         if (q_.l1[j] == 0.0 || (q_.prior[j] > q_.w[j]) != (step > 0.0)) return end;
@@ -125,7 +129,7 @@ class PenalisedQuadraticSolver {
     }
 
     PenalisedQuadratic& q_;
-    std::vector<size_t> face_;
+    std::vector<size_t> free_;
     std::vector<double> matrix_, step_;
 };
 

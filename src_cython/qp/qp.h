@@ -3,18 +3,19 @@
 //     maximise  D(alpha) = b'alpha - alpha' G alpha / (2 lam)
 //     subject to alpha >= 0,  sum of alpha over each group = 1
 //
-// (Teo, Vishwanathan, Smola, Le, JMLR 11 (2010), eq. 15, with one simplex for each block of rows.)
-// G is the Gram matrix of the cuts: rank-deficient, and it grows by a few rows an iteration.  D at any
-// feasible alpha is already a valid lower bound on the optimum, so the solver stops as soon as its own
-// duality gap is small against the caller's; it starts from the previous alpha.
+// (Teo, Vishwanathan, Smola, Le, JMLR 11 (2010), eq. 15, with one simplex for each block of rows.) G is the
+// Gram matrix of the cuts; it is rank-deficient and grows by a few rows per iteration. D at any feasible
+// alpha is a valid lower bound of the optimum, so the solver stops as soon as its own duality gap is small
+// compared to the caller's. It starts from the previous alpha.
 //
-// Method: a primal active set (Nocedal, Wright, Numerical Optimization, 2nd ed., alg. 16.3).  The face is
-// the set of cuts that hold mass.  Its maximiser is one solve with a factor that follows each change
-// (active_set.h); a cut that would go negative leaves; when the face is solved, cuts above it enter.
+// Method: a primal active set (Nocedal, Wright, Numerical Optimization, 2nd ed., alg. 16.3). The active set
+// consists of the cuts with positive weight. Its maximiser takes one solve with a factor that is updated at
+// each change (active_set.h). A cut whose weight would become negative leaves. Once the active set is solved,
+// cuts with larger values enter.
 //
-// A round values all cuts, with one product of G, and lets the best in, a few at a time; each is valued again
-// just before, since those that entered may have taken what it had to gain.  Most of a round's cuts then
-// stay.
+// A round evaluates all cuts with one product of G and lets the best ones enter, a few at a time. Each is
+// evaluated again just before, since those that entered may have taken its gain. So most cuts that enter in a
+// round stay.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -28,7 +29,7 @@ namespace bmrm {
 struct QpResult {
     double dual;      // D(alpha), the lower bound
     double gap;       // the model's primal value at w(alpha) minus dual
-    int64_t changes;  // cuts that entered or left
+    int64_t changes;  // number of cuts that entered or left
 };
 
 class QpSolver {
@@ -36,7 +37,7 @@ class QpSolver {
     QpSolver(QpProblem& problem, KeptActiveSet& kept)
         : q_(problem), active_(problem, kept), top_(size_t(problem.groups)), mean_(top_.size()) {}
 
-    // Until gap <= max(abs_tol, rel_tol (best - dual)): `best` is the caller's upper bound, so that the
+    // Runs until gap <= max(abs_tol, rel_tol (best - dual)), where `best` is the caller's upper bound: the
     // inner accuracy follows the outer gap.
     QpResult run(const double best, const double rel_tol, const double abs_tol, const int64_t max_changes) {
         active_.start();
@@ -46,32 +47,33 @@ class QpSolver {
             measure();
             const double wanted = std::max(abs_tol, rel_tol * (best - dual_));
             if (!(gap_ > wanted)) break;
-            // The dual is second order in the distance to the optimum: near it the gap still falls where the
-            // dual cannot rise any more for rounding.  Cuts that depend on each other may take mass in turns
-            // for ever, each time with a rise in the last place.
+            // The dual is of second order in the distance to the optimum: near it the gap still falls when
+            // rounding keeps the dual from rising. Cuts that depend on each other may exchange weight
+            // forever, each time with a rise in the last digit.
             stagnant = dual_ > best_dual + creep * gap_ || gap_ < 0.5 * best_gap ? 0 : stagnant + 1;
-            if (stagnant > most_stagnant) break;
+            if (stagnant > max_stagnant) break;
             best_dual = std::max(best_dual, dual_);
             best_gap = std::min(best_gap, gap_);
             if (stagnant > 0 && active_.carried()) active_.build();
             improve(wanted, stagnant > 0, max_changes);
         }
         measure();
-        // Mass may have moved between cuts that depend on each other even where no round was due.
+        // Weight may have moved between cuts that depend on each other even if no round was needed.
         active_.keep();
         return {dual_, gap_, active_.changes()};
     }
 
   private:
-    static constexpr int most_stagnant = 10;
-    // A rise of the dual that is less than this share of what it may rise is none.
+    // Number of rounds without progress after which the solver gives up.
+    static constexpr int max_stagnant = 10;
+    // A rise of the dual by less than this share of the gap does not count as progress.
     static constexpr double creep = 1e-6;
-    // Cuts whose gain is below this share of the best one's wait for the next round.
+    // Cuts whose gain is below this share of the largest gain wait for the next round.
     static constexpr double worth_entering = 0.3;
-    // Cuts that enter between one solve of the face and the next.
+    // Number of cuts that enter between two solves of the active set.
     static constexpr int together = 3;
 
-    // Best and mean cut value of each group: their summed difference is the gap.
+    // Computes the best and the mean cut value of each group: the sum of the differences is the gap.
     void measure() {
         top_.assign(top_.size(), -std::numeric_limits<double>::infinity());
         for (int64_t i = 0; i < q_.n; ++i) {
@@ -85,7 +87,7 @@ class QpSolver {
         for (size_t p = 0; p < top_.size(); ++p) gap_ += top_[p] - mean_[p];
     }
 
-    // One round: the maximiser of the face, with the cuts let in that are worth it, one after the other.
+    // One round: lets the cuts enter that are worth it, and moves to the maximiser of the active set.
     void improve(const double wanted, const bool only_best, const int64_t max_changes) {
         double most = 0.0;
         for (size_t p = 0; p < top_.size(); ++p) most = std::max(most, top_[p] - mean_[p]);
@@ -99,10 +101,11 @@ class QpSolver {
         std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
             return a.gain > b.gain || (a.gain == b.gain && a.cut < b.cut);
         });
-        // Cuts that enter together can block each other; alone, the best one always gains.  Without any,
-        // the face is solved once more: its own spread of cut values is part of the gap.
+        // Cuts that enter together can block each other; alone, the best one always gains. If there are none,
+        // the active set is solved once more: the spread of its cut values is part of the gap.
         if (only_best && candidates_.size() > 1) candidates_.resize(1);
-        // Values are those of now, against the face as it was solved last: its cuts have one value a group.
+        // Values are current, and compared with the last solution, in which the active cuts of a group have
+        // one value.
         bool solved = false;
         int entered = 0;
         for (const Candidate& candidate : candidates_) {

@@ -1,10 +1,9 @@
-// A board on which the processes of one host put a few numbers each, for all to read: a sum over ranks in
-// about a microsecond, where a message takes five to ten.
+// Memory to which each process of a host writes a few numbers for all others to read. A sum over the ranks
+// takes about a microsecond, while a message takes five to ten.
 //
-// The memory is shared by all.  A rank has two places on it, used in turns: it writes its numbers and then
-// the number of the turn.  Whoever has read all places of a turn may write for the next one, and by the time
-// that it comes to the same place again, two turns later, each of the others has written for the turn between
-// and so has read that place.
+// Each rank has two places, used in turns: it writes its numbers and then the number of the turn. Once a rank
+// has read all places of a turn, it may write for the next one. When it returns to the same place, two turns
+// later, each of the others has written for the turn between, and so has read that place.
 #pragma once
 #include <sched.h>
 #include <stdint.h>
@@ -20,29 +19,33 @@ namespace bmrm {
 
 class SharedSums {
   public:
-    static constexpr int64_t kHead = 8;  // doubles before the numbers: the turn, on a line of its own
-    // Nanoseconds for which a rank that waits keeps its core; for which it then asks at each look whether
-    // somebody else wants the core; and between its looks after that.
-    static constexpr int64_t kAwake = 50000, kPolite = 5000000, kNap = 20000;
+    // Number of doubles before the numbers of a place: the turn, on a cache line of its own.
+    static constexpr int64_t kHead = 8;
+    // Time for which a waiting rank keeps its core, in nanoseconds.
+    static constexpr int64_t kSpinTime = 50000;
+    // Time for which it then offers the core to others between its looks, in nanoseconds.
+    static constexpr int64_t kYieldTime = 5000000;
+    // Time between its looks after that, in nanoseconds.
+    static constexpr int64_t kSleepTime = 20000;
 
-    static int64_t doubles(int size, int64_t room) { return 2 * size * (kHead + room); }
+    static int64_t doubles(int size, int64_t capacity) { return 2 * size * (kHead + capacity); }
 
-    // memory: `doubles(size, room)` of them, the same for every rank, zero before the first turn.
-    SharedSums(double* memory, int rank, int size, int64_t room, bool crowded)
-        : memory_(memory), rank_(rank), size_(size), room_(room), crowded_(crowded) {}
+    // memory: `doubles(size, capacity)` doubles, the same for every rank, zero before the first turn.
+    SharedSums(double* memory, int rank, int size, int64_t capacity, bool crowded)
+        : memory_(memory), rank_(rank), size_(size), capacity_(capacity), crowded_(crowded) {}
 
     int size() const { return size_; }
-    int64_t room() const { return room_; }
+    int64_t capacity() const { return capacity_; }
 
-    // Puts up this rank's numbers, at most `room` of them.
+    // Writes this rank's numbers, at most `capacity` of them.
     void post(const double* numbers, int64_t count) {
         turn_++;
         memcpy(place(rank_) + kHead, numbers, size_t(count) * 8);
         flag(rank_).store(turn_, std::memory_order_release);
     }
 
-    // Waits for the numbers of all ranks; false where that takes longer than `most` nanoseconds.
-    bool wait(int64_t most) {
+    // Waits for the numbers of all ranks; false if this takes longer than `timeout` nanoseconds.
+    bool wait(int64_t timeout) {
         int64_t began = 0;
         for (int other = 0; other < size_; other++)
             for (int spins = 1; flag(other).load(std::memory_order_acquire) != turn_; spins++) {
@@ -50,10 +53,10 @@ class SharedSums {
                 if (spins % 64) continue;
                 const int64_t now = clock();
                 if (!began) began = now;
-                if (now - began > most) return false;
-                if (crowded_ || now - began > kAwake + kPolite)
+                if (now - began > timeout) return false;
+                if (crowded_ || now - began > kSpinTime + kYieldTime)
                     nap();
-                else if (now - began > kAwake)
+                else if (now - began > kSpinTime)
                     sched_yield();
             }
         return true;
@@ -61,7 +64,7 @@ class SharedSums {
 
     const double* numbers_of(int rank) { return place(rank) + kHead; }
 
-    // Adds up numbers over the ranks, in their order.
+    // Replaces numbers by their sums over the ranks, in the order of the ranks.
     void total(double* numbers, int64_t count) {
         post(numbers, count);
         while (!wait(INT64_MAX)) {
@@ -74,7 +77,7 @@ class SharedSums {
     }
 
   private:
-    double* place(int rank) { return memory_ + (int64_t(turn_ % 2) * size_ + rank) * (kHead + room_); }
+    double* place(int rank) { return memory_ + (int64_t(turn_ % 2) * size_ + rank) * (kHead + capacity_); }
     std::atomic<uint64_t>& flag(int rank) { return *reinterpret_cast<std::atomic<uint64_t>*>(place(rank)); }
     static int64_t clock() {
         timespec now;
@@ -82,7 +85,7 @@ class SharedSums {
         return int64_t(now.tv_sec) * 1000000000 + now.tv_nsec;
     }
     static void nap() {
-        const timespec length = {0, kNap};
+        const timespec length = {0, kSleepTime};
         nanosleep(&length, nullptr);
     }
     static void pause() {
@@ -93,7 +96,7 @@ class SharedSums {
 
     double* memory_;
     int rank_, size_;
-    int64_t room_;
+    int64_t capacity_;
     bool crowded_;
     uint64_t turn_ = 0;
 };

@@ -1,4 +1,4 @@
-"""The board of the ranks of a host, ``shared_sums.h``."""
+"""Sums over the ranks of a host, as C++ has them in ``ranks/shared_sums.h``."""
 
 from libc.stdint cimport int64_t
 
@@ -9,7 +9,7 @@ cdef extern from "ranks/shared_sums.h" namespace "bmrm" nogil:
         int64_t doubles(int, int64_t)
         SharedSums(double*, int, int, int64_t, bint)
         int size()
-        int64_t room()
+        int64_t capacity()
         void post(const double*, int64_t)
         bint wait(int64_t)
         const double* numbers_of(int)

@@ -1,9 +1,9 @@
-// One block of whole lines, parsed straight into its place in the final arrays.
+// Parses one block of whole lines straight into its place in the final arrays.
 //
-// Each line is read once, with the cheapest checks a pair: digits, a colon, a number, an end. What can
-// only be told of a whole row (order, range, repeats) is told from its indices after its last pair, so
-// that the loop over pairs has no branch that depends on its data.
-// A file may be written to by others between the passes: no bound that counting gave is trusted.
+// Each line is read once, with minimal checks per pair: digits, a colon, a number, an end. Properties of a
+// whole row (order, range, repeats) are checked on its indices after its last pair, so that the loop over
+// pairs has no branch that depends on its data. A file may be written to by others between the passes, so no
+// bound from the first pass is trusted.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace svmlight {
 
-// The largest index as written, so that even read as zero-based it gives at most 2^31 - 1 columns.
+// The largest index as written: even if it is zero-based, there are at most 2^31 - 1 columns.
 constexpr int64_t kMaxIndex = 2147483646;
 
 enum class Fault : int {
@@ -34,14 +34,14 @@ enum class Fault : int {
 };
 
 struct Options {
-    int64_t smallest;     // index as written: 1 where the file is known to be one-based, else 0
-    int64_t largest;      // index as written
+    int64_t smallest;     // smallest index as written: 1 if the file is known to be one-based, else 0
+    int64_t largest;      // largest index as written
     int32_t base;         // subtracted from every index
-    bool query_id;        // keep qid:N, one a row
-    bool sum_duplicates;  // add up values of an index that a row repeats, else that is a fault
+    bool query_id;        // keep qid:N, one per row
+    bool sum_duplicates;  // add up the values of an index that a row repeats; else that is a fault
 };
 
-// The final arrays, written by all blocks; a value array may be left untouched by blocks of ones.
+// The final arrays, written by all blocks. Blocks of ones may leave the value array untouched.
 template <class Value>
 struct Arrays {
     int64_t* row_ends;
@@ -51,34 +51,33 @@ struct Arrays {
     int64_t* queries;
 };
 
-// A row that has no label or several: labels in [first, last) of the block's list.
+// A row with no label or several ones: those in [first, last) of the block's list.
 struct LabelList {
     int64_t row;
     size_t first, last;
 };
 
-// A token of the text; line 0 stands for none.
+// A token of the text; line 0 means none.
 struct Place {
     int64_t line, column;  // from 1, the line within its block
     int64_t token;         // offset in the text
 };
 
 struct Block {
-    size_t first = 0,
-           last =
-               0;  // offsets in the text: of a range of it, and, once counted, of the lines that begin there
+    // Offsets in the text: of a range of it, then, once counted, of the lines that begin there.
+    size_t first = 0, last = 0;
     const char* begin = nullptr;  // the lines, while they are parsed
     const char* end = nullptr;
-    int64_t lines = 0;  // of the text, thus at least the rows
-    int64_t pairs = 0;  // colons, thus at least the nonzeros
+    int64_t lines = 0;  // number of lines, so at least that of rows
+    int64_t pairs = 0;  // number of colons, so at least that of nonzeros
     int64_t first_row = 0, first_nonzero = 0;
 
     int64_t rows = 0, nonzeros = 0;
     int64_t max_index = -1;  // as written
     bool has_zero = false;   // an index 0 occurs
     bool ones = true;        // every value is 1, and none has been stored
-    bool rounded = false;    // a value is not the number of the text, but the nearest of its type
-    bool negative = false;   // a value is below 0
+    bool rounded = false;    // some value is not the number of the text but the nearest of its type
+    bool negative = false;   // some value is below 0
     std::vector<LabelList> lists;
     std::vector<double> list_labels;
 
@@ -155,7 +154,8 @@ class BlockParser {
         return read_label_list(p);
     }
 
-    // What is not one number: several joined by commas, or none where the first pair comes at once.
+    // Reads what is not a single number: several ones joined by commas, or none if the line begins with a
+    // pair.
     const char* read_label_list(const char* const token) {
         const size_t first = block_.list_labels.size();
         double label;
@@ -189,7 +189,7 @@ class BlockParser {
         int64_t query = 0;
         int digits = 0;
         for (; *q >= '0' && *q <= '9' && digits < 19; ++q, ++digits) {
-            const int digit = negative ? '0' - *q : *q - '0';  // signed at once: -2^63 has no opposite
+            const int digit = negative ? '0' - *q : *q - '0';  // with its sign, since -2^63 has no opposite
             if (__builtin_mul_overflow(query, 10, &query) || __builtin_add_overflow(query, digit, &query))
                 return fail(Fault::kQuery, token);
         }
@@ -198,7 +198,7 @@ class BlockParser {
         return q;
     }
 
-    // Reads all pairs of a row; p is just behind the label. Returns the line's end.
+    // Reads all pairs of a row; p is just after the label. Returns the end of the line.
     const char* read_pairs(const char* p) {
         int32_t* const indices = arrays_.indices;
         Value* const values = arrays_.values;
@@ -240,7 +240,7 @@ class BlockParser {
         return p;
     }
 
-    // Reads a pair of whatever shape, or tells what is wrong with it and leaves its end null.
+    // Reads a pair of any shape, or reports what is wrong with it and leaves its end null.
     __attribute__((noinline)) Pair read_any_pair(const char* const token) {
         Pair pair = {nullptr, 0, 0};  // the index saturates beyond the largest
         const char* p = token;
@@ -258,13 +258,13 @@ class BlockParser {
         return pair;
     }
 
-    // The block has met its first value that is not 1: stores those that it has passed over.
+    // Called at the block's first value other than 1: stores the ones before it.
     __attribute__((noinline, cold)) void store_ones(int64_t k) {
         std::fill(arrays_.values + block_.first_nonzero, arrays_.values + k, Value{1});
         block_.ones = false;
     }
 
-    // Checks and sorts the row of the pairs start..k_, whose text begins at pairs.
+    // Checks and sorts the row of the pairs [start, k_), whose text begins at `pairs`.
     bool finish_row(const char* pairs, int64_t start) {
         if (start == k_) return true;
         int64_t low = written(start), high = written(k_ - 1);

@@ -1,4 +1,4 @@
-"""The C interface of what takes a text block by block; ``block_consumer.h`` says what each part means."""
+"""The C interface of a consumer of blocks of a text; documented in ``block_consumer.h``."""
 
 from libc.stdint cimport int32_t, int64_t
 

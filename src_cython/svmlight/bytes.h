@@ -1,8 +1,8 @@
-// The bytes of a text: in memory, or of a file that others may cut or write to while it is read.
+// The bytes of a text: in memory, or in a file that others may truncate or write to while it is read.
 //
-// A file is not mapped: a page that the file has lost would end the process by a signal, and bytes could
-// change between two looks at them. Its pieces are read into buffers, each of which serves piece after piece
-// and so stays in a cache of the processor: as fast as page faults, and safe.
+// A file is not mapped: access to a page that the file has lost would end the process by a signal, and bytes
+// could change between two reads. Its pieces are read into buffers, which are reused and so stay in cache:
+// this is as fast as page faults, and safe.
 #pragma once
 
 #include <fcntl.h>
@@ -22,13 +22,13 @@
 
 namespace svmlight {
 
-// A file ended before it should: somebody has cut it.
+// The file ended early: somebody has truncated it.
 struct FileChanged {};
 
-// A line is longer than any that is read.
+// A line is longer than `kLongestLine`.
 struct LineTooLong {};
 
-// Memory for one piece of a file, which grows.
+// Memory for one piece of a file; it grows on demand.
 class Buffer {
   public:
     char* data() { return bytes_.get(); }
@@ -64,7 +64,7 @@ inline void read_at(int descriptor, char* to, size_t size, size_t offset) {
 
 class Bytes {
   public:
-    // In memory; what is parsed is followed by kPadding readable bytes, the first of them NUL.
+    // A text in memory; what is parsed is followed by kPadding readable bytes, the first of them NUL.
     Bytes(const char* memory, size_t size) : memory_(memory), size_(size) {}
 
     Bytes(int descriptor, size_t size) : descriptor_(descriptor), size_(size) {
@@ -73,7 +73,7 @@ class Bytes {
 
     size_t size() const { return size_; }
 
-    // A buffer on loan, for as long as its piece is used.
+    // A buffer on loan while its piece is in use.
     class Loan {
       public:
         explicit Loan(const Bytes& owner) : owner_(owner), buffer_(owner.lend()) {}
@@ -87,12 +87,12 @@ class Bytes {
         std::unique_ptr<Buffer> buffer_;
     };
 
-    // The bytes [first, last). Behind those of a file there are kPadding zeros.
+    // The bytes [first, last). Those of a file are followed by kPadding zeros.
     const char* piece(size_t first, size_t last, Buffer& buffer) const {
         return extended(first, first, last, buffer);
     }
 
-    // As `piece`, where `buffer` has [first, known) from a call before.
+    // Like `piece`, if `buffer` already holds [first, known) from an earlier call.
     const char* extended(size_t first, size_t known, size_t last, Buffer& buffer) const {
         if (memory_) return memory_ + first;
         buffer.reserve(last - first + kPadding, known - first);
@@ -123,25 +123,25 @@ class Bytes {
     mutable std::vector<std::unique_ptr<Buffer>> idle_;
 };
 
-// Bytes behind a range of a text in which the end of its last line is looked for first.
-constexpr size_t kAhead = size_t{1} << 12;
+// Number of bytes after a range of a text that are searched first for the end of its last line.
+constexpr size_t kTailBytes = size_t{1} << 12;
 
-// Longest line of a file: nobody's data have longer ones, and a buffer holds one whole.
+// Maximum length of a line of a file, in bytes: a buffer holds a whole line.
 constexpr size_t kLongestLine = size_t{1} << 31;
 
-// Whole lines of a text: offsets, and where the first byte is.
+// Whole lines of a text: their offsets, and the address of the first byte.
 struct Lines {
     size_t begin, end;
     const char* bytes;
 };
 
-// The lines that begin in [first, last), of a text from `start` to `stop`, that itself begins with a line. So
-// ranges side by side share the lines out, each to one, whoever looks at them first. A line ends with a NUL
-// as well: no text holds one but in a comment, and of what is no text not all should be read.
+// The lines that begin in [first, last), of a text from `start` to `stop` that itself begins with a line. So
+// each line belongs to exactly one of several adjacent ranges. A NUL ends a line as well: no text has one
+// except in a comment, and a file that is not text should not be read to its end.
 inline Lines lines_of(const Bytes& text, size_t start, size_t first, size_t last, size_t stop,
                       Buffer& buffer) {
     const size_t from = first > start ? first - 1 : first;
-    size_t to = std::min(last + kAhead, stop);
+    size_t to = std::min(last + kTailBytes, stop);
     const char* p = text.piece(from, to, buffer);
     size_t begin = first;
     if (first > start) {
@@ -165,7 +165,7 @@ inline Lines lines_of(const Bytes& text, size_t start, size_t first, size_t last
     return {begin, end, p + (begin - from)};
 }
 
-// End of the last line that ends in [start, stop) of a text, else of the first behind, else -1.
+// The end of the last line that ends in [start, stop) of a text, else of the first one after it, else -1.
 inline ptrdiff_t whole_lines(const Bytes& text, size_t start, size_t stop, size_t length) {
     constexpr size_t kWindow = size_t{1} << 16;
     Bytes::Loan buffer(text);

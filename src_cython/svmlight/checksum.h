@@ -1,8 +1,8 @@
-// A 64-bit checksum at memory speed, for damage and not for malice.
+// A 64-bit checksum at memory speed. It detects damage, not malice.
 //
-// Eight lanes of xor and multiply by an odd constant: each step is a bijection of the lane, so a change
-// confined to one word of a lane always shows. Lanes and pieces of fixed size are then mixed (the
-// finaliser of MurmurHash3) in their order, so the sum does not depend on the number of threads.
+// Eight lanes of xor and multiplication by an odd constant: each step is a bijection of the lane, so a change
+// confined to one word of a lane is always detected. Lanes and pieces of fixed size are then mixed (the
+// finaliser of MurmurHash3) in order, so the checksum does not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,11 @@
 #include <cstring>
 #include <vector>
 
+#include "common/hash.h"
 #include "svmlight/bytes.h"
 #include "svmlight/parallel.h"
 
 namespace svmlight {
-
-inline uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;
-    x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53u;
-    return x ^ (x >> 33);
-}
 
 inline uint64_t checksum_piece(const unsigned char* p, size_t size) {
     constexpr int kLanes = 8;
@@ -33,16 +28,16 @@ inline uint64_t checksum_piece(const unsigned char* p, size_t size) {
     size_t i = 0;
     for (; size - i >= sizeof lanes; i += sizeof lanes) round(p + i);
     unsigned char rest[sizeof lanes] = {};
-    if (i < size) std::memcpy(rest, p + i, size - i);  // of no bytes there may be no place either
+    if (i < size) std::memcpy(rest, p + i, size - i);  // with no bytes the pointer may be null
     round(rest);
-    uint64_t sum = mix(size);
-    for (const uint64_t lane : lanes) sum = mix(sum * kOdd ^ lane);
+    uint64_t sum = bmrm::mixed(size);
+    for (const uint64_t lane : lanes) sum = bmrm::mixed(sum * kOdd ^ lane);
     return sum;
 }
 
-// The checksum of `size` bytes, of which `fill` brings a piece (its offset and size) before it is looked at.
-// Where `indices` is set they are int32, and *in_range tells whether all are in [0, columns): told here since
-// the words are at hand.
+// The checksum of `size` bytes. `fill`, called with offset and size, brings each piece before it is read. If
+// `indices` is set, the bytes are int32 numbers, and *in_range is set to whether all are in [0, columns),
+// which costs little here.
 template <class Fill>
 uint64_t checksum(const unsigned char* p, size_t size, int threads, bool indices, uint32_t columns,
                   bool* in_range, const Fill& fill) {
@@ -73,7 +68,7 @@ inline uint64_t checksum(const unsigned char* p, size_t size, int threads, bool 
     return checksum(p, size, threads, indices, columns, in_range, [](size_t, size_t) {});
 }
 
-// Of bytes that a file has at `offset`, and that are read into p on the way.
+// The checksum of the bytes of a file at `offset`, which are read into p on the way.
 inline uint64_t read_checked(int descriptor, size_t offset, unsigned char* p, size_t size, int threads,
                              bool indices, uint32_t columns, bool* in_range) {
     return checksum(p, size, threads, indices, columns, in_range, [&](size_t at, size_t bytes) {

@@ -1,7 +1,7 @@
-// Sums of the sizes of the values in each column of a CSR matrix, or of their squares, rows with weights.
+// Weighted sums of the absolute values in each column of a CSR matrix, or of their squares.
 //
-// Rows are added up in a few pieces, and the pieces in their order: how many there are depends on the matrix
-// alone, so the sums are the same for any number of threads.
+// Rows are summed in a few pieces, which are added in order. Their number depends only on the matrix, so the
+// sums are the same for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -14,21 +14,22 @@
 
 namespace svmlight {
 
-constexpr int64_t kMostPieces = 16;
+// Maximum number of pieces with sums of their own.
+constexpr int64_t kMaxPieces = 16;
 
 template <class Column, class Value>
 bool column_sums(const RowSource& from, int64_t rows, const double* weights, bool squares, int64_t columns,
                  double* sums, int threads, Poll poll) {
     const auto* places = static_cast<const Column*>(from.columns);
     const auto* values = static_cast<const Value*>(from.values);
-    // A piece has sums of its own, which are to cost little beside its values.
+    // Each piece has its own sums, which should cost little compared to its values.
     const int64_t wanted = columns > 0 ? from.indptr[rows] / (4 * columns) : 1;
-    const int64_t pieces = std::min(kMostPieces, std::max<int64_t>(1, wanted));
+    const int64_t pieces = std::min(kMaxPieces, std::max<int64_t>(1, wanted));
     std::vector<std::vector<double>> parts(static_cast<size_t>(pieces));
     const auto add = [&](int64_t first, int64_t last, double* into) {
         for (int64_t i = first; i < last; ++i) {
             const double weight = weights[i];
-            if (weight == 0.0) continue;  // such a row takes no part, whatever it holds
+            if (weight == 0.0) continue;  // such a row does not count, whatever its values are
             for (int64_t k = from.indptr[i]; k < from.indptr[i + 1]; ++k) {
                 const double value = values[k];
                 into[places[k]] += weight * (squares ? value * value : std::fabs(value));
@@ -45,7 +46,8 @@ bool column_sums(const RowSource& from, int64_t rows, const double* weights, boo
     return complete;
 }
 
-// As column_sums, with the types by their bytes. `sums` are zeros at first. False where poll stopped it.
+// Like column_sums, with types chosen by their sizes. `sums` must be zero initially. False if poll stopped
+// it.
 inline bool column_sums_of(const RowSource& from, int64_t rows, const double* weights, bool squares,
                            int64_t columns, double* sums, int threads, Poll poll) {
     const auto by_value = [&](auto column) {

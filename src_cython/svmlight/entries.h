@@ -1,4 +1,4 @@
-// Entries of a Matrix Market file: lines of one-based indices and a number.
+// Reads the entries of a Matrix Market file: lines with one-based indices and a number.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ inline const char* read_position(const char* p, int64_t limit, int64_t* position
 }
 
 // Reads the entries in text[start, length), which kPadding bytes follow. Returns -1, or the offset of the
-// first token that is wrong; `length` where entries are missing.
+// first wrong token; `length` if entries are missing.
 inline int64_t read_entries(const char* text, int64_t start, int64_t length, const Entries& entries) {
     const char* const end = text + length;
     const char* p = text + start;

@@ -1,8 +1,8 @@
 // Decimal numbers to the nearest double, equal bit for bit to Python's float().
 //
-// Up to 18 digits and a small exponent take the exact path of Clinger ("How to read floating point
-// numbers accurately", PLDI 1990): an integer below 2^53 times or over a power of ten up to 10^22,
-// both exact in double, so one rounding is all there is. The rest goes to std::from_chars.
+// Up to 18 digits and a small exponent take the exact path of Clinger ("How to read floating point numbers
+// accurately", PLDI 1990): an integer below 2^53, multiplied or divided by a power of ten up to 10^22, both
+// exact in double, so that there is only one rounding. The rest goes to std::from_chars.
 #pragma once
 
 #include <charconv>
@@ -20,9 +20,9 @@ constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e
 constexpr uint64_t kExactMantissa = uint64_t{1} << 53;
 constexpr uint32_t kIntegerPowers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
 
-// What number follows at p, read by the grammar [+-] digits [. digits] [e [+-] digits] with at least
-// one digit before the exponent. Returns one past its end, or nullptr where none starts. A number
-// beyond the largest double gives an infinity.
+// Reads the number at p, by the grammar [+-] digits [. digits] [e [+-] digits] with at least one digit before
+// the exponent. Returns one past its end, or nullptr if there is none. A number beyond the largest double
+// gives an infinity.
 __attribute__((noinline, cold)) inline const char* read_any_number(const char* p, double* value) {
     const bool negative = *p == '-';
     if (*p == '+' || *p == '-') ++p;
@@ -49,7 +49,7 @@ __attribute__((noinline, cold)) inline const char* read_any_number(const char* p
         if (*q < '0' || *q > '9') return nullptr;
         int64_t exponent = 0;
         for (; *q >= '0' && *q <= '9'; ++q) {
-            // Saturates far beyond any magnitude that the digits of a text could make up for.
+            // Saturates far beyond any magnitude that the digits of a text could compensate.
             if (exponent < (int64_t{1} << 58)) exponent = 10 * exponent + (*q - '0');
         }
         magnitude += small ? -exponent : exponent;

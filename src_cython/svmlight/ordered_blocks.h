@@ -1,8 +1,8 @@
-// Blocks parsed into the slots of a ring, and sent on to a consumer in their order.
+// Blocks are parsed into the slots of a ring, and sent to a consumer in order.
 //
-// In order, the place of a block is known when it is sent, and no gaps are left to be closed. Block b uses
-// slot b % slots, so it waits until block b - slots is gone, and never for a later one: however few the
-// slots, the first block that is not sent yet has one.
+// In order, the place of a block is known when it is sent, and there are no gaps to close. Block b uses slot
+// b % slots, so it waits until block b - slots has been sent, and never for a later one: however few slots
+// there are, the first block not sent yet has one.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class OrderedBlocks {
     explicit OrderedBlocks(const svmlight_block_consumer& consumer)
         : consumer_(consumer), parsed_(static_cast<size_t>(consumer.slots)) {}
 
-    // Waits for the slot of a block; false where the block is not wanted any more.
+    // Waits for the slot of a block; false if the block is no longer wanted.
     bool lend(size_t b, svmlight_slot& slot) {
         {
             std::unique_lock<std::mutex> hold(guard_);
@@ -34,7 +34,7 @@ class OrderedBlocks {
         return lent;
     }
 
-    // Takes a block that has been parsed, and sends what is next.
+    // Accepts a parsed block, and sends the next blocks that are ready.
     void pass(size_t b, int64_t count, bool ones) {
         const std::lock_guard<std::mutex> hold(guard_);
         parsed_[b % parsed_.size()] = {true, count, ones};
@@ -42,7 +42,7 @@ class OrderedBlocks {
         moved_.notify_all();
     }
 
-    // No block from this one on is wanted.
+    // Ends before block b: it and later blocks are not wanted.
     void end_at(size_t b) {
         const std::lock_guard<std::mutex> hold(guard_);
         end_ = std::min(end_, b);
@@ -84,7 +84,7 @@ class OrderedBlocks {
     std::mutex guard_;
     std::condition_variable moved_;
     std::vector<Parsed> parsed_;  // by slot
-    size_t sent_ = 0;             // blocks
+    size_t sent_ = 0;             // number of blocks
     size_t end_ = std::numeric_limits<size_t>::max();
     int64_t first_ = 0;  // place of the next nonzero
     bool failed_ = false;

@@ -1,10 +1,10 @@
-// The common shape of a pair, index:[-]digits[.digits], found with one look at 32 bytes.
+// Reads a pair of the common shape index:[-]digits[.digits] with one look at 32 bytes.
 //
-// Read a byte or a word at a time, where a pair starts is known only after the digits of the one before
-// have been walked: that chain of loads, not the arithmetic, is what a scalar reader waits for. Here a
-// mask of the bytes that are no digits gives the ends of all three runs of digits at once (the idea of
-// Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28 (2019), section 3), and
-// the arithmetic of one pair overlaps with the search of the next. Lengths and signs cost no branch.
+// If bytes or words are read one at a time, the start of a pair is known only after the digits of the one
+// before have been passed: this chain of loads, not the arithmetic, limits a scalar reader. Here a mask of
+// the bytes that are not digits gives the ends of all three runs of digits at once (the idea of Langdale and
+// Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28 (2019), section 3), and the arithmetic of
+// one pair overlaps with the search for the next. Lengths and signs take no branches.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace svmlight {
 
 struct Pair {
-    const char* end;  // nullptr where the shape is another, which says nothing about its being right
+    const char* end;  // nullptr if the pair has another shape, which need not be wrong
     int64_t index;
     double value;
 };
@@ -42,7 +42,7 @@ constexpr uint64_t kMantissaPowers[] = {1,
                                         100000000000000,
                                         1000000000000000};
 
-// A bit for each of 16 bytes: is it a digit.
+// One bit for each of 16 bytes: whether it is a digit.
 inline uint32_t digit_mask(const char* p) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m128i shifted = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));

@@ -1,7 +1,7 @@
-// Independent pieces of work shared out to threads, lowest first.
+// Runs independent pieces of work on several threads, lowest first.
 //
-// std::thread rather than OpenMP: a process that forks after reading (a pool of workers) may read again
-// in the child, which libgomp does not allow, and an exception has a way out.
+// It uses std::thread instead of OpenMP: a process that forks after reading (a pool of workers) may read
+// again in the child, which libgomp does not allow, and exceptions can be passed on.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@
 
 namespace svmlight {
 
-// Asked now and then by the calling thread; anything but 0 stops the work.
+// Called now and then by the calling thread; a result other than 0 stops the work.
 using Poll = int (*)();
 
-// Calls work(i) for i = 0..count-1 on up to `threads` threads, the calling one among them. Returns
-// false where poll stopped it; rethrows the first exception of a piece.
+// Calls work(i) for i = 0..count-1 on up to `threads` threads, including the calling one. Returns false if
+// poll stopped it; rethrows the first exception of a piece.
 template <class Work>
 bool for_each(size_t count, int threads, Poll poll, const Work& work) {
     using Clock = std::chrono::steady_clock;
@@ -49,7 +49,7 @@ bool for_each(size_t count, int threads, Poll poll, const Work& work) {
         try {
             helpers.emplace_back(take, false);
         } catch (const std::system_error&) {
-            break;  // no more threads to be had: those there are do the work
+            break;  // no more threads are available: the existing ones do the work
         }
     }
     take(poll != nullptr);

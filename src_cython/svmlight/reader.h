@@ -1,11 +1,11 @@
-// SVMlight text to CSR arrays, in two passes over blocks of whole lines.
+// Reads SVMlight text into CSR arrays, in two passes over blocks of whole lines.
 //
-// The first pass counts line ends and colons, which bound the rows and nonzeros of each block; their
-// running sums are the places where the second pass writes, so that the final arrays are allocated once
-// and no part is ever held twice. Blank lines, comments, qid: and added repeats make a bound loose; the
-// gaps are closed at the end. Indices and values may go to a consumer instead, so that no array of the host
-// holds them. The blocks depend on the text and their size alone, and the fault that is reported is the first
-// of the text, so the outcome is the same for any number of threads.
+// The first pass counts line ends and colons, which bound the rows and nonzeros of each block. Their running
+// sums are the places where the second pass writes, so that the final arrays are allocated once and no part
+// is ever stored twice. Blank lines, comments, qid: and added repeats make the bounds loose; the gaps are
+// closed at the end. Indices and values may go to a consumer instead, so that no array on the host holds
+// them. The blocks depend only on the text and their size, and the reported fault is the first of the text,
+// so the outcome is the same for any number of threads.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct Counts {
     int64_t line_ends = 0, colons = 0;
 };
 
-// Byte counters, one a lane, are summed before they can overflow: the inner loop becomes plain SIMD.
+// Byte counters, one per lane, are summed before they can overflow: the inner loop becomes plain SIMD.
 inline Counts count(const char* p, const char* end) {
     constexpr int kLanes = 64;
     Counts total;
@@ -50,7 +50,7 @@ inline Counts count(const char* p, const char* end) {
 
 class Reader {
   public:
-    // Of the bytes [start, stop) of a text, which begin with a line.
+    // Reads the bytes [start, stop) of a text, which begin with a line.
     Reader(const Bytes& text, size_t start, size_t stop, size_t block_bytes, int threads, Poll poll)
         : text_(text), start_(start), stop_(stop), threads_(threads), poll_(poll) {
         for (size_t first = start; first < stop; first = blocks_.back().last) {
@@ -61,7 +61,7 @@ class Reader {
         }
     }
 
-    // First pass. Returns false where it was interrupted.
+    // First pass. Returns false if it was interrupted.
     bool count_all() {
         const bool complete = for_each(blocks_.size(), threads_, poll_, [this](size_t b) {
             Block& block = blocks_[b];
@@ -85,8 +85,8 @@ class Reader {
         return complete;
     }
 
-    // Whether an index 0 occurs, told without parsing: a run of zeros between a blank and a colon, and
-    // not behind a comment sign.
+    // Whether an index 0 occurs, without parsing: a run of zeros between a blank and a colon that is not in a
+    // comment.
     bool find_zero() {
         std::atomic<bool> found{false};
         for_each(blocks_.size(), threads_, nullptr, [&](size_t b) {
@@ -98,9 +98,9 @@ class Reader {
         return found;
     }
 
-    // Second pass, into arrays of `rows` and `nonzeros` elements, which it then sets to what was found; with
-    // a consumer, indices and values go there, in slots of `most_pairs`, and what is left to do with them is
-    // told by `ones` and `index_shift`. Returns false where it was interrupted.
+    // Second pass, into arrays of `rows` and `nonzeros` elements; sets both to the numbers found. With a
+    // consumer, indices and values go there, in slots of `most_pairs`; the caller then applies `ones` and
+    // `index_shift`. Returns false if it was interrupted.
     template <class Value>
     bool parse_all(const Options& options, const Arrays<Value>& arrays,
                    const svmlight_block_consumer* consumer) {
@@ -117,7 +117,7 @@ class Reader {
                 place.values = static_cast<Value*>(slot.values);
                 blocks_[b].first_nonzero = 0;
             }
-            // On a copy: neighbours share cache lines, and every row writes to its block.
+            // Work on a copy: neighbouring blocks share cache lines, and every row writes to its block.
             Block block = std::move(blocks_[b]);
             Bytes::Loan buffer(text_);
             block.begin = text_.piece(block.first, block.last, *buffer);
@@ -159,7 +159,7 @@ class Reader {
         });
     }
 
-    // How many labels the lists give in all, rows with one label included.
+    // The total number of labels, including those of rows with a single label.
     int64_t label_count() const {
         int64_t total = rows;
         for (const Block& block : blocks_) {
@@ -169,7 +169,7 @@ class Reader {
         return total;
     }
 
-    // Lays out labels of all rows one after the other; row i has those from starts[i] to starts[i + 1].
+    // Copies the labels of all rows one after the other; row i has those from starts[i] to starts[i + 1] - 1.
     void gather_labels(const double* single, double* labels, int64_t* starts) const {
         int64_t at = 0;
         for (const Block& block : blocks_) {
@@ -188,22 +188,22 @@ class Reader {
     }
 
     int64_t lines = 0, rows = 0, nonzeros = 0;
-    int64_t most_pairs = 0;   // of a block
+    int64_t most_pairs = 0;   // maximum over the blocks
     int64_t max_index = -1;   // as written
     bool has_zero = false;    // an index 0 occurs
     bool ones = true;         // every value is 1; the value array has not been touched
-    bool rounded = false;     // a value is not the number of the text, but the nearest of its type
-    bool negative = false;    // a value is below 0
+    bool rounded = false;     // some value is not the number of the text but the nearest of its type
+    bool negative = false;    // some value is below 0
     bool has_lists = false;   // some row has several labels
-    int32_t index_shift = 0;  // added to every index, as the text turned out to be zero-based
+    int32_t index_shift = 0;  // added to every index if the text turned out to be zero-based
     bool consumer_failed = false;
     Fault fault = Fault::kNone;
-    Place fault_at = {0, 0, 0};  // lines are now those of the text
+    Place fault_at = {0, 0, 0};  // with lines of the text
     Place no_label_at = {0, 0, 0};
     Place largest_at = {0, 0, 0};
 
   private:
-    // What the blocks up to the first faulty one tell; those behind it may not have been read.
+    // Collects what the blocks up to the first faulty one report; later ones may not have been read.
     void report(size_t faulty) {
         int64_t before = 0;
         const auto keep_first = [&before](Place& first, const Place& found) {
@@ -220,7 +220,7 @@ class Reader {
         }
     }
 
-    // Of whole lines.
+    // Whether whole lines have an index 0.
     static bool has_zero_in(const char* const begin, const char* const end) {
         const char* p = begin;
         while ((p = static_cast<const char*>(std::memchr(p, ':', end - p))) != nullptr) {
@@ -246,7 +246,8 @@ class Reader {
         }
     }
 
-    // Moves every block's part to the end of the one before; in order, so nothing unread is overwritten.
+    // Moves the part of every block to the end of the one before, in order, so that nothing unread is
+    // overwritten.
     template <class Value>
     void close_gaps(const Arrays<Value>& arrays) {
         rows = nonzeros = 0;

@@ -1,4 +1,4 @@
-// Rows of a CSR matrix copied to another, in any order, each with its columns ascending.
+// Copies rows of a CSR matrix to another one, in any order, each with ascending columns.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace svmlight {
 
-// Columns and values (bytes of one each; none where `value_bytes` is 0) of the rows at `indptr`.
+// A CSR matrix, with the sizes in bytes of a column number and of a value, 0 for no values.
 struct RowSource {
     const int64_t* indptr;
     const void *columns, *values;
@@ -27,7 +27,7 @@ void copy_row(const Column* columns, const Value* values, int64_t count, Column*
     }
     scratch.clear();
     for (int64_t k = 0; k < count; ++k) scratch.emplace_back(columns[k], k);
-    std::sort(scratch.begin(), scratch.end());  // by the place too, so that equal columns stay in order
+    std::sort(scratch.begin(), scratch.end());  // also by place, so that equal columns keep their order
     for (int64_t k = 0; k < count; ++k) {
         to_columns[k] = scratch[size_t(k)].first;
         if (values) to_values[k] = values[scratch[size_t(k)].second];
@@ -50,7 +50,7 @@ bool take_rows(const RowSource& from, const int64_t* rows, int64_t count, const 
     });
 }
 
-// As take_rows, with the types by their bytes.  False where poll stopped it.
+// Like take_rows, with types chosen by their sizes. False if poll stopped it.
 inline bool take_rows_of(const RowSource& from, const int64_t* rows, int64_t count, const int64_t* indptr,
                          void* columns, void* values, int threads, Poll poll) {
     const auto by_value = [&](auto column) {

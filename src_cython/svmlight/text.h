@@ -1,7 +1,7 @@
 // Bytes of SVMlight text: character classes and runs of digits.
 //
-// Every text handed to the reader is followed by at least kPadding readable bytes that start with a
-// NUL, so a scan may load whole words past the end of a token, and stops by itself at the end.
+// Every text passed to the reader is followed by at least kPadding readable bytes, the first of them NUL, so
+// that a scan may load whole words past the end of a token, and stops by itself at the end.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace svmlight {
 
 constexpr int kPadding = 64;
 
-// Blanks are those of Python's bytes.split(): a carriage return before a line feed is one of them.
+// Blanks are those of Python's bytes.split(); a carriage return before a line feed is one of them.
 inline bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n'); }
 
 inline const char* skip_blanks(const char* p) {
@@ -29,7 +29,7 @@ inline uint64_t load_digits(const char* p) {
     return x ^ 0x3030303030303030u;
 }
 
-// How many of the 8 bytes of load_digits are digits before the first that is not.
+// The number of leading digits among the 8 bytes of load_digits.
 inline int digit_run(uint64_t x) {
     const uint64_t other = (((x & 0x7f7f7f7f7f7f7f7fu) + 0x7676767676767676u) | x) & 0x8080808080808080u;
     return other ? __builtin_ctzll(other) >> 3 : 8;
@@ -43,7 +43,7 @@ inline uint64_t eight_digits(uint64_t x) {
     return ((x & kMask) * (100 + (1000000ull << 32)) + ((x >> 16) & kMask) * (1 + (10000ull << 32))) >> 32;
 }
 
-// The number that the first n of them spell, n in 0..7: the others are shifted out, zeros move in.
+// The number that the first n of them spell, n in 0..7: the others are shifted out and replaced by zeros.
 inline uint32_t leading_digits(uint64_t x, int n) {
     return static_cast<uint32_t>(eight_digits((x << (56 - 8 * n)) << 8));
 }

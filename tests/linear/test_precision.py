@@ -102,7 +102,7 @@ class Float32Products:
     """What a GPU does with float32: vectors are rounded, and 32 threads add up a row in their type."""
 
     weighted_gram_work = np.inf
-    threads = 1
+    location, threads = "host", 1
 
     def __init__(self, X):
         self.rows, self.columns = X, np.ascontiguousarray(X.T)

@@ -46,7 +46,7 @@ class OnDevice:
     def __init__(self, loss, y, weights, dtype=np.float64):
         m = len(y)
         self.here = loss.joint_risk(y, weights, 1)
-        self.problem = identity(m, dtype).problem(cuda.OWN_LOSS, 0.0, y, None, 1.0, 0.0, False)
+        self.problem = cuda.Problem(identity(m, dtype), cuda.OWN_LOSS, 0.0, y, None, 1.0, 0.0, False)
         self.there = cuda.Joint(self.problem, **self.here.parts)
         self.problem.reserve(1)
         self.starts = np.array([0, m])

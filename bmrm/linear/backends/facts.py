@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm.linear.backends.host.ascent import Ascendable
+from bmrm.linear.backends.host.ascent import ascent_on
 from bmrm.linear.intercept import Intercept
 from bmrm.linear.memory import GpuMemory, MatrixSize
 from bmrm.linear.plan import Facts
@@ -26,7 +26,7 @@ def facts_of(
 ) -> Facts:
     """Return the facts of a data set of one process; ``operator`` is X with intercept and outputs."""
     matrix: Any = data.matrix
-    keeps_solves = hasattr(matrix, "problem")
+    keeps_solves = matrix.location == "gpu"
     return Facts(
         operator,
         size_of(data),
@@ -38,7 +38,7 @@ def facts_of(
         device="cpu" if data.device == "cpu" else "gpu",
         gpu=gpu_memory_of(matrix) if keeps_solves else None,
         can_solve_on_gpu=keeps_solves,
-        has_ascent=isinstance(matrix, Ascendable),
+        has_ascent=ascent_on(matrix) is not None,
         in_lockstep=not isinstance(matrix, _cpu.Matrix),
         rounds=data.resolution > 0.0,
         row_square=lambda: float(matrix.mean_squares.sum()),

@@ -1,5 +1,5 @@
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 def cholesky_solve(M: NDArray[np.float64], x: NDArray[np.float64]) -> bool: ...
 def penalised_quadratic(
@@ -12,7 +12,7 @@ def penalised_quadratic(
     w: NDArray[np.float64],
 ) -> int: ...
 
-class Face: ...
+class ActiveSet: ...
 
 def solve(
     gram: NDArray[np.float64],
@@ -23,7 +23,7 @@ def solve(
     lam: float,
     alpha: NDArray[np.float64],
     gradient: NDArray[np.float64],
-    face: Face,
+    active_set: ActiveSet,
     *,
     best: float,
     rel_tol: float,
@@ -49,7 +49,7 @@ class Table:
         n: int,
         groups: int,
         lam: float,
-        face: Face,
+        active_set: ActiveSet,
         *,
         best: float,
         rel_tol: float,
@@ -64,3 +64,18 @@ class Table:
     def age(self, n: int) -> None: ...
     def count_idle(self, n: int, patience: int) -> int: ...
     def steep(self, n: int, since: int, most: float) -> list[int]: ...
+
+def gram(
+    A_old: ArrayLike, A_new: ArrayLike, out: NDArray[np.float64] | None = None, *, threads: int | None = None
+) -> NDArray[np.float64]: ...
+def combine(
+    A: ArrayLike, coef: ArrayLike, out: NDArray[np.float64] | None = None, *, threads: int | None = None
+) -> NDArray[np.float64]: ...
+def along(
+    x: ArrayLike,
+    y: ArrayLike,
+    t: float,
+    out: NDArray[np.float64] | None = None,
+    *,
+    threads: int | None = None,
+) -> NDArray[np.float64]: ...

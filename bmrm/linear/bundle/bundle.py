@@ -123,7 +123,7 @@ class Bundle:
                 f"max_cuts: found {self.max_cuts}, expected at least {3 * groups}, 3 per block"
             )
         self.size, self._made = 0, 0
-        self.face = _qp.Face()
+        self.active_set = _qp.ActiveSet()
         self._allocate(min(self.max_cuts, FIRST_PASSES * groups))
 
     def _allocate(self, capacity: int) -> None:
@@ -198,7 +198,7 @@ class Bundle:
         """Take products of gradients with other weights from now on."""
         assert isinstance(self.store, MetricStore)
         self.store.size = n = self.size
-        self.face, self._gram[:n, :n] = _qp.Face(), self.store.change_metric(metric)
+        self.active_set, self._gram[:n, :n] = _qp.ActiveSet(), self.store.change_metric(metric)
 
     @property
     def serials(self) -> NDArray[np.int64]:
@@ -255,7 +255,7 @@ class Bundle:
         """
         self.store.size = self.size
         other = copy.copy(self)
-        other.face, other.passed_on, other.floored = _qp.Face(), False, False
+        other.active_set, other.passed_on, other.floored = _qp.ActiveSet(), False, False
         other.store = self.store.only(kept)
         if type(other.store) is not type(self.store):
             other.origin = None
@@ -378,7 +378,7 @@ class Bundle:
             self.size,
             self.groups,
             lam,
-            self.face,
+            self.active_set,
             best=best,
             rel_tol=rel_tol,
             abs_tol=rounding_gap(best),

@@ -53,13 +53,13 @@ def maximise(
     rel_tol: float,
     abs_tol: float,
     serials: NDArray[np.int64] | None = None,
-    face: _qp.Face | None = None,
+    active_set: _qp.ActiveSet | None = None,
     origin: Vector | None = None,
 ) -> None:
     """Solve the QP of a Gram matrix; ``alpha`` is the start, and becomes the solution.
 
     It ends when the gap is at most the larger of ``abs_tol`` and ``rel_tol`` times ``best`` minus its value.
-    A cut of block -1 takes no part. A ``face`` keeps what an earlier call left, by the cuts' ``serials``.
+    A cut of block -1 takes no part. An ``active_set`` is kept from an earlier call, by ``serials``.
     With an ``origin`` the offsets are the values of the cuts at the minimiser for that alpha.
     """
     _qp.solve(
@@ -71,7 +71,7 @@ def maximise(
         lam,
         alpha,
         np.empty(len(alpha)),
-        face or _qp.Face(),
+        active_set or _qp.ActiveSet(),
         best=best,
         rel_tol=rel_tol,
         abs_tol=abs_tol,

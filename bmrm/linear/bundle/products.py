@@ -4,6 +4,6 @@
 of a line.
 """
 
-from bmrm.matrix._cpu import along, combine, gram
+from bmrm.linear.bundle._qp import along, combine, gram
 
 __all__ = ["along", "combine", "gram"]

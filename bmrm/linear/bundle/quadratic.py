@@ -15,7 +15,7 @@ def quadratic_minimiser(reg: Regularizer, hessian: Vector, gradient: Vector, w: 
     """Return the v that minimises ``lam Omega(v) + <gradient, v - w> + (v - w)' hessian (v - w) / 2``.
 
     For a squared norm it is ``w - (hessian + P'')^{-1} (gradient + P'(w))``, P the penalty.  With kinks and
-    bounds it is found by coordinate descent, and by steps on the face that this finds.
+    bounds it is found by coordinate descent, and by steps for the active set that this finds.
 
     Parameters
     ----------

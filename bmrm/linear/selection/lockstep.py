@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import interrupts
-from bmrm.matrix._cpu import Ascent, Matrix
+from bmrm.linear.backends.host._ascent import Ascent
+from bmrm.linear.backends.host.ascent import ascent_on
+from bmrm.matrix._cpu import Matrix
 from bmrm.matrix.adapted import MatrixView
 
 Vector = NDArray[np.float64]
@@ -99,8 +101,10 @@ class Worker(MatrixView):
         return out
 
     def ascent(self, *arguments: Any, **keywords: Any) -> _SeatedAscent:
-        """Begin an ascent in the dual; see `bmrm.matrix._cpu.Matrix.ascent`."""
-        return _SeatedAscent(self, self.inner.ascent(*arguments, **keywords))
+        """Begin an ascent in the dual; see `bmrm.linear.backends.host._ascent.Ascent`."""
+        begin = ascent_on(self.inner)
+        assert begin is not None
+        return _SeatedAscent(self, begin(*arguments, **keywords))
 
     def wait(self, wanted: _Product | _Sweep) -> None:
         """Wait until what is wanted has been done."""

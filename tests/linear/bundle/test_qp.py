@@ -18,7 +18,7 @@ def random_problem(rng, n, d, groups):
 
 def run(
     A, b, group, lam, *, alpha=None, best=np.inf, rel_tol=0.0, abs_tol=1e-11, max_changes=100_000,
-    serial=None, face=None, origin=None,
+    serial=None, active_set=None, origin=None,
 ):  # fmt: skip
     groups = int(group.max()) + 1
     if alpha is None:
@@ -28,7 +28,7 @@ def run(
     gradient = np.empty(len(b))
     found = _qp.solve(
         np.ascontiguousarray(A @ A.T), b, group, np.arange(len(b)) if serial is None else serial, groups, lam,
-        alpha, gradient, face or _qp.Face(),
+        alpha, gradient, active_set or _qp.ActiveSet(),
         best=best, rel_tol=rel_tol, abs_tol=abs_tol, max_changes=max_changes, origin=origin,
     )  # fmt: skip
     return alpha, gradient, found
@@ -171,7 +171,7 @@ def test_cholesky_refuses_what_is_not_positive_definite(value):
 def test_a_group_without_mass_is_refused():
     with pytest.raises(ValueError, match="no cut with mass"):
         _qp.solve(np.eye(2), np.ones(2), np.zeros(2, np.int32), np.arange(2), 1, 1.0, np.zeros(2), np.ones(2),
-                  _qp.Face(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
+                  _qp.ActiveSet(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
 
 
 def test_a_step_that_overflows_is_not_taken():
@@ -180,7 +180,7 @@ def test_a_step_that_overflows_is_not_taken():
     group, serial = np.zeros(20, np.int32), np.arange(20)
     for _ in range(3):
         dual, gap, _ = _qp.solve(
-            A @ A.T, rng.standard_normal(20), group, serial, 1, 1e308, alpha, gradient, _qp.Face(),
+            A @ A.T, rng.standard_normal(20), group, serial, 1, 1e308, alpha, gradient, _qp.ActiveSet(),
             best=1.0, rel_tol=1e-6, abs_tol=0.0, max_changes=100,
         )  # fmt: skip
         assert np.isfinite([dual, gap]).all()
@@ -193,7 +193,7 @@ def test_sizes_are_checked():
         _qp.cholesky_solve(np.eye(3), np.ones(2))
     with pytest.raises(ValueError, match="disagree"):
         _qp.solve(np.eye(2), np.ones(3), np.zeros(3, np.int32), np.arange(3), 1, 1.0, np.ones(3), np.ones(3),
-                  _qp.Face(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
+                  _qp.ActiveSet(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)  # fmt: skip
 
 
 @settings(deadline=None, max_examples=60)
@@ -206,8 +206,8 @@ def test_sizes_are_checked():
 def test_a_kept_face_changes_no_answer(groups, d, events, seed):
     rng = np.random.default_rng(seed)
     A, b, group = random_problem(rng, 3 * groups, d, groups)
-    serial, made, lam, face = np.arange(len(b)), len(b), 0.3, _qp.Face()
-    alpha, _, _ = run(A, b, group, lam, serial=serial, face=face)
+    serial, made, lam, active_set = np.arange(len(b)), len(b), 0.3, _qp.ActiveSet()
+    alpha, _, _ = run(A, b, group, lam, serial=serial, active_set=active_set)
     for event in events:
         if event == "add":
             A, b = np.vstack([A, rng.normal(size=(groups, d))]), np.append(b, rng.normal(size=groups))
@@ -228,7 +228,7 @@ def test_a_kept_face_changes_no_answer(groups, d, events, seed):
             if event == "drop":
                 kept = kept[alpha > 0.0]
             A, b, group, serial, alpha = A[kept], b[kept], group[kept], serial[kept], alpha[kept]
-        alpha, _, (dual, gap, _) = run(A, b, group, lam, alpha=alpha, serial=serial, face=face)
+        alpha, _, (dual, gap, _) = run(A, b, group, lam, alpha=alpha, serial=serial, active_set=active_set)
         _, _, (wanted, room, _) = run(A, b, group, lam)
         assert dual <= wanted + room + 1e-9 * (1.0 + abs(wanted))
         assert wanted <= dual + gap + 1e-9 * (1.0 + abs(wanted))
@@ -311,11 +311,11 @@ def test_twins_and_scales_against_interior_point(seed, groups, cuts, d, spread, 
     share=st.sampled_from([0.5, 0.1, 1e-3]),
 )
 def test_a_bundle_that_grows_and_forgets(seed, groups, passes, share):
-    """Cuts of a convex piecewise linear risk, pass by pass, with a kept face; at times idle ones go."""
+    """Cuts of a convex piecewise linear risk, pass by pass, with a kept active set; at times idle ones go."""
     rng = np.random.default_rng(seed)
     d, lam = 8, 1e-2
     X, side = rng.normal(size=(groups, 40, d)), rng.choice([-1.0, 1.0], size=(groups, 40))
-    w, face, made = np.zeros(d), _qp.Face(), 0
+    w, active_set, made = np.zeros(d), _qp.ActiveSet(), 0
     A, b = np.empty((0, d)), np.empty(0)
     group, serial, alpha = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
     best = np.inf
@@ -329,7 +329,8 @@ def test_a_bundle_that_grows_and_forgets(seed, groups, passes, share):
         serial, made = np.append(serial, made + np.arange(groups)), made + groups
         alpha = np.append(alpha, np.full(groups, 1.0 if k == 0 else 0.0))
         alpha, _, (dual, gap, _) = run(
-            A, b, group, lam, alpha=alpha, serial=serial, face=face, best=best, rel_tol=share, abs_tol=1e-13
+            A, b, group, lam, alpha=alpha, serial=serial, active_set=active_set, best=best, rel_tol=share,
+            abs_tol=1e-13,
         )  # fmt: skip
         check_bounds(A, b, group, lam, alpha, dual, gap)
         assert gap <= max(1e-12, share * (best - dual))
@@ -369,7 +370,9 @@ def test_a_table_keeps_what_each_pass_tells():
     np.testing.assert_array_equal(group[:6], [0, 1] * 3)
     np.testing.assert_array_equal(alpha[:6], [1, 1, 0, 0, 0, 0])
     np.testing.assert_array_equal(serial[:6], 10 + np.arange(6))
-    squares = kept.maximise(6, 2, 0.3, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100)
+    squares = kept.maximise(
+        6, 2, 0.3, _qp.ActiveSet(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100
+    )
     assert squares == pytest.approx((A**2).sum(axis=1) @ alpha[:6])
     wanted, _, _ = run(A, b, group[:6], 0.3, abs_tol=1e-12)
     np.testing.assert_allclose(alpha[:6], wanted, atol=1e-6)
@@ -389,7 +392,7 @@ def test_a_table_takes_the_offsets_that_it_is_given():
     kept, (_, _, alpha, *_) = table(3)
     for n in (1, 2, 3):
         kept.append(A[n - 1 : n] @ A[:n].T, b[n - 1 : n], n)
-    kept.maximise(3, 1, 1.0, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100,
+    kept.maximise(3, 1, 1.0, _qp.ActiveSet(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100,
                   offsets=np.zeros(3))  # fmt: skip
     np.testing.assert_allclose(alpha, 1 / 3, atol=1e-9)
 
@@ -402,7 +405,7 @@ def test_a_table_goes_on_from_where_values_are_known():
         kept.append(A[n - 1 : n] @ A[:n].T, b[n - 1 : n], n)
     start = alpha.copy()
     heights = b - A @ (A.T @ start) / 0.7
-    kept.maximise(5, 1, 0.7, _qp.Face(), best=np.inf, rel_tol=0.0, abs_tol=1e-13, max_changes=100,
+    kept.maximise(5, 1, 0.7, _qp.ActiveSet(), best=np.inf, rel_tol=0.0, abs_tol=1e-13, max_changes=100,
                   offsets=heights, origin=start)  # fmt: skip
     wanted, _, _ = run(A, b, np.zeros(5, np.int32), 0.7, abs_tol=1e-13)
     np.testing.assert_allclose(alpha, wanted, atol=1e-6)
@@ -455,4 +458,4 @@ def test_a_table_checks_sizes():
     with pytest.raises(ValueError, match="room"):
         kept.age(3)
     with pytest.raises(ValueError, match="there must be a cut"):
-        kept.maximise(0, 1, 1.0, _qp.Face(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)
+        kept.maximise(0, 1, 1.0, _qp.ActiveSet(), best=1.0, rel_tol=0.1, abs_tol=0.0, max_changes=1)

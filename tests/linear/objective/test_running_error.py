@@ -8,6 +8,7 @@ import pytest
 import bmrm
 from bmrm import losses
 from bmrm.base.vectors import norm
+from bmrm.linear.backends.host._ascent import Ascent
 from bmrm.linear.objective.running_error import chain
 from bmrm.losses.base import Pieces
 from bmrm.matrix import _cpu
@@ -94,7 +95,7 @@ def test_a_warm_start_in_the_space_of_rows_is_where_it_says():
 def test_a_point_out_of_the_domain_has_no_finite_conjugate():
     """Whatever took it there: so it makes no bound."""
     rows = np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]])  # r for -1 <= r <= 0: a hinge
-    ascent = _cpu.Ascent(_cpu.Matrix.from_dense([[2.0]]), rows, 1, 1.0)
+    ascent = Ascent(_cpu.Matrix.from_dense([[2.0]]), rows, 1, 1.0)
     r = np.array([-0.5])
     ascent.set(r)
     assert ascent.conjugate == -0.5

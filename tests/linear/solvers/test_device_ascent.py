@@ -87,7 +87,7 @@ def test_steps_are_those_of_the_formulas(loss, weighted):
     weights = np.random.default_rng(4).random(m) * (np.arange(m) % 6 > 0) if weighted else None
     scale = 1.0 / (m if weights is None else weights.sum())
     f = loss.risk(y, weights, scale, 1).conjugates()
-    problem = matrix(X).problem(loss.number, loss.parameter_value, y, weights, scale, 0.0, False)
+    problem = cuda.Problem(matrix(X), loss.number, loss.parameter_value, y, weights, scale, 0.0, False)
     problem.reserve(4)
     w, starts = problem.weights(np.zeros(d)), np.array([0, m])
     problem.begin_ascent(None)
@@ -197,7 +197,7 @@ def test_what_is_refused():
         (narrow, losses.get("hinge"), np.tile(y, 2), 0.0),
     ]
     for X_there, loss, labels, constant in cases:
-        problem = X_there.problem(loss.number, 0.0, labels, None, 1.0, constant, False)
+        problem = cuda.Problem(X_there, loss.number, 0.0, labels, None, 1.0, constant, False)
         with pytest.raises(bmrm.errors.ParameterError, match="ascent"):
             problem.begin_ascent(None)
         with pytest.raises(bmrm.errors.ParameterError, match="has not begun"):

@@ -16,6 +16,7 @@ from bmrm import losses
 from bmrm.errors import ParameterError
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
+from bmrm.linear.backends.host._ascent import Ascent
 from bmrm.linear.memory import MatrixSize
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
@@ -100,7 +101,7 @@ def test_weights_belong_to_derivatives_and_the_dual_rises(form, d, constant, K):
     if form == "popular":
         matrix = _cpu.Matrix(A.indptr, A.indices, A.data, A.shape, by_popularity=True)
     f = loss.risk(y, None, 1.0 / 60, 1).conjugates()
-    ascent = _cpu.Ascent(matrix, f, K, LAM, constant)
+    ascent = Ascent(matrix, f, K, LAM, constant)
     r, w, values = np.empty(60 * K), np.zeros(extended.shape[1] * K), [-np.inf]
     for _ in range(4):
         ascent.step(w)
@@ -130,7 +131,7 @@ def test_any_shape_reaches_a_point_where_no_row_moves(m, d, fill, loss, seed, de
     y = labels_for(loss, rng, m)
     matrix = bmrm.Dataset(A.toarray() if dense else A, np.ones(m), device="cpu").matrix
     bound = loss.risk(y, None, 1.0 / m, 1)
-    ascent = _cpu.Ascent(matrix, bound.conjugates(), 1, 0.5)
+    ascent = Ascent(matrix, bound.conjugates(), 1, 0.5)
     r, w, u = np.empty(m), np.zeros(d), np.empty(m)
     for _ in range(300):
         ascent.step(w)
@@ -152,7 +153,7 @@ def test_a_lone_row_goes_to_its_maximum_at_once(x, lam, loss, seed):
     y = labels_for(loss, np.random.default_rng(seed), 1)
     bound = loss.risk(y, None, 1.0, 1)
     matrix = bmrm.Dataset(np.array([[x]]), np.ones(1), device="cpu").matrix
-    ascent = _cpu.Ascent(matrix, bound.conjugates(), 1, lam)
+    ascent = Ascent(matrix, bound.conjugates(), 1, lam)
     r, w = np.empty(1), np.zeros(1)
     ascent.step(w)
     ascent.get(r)
@@ -171,7 +172,7 @@ def test_classes_keep_shares_and_rise(costs, K):
     weights = rng.random(m) * (np.arange(m) % 7 > 0)
     bound = losses.get("multiclass", costs=table).risk(y, weights, 0.1, 1)
     matrix = bmrm.Dataset(X, np.ones(m), device="cpu").matrix
-    ascent = _cpu.Ascent(matrix, bound.conjugates(), K, LAM)
+    ascent = Ascent(matrix, bound.conjugates(), K, LAM)
     R, w, values = np.empty((m, K)), np.zeros(X.shape[1] * K), [-np.inf]
     cost = 1.0 - np.eye(K) if table is None else table
     for _ in range(30):
@@ -197,7 +198,7 @@ def test_shares_add_up_where_the_dual_hardly_bends(scale):
     X, _ = data(losses.get("hinge"), m=50)
     y = np.arange(50) % 4.0
     bound = losses.get("multiclass").risk(y, None, 0.02, 1)
-    ascent = _cpu.Ascent(bmrm.Dataset(scale * X, y, device="cpu").matrix, bound.conjugates(), 4, 10.0)
+    ascent = Ascent(bmrm.Dataset(scale * X, y, device="cpu").matrix, bound.conjugates(), 4, 10.0)
     w, r = np.zeros(X.shape[1] * 4), np.empty(200)
     for _ in range(3):
         ascent.step(w)
@@ -209,13 +210,13 @@ def test_any_derivatives_become_feasible():
     X, y = data(losses.get("hinge"))
     matrix = bmrm.Dataset(X, y, device="cpu").matrix
     f = losses.get("hinge").risk(y, None, 1.0 / 60, 1).conjugates()
-    ascent, r = _cpu.Ascent(matrix, f, 1, LAM), np.random.default_rng(0).normal(size=60)
+    ascent, r = Ascent(matrix, f, 1, LAM), np.random.default_rng(0).normal(size=60)
     wanted = np.clip(r, f[:, LOW], f[:, HIGH])
     ascent.set(r)
     np.testing.assert_array_equal(r, wanted)
     y3 = np.arange(60) % 3.0
     bound = losses.get("multiclass").risk(y3, None, 1.0 / 60, 1)
-    ascent, r = _cpu.Ascent(matrix, bound.conjugates(), 3, LAM), np.empty(180)
+    ascent, r = Ascent(matrix, bound.conjugates(), 3, LAM), np.empty(180)
     u = np.random.default_rng(0).normal(size=180)
     bound.cut(u, u, 0.0, 0.0, np.array([0, 180]), r)
     given_r = r.copy()
@@ -228,22 +229,22 @@ def test_wrong_arrays_are_refused():
     f = np.zeros((3, 6))
     for conjugates, columns, lam in [(f[:2], 1, 1.0), (f, 2, 1.0), (f, 0, 1.0), (f, 1, 0.0), (f, 1, np.nan)]:
         with pytest.raises(ParameterError):
-            _cpu.Ascent(matrix, conjugates, columns, lam)
+            Ascent(matrix, conjugates, columns, lam)
     for classes in ([0, 1], [0, 1, 2], [0, -1, 1]):
         with pytest.raises(ParameterError):
-            _cpu.Ascent(matrix, (np.array(classes, np.int32), None, np.ones(3)), 2, 1.0)
+            Ascent(matrix, (np.array(classes, np.int32), None, np.ones(3)), 2, 1.0)
     with pytest.raises(ParameterError):
-        _cpu.Ascent(matrix, (np.zeros(3, np.int32), np.ones((3, 3)), np.ones(3)), 2, 1.0)
-    ascent = _cpu.Ascent(matrix, f, 1, 1.0)
+        Ascent(matrix, (np.zeros(3, np.int32), np.ones((3, 3)), np.ones(3)), 2, 1.0)
+    ascent = Ascent(matrix, f, 1, 1.0)
     for call in (ascent.step, ascent.get, ascent.set, ascent.balance):
         with pytest.raises(ParameterError):
             call(np.zeros(4))
     with pytest.raises(ParameterError):
-        _cpu.Ascent(matrix, f, 1, 1.0, 2.0).step(np.zeros(3))
+        Ascent(matrix, f, 1, 1.0, 2.0).step(np.zeros(3))
     for penalty, held in [(0.0, False), (-1.0, True), (np.nan, True)]:
         with pytest.raises(ParameterError, match="penalty"):
-            matrix.ascent(f, 1, 1.0, 2.0, penalty, held=held)
-    matrix.ascent(f, 1, 1.0, 2.0, 0.0, held=True)
+            Ascent(matrix, f, 1, 1.0, 2.0, penalty, held=held)
+    Ascent(matrix, f, 1, 1.0, 2.0, 0.0, held=True)
 
 
 def ascended(result):
@@ -351,7 +352,7 @@ def gaps_of(name, wanted, steps, K=1):
         y = np.where(np.random.default_rng(1).random((LONG, K)) < 0.4, 1.0, -1.0)
     matrix = bmrm.Dataset(X, np.ones(LONG), device="cpu").matrix
     bound = loss.risk(y.astype(float), None, 1.0 / LONG, 1)
-    ascent = _cpu.Ascent(matrix, bound.conjugates(), K, 1e-3)
+    ascent = Ascent(matrix, bound.conjugates(), K, 1e-3)
     w, r, start, found = np.zeros(LONG * K), np.empty(LONG * K), np.empty(LONG * K), []
     ascent.get(start)
     for step in range(steps):
@@ -400,7 +401,7 @@ def test_sums_are_balanced_within_bounds(m, K, loss, weights, target, seed):
         "far apart": 10.0 ** rng.uniform(-12.0, 0.0, m * K),
     }[weights]
     f = loss.risk(y, s, 1.0 / (m * K), 1).conjugates()
-    ascent = _cpu.Ascent(bmrm.Dataset(np.ones((m, 2)), np.ones(m), device="cpu").matrix, f, K, LAM)
+    ascent = Ascent(bmrm.Dataset(np.ones((m, 2)), np.ones(m), device="cpu").matrix, f, K, LAM)
     r = np.clip(rng.normal(size=m * K) / m, f[:, LOW], f[:, HIGH])
     r[rng.random(m * K) < 0.3] = 0.0
     ascent.set(r)
@@ -420,7 +421,7 @@ def test_shares_of_classes_are_not_balanced():
     y = np.arange(60) % 3.0
     bound = losses.get("multiclass").risk(y, None, 1.0 / 60, 1)
     matrix = bmrm.Dataset(data(losses.get("hinge"))[0], y, device="cpu").matrix
-    ascent, r, w = _cpu.Ascent(matrix, bound.conjugates(), 3, LAM), np.empty((2, 180)), np.zeros(270)
+    ascent, r, w = Ascent(matrix, bound.conjugates(), 3, LAM), np.empty((2, 180)), np.zeros(270)
     ascent.step(w)
     ascent.get(r[0])
     ascent.balance(np.ones(3))

@@ -82,7 +82,7 @@ def test_a_library_that_is_not_there():
 def test_derivatives_from_the_host_make_the_same_cut(constant):
     X, y = problem("hinge")
     data = bmrm.Dataset(X, y, device="cuda")
-    there = data.matrix.problem(losses.get("hinge").number, 0.0, y, None, 1.0 / len(y), constant, False)
+    there = cuda.Problem(data.matrix, losses.get("hinge").number, 0.0, y, None, 1.0 / len(y), constant, False)
     there.reserve(4)
     if constant:
         X = np.column_stack([X, np.full(len(y), constant)])

@@ -14,7 +14,6 @@ from bmrm.linear.bundle.products import gram
 from bmrm.linear.objective.objective import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
-from bmrm.matrix import _cpu
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.memory import room_for_cuts
@@ -167,10 +166,10 @@ def gpu_cuts(
         store = known.store
         assert isinstance(store, GpuCuts)
         return store
-    matrix = data.matrix
-    assert not isinstance(matrix, _cpu.Matrix)
     number, parameter = (
         (loss.number, loss.parameter_value) if isinstance(loss, ScalarLoss) else (import_cuda().OWN_LOSS, 0.0)
     )
-    problem = matrix.problem(number, parameter, labels, data.weights, scale, constant or 0.0, in_rows)
+    problem = import_cuda().Problem(
+        data.matrix, number, parameter, labels, data.weights, scale, constant or 0.0, in_rows
+    )
     return GpuRowCuts(problem, operator) if in_rows else GpuCuts(problem)

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from bmrm.base.vectors import dot
+from bmrm.linear.backends.host._ascent import Ascent
 from bmrm.linear.objective.passes import Iterate, Passes, Problem, Subgradients
 from bmrm.losses.base import DualRisk, RowRisk
 from bmrm.matrix import _cpu
-from bmrm.matrix.adapted import MatrixAdapter
+from bmrm.matrix.adapted import MatrixAdapter, MatrixView
 
 MIN_STEPS = 50
 """Number of steps in a row that may fail to halve the gap before planes take over."""
 
 
 @runtime_checkable
-class Ascendable(Protocol):
-    """A resident matrix that begins ascents."""
+class BeginsAscents(Protocol):
+    """A view of a matrix that begins ascents itself: solves in lockstep take their sweeps in turn."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+    def ascent(self) -> Callable[..., Ascent]:
+        """Begin an ascent; see `bmrm.linear.backends.host._ascent.Ascent`."""
 
-    @property
-    def nnz(self) -> int:
-        """Number of stored values."""
 
-    @property
-    def ascent(self) -> Callable[..., _cpu.Ascent]:
-        """Begin an ascent; see `bmrm.matrix._cpu.Matrix.ascent`."""
+def ascent_on(matrix: object) -> Callable[..., Ascent] | None:
+    """Return what begins an ascent on a matrix: `Ascent`, or a view's own; None if X is on a GPU."""
+    if isinstance(matrix, _cpu.Matrix):
+        return partial(Ascent, matrix)
+    if isinstance(matrix, BeginsAscents):
+        return matrix.ascent
+    return ascent_on(matrix.inner) if isinstance(matrix, MatrixView) else None
 
 
 class DualAscent:
@@ -55,7 +58,8 @@ class DualAscent:
         self.exact, self.min_steps = whole and not problem.profile, MIN_STEPS
         operator = cast("MatrixAdapter", problem.operator)
         matrix, columns, constant = operator.inner, operator.n_outputs, operator.constant or 0.0
-        assert isinstance(matrix, Ascendable)
+        begin = ascent_on(matrix)
+        assert begin is not None
         conjugates = cast("DualRisk", risk).conjugates()
         lam = penalty = problem.reg.lam
         if problem.profile:
@@ -63,7 +67,7 @@ class DualAscent:
         # Shares of classes cannot be balanced: what one class gains another loses.
         self._held = constant != 0.0 and not isinstance(conjugates, tuple)
         self._pull = -penalty / constant if self._held else 0.0
-        self._ascent = matrix.ascent(conjugates, columns, lam, constant, penalty, held=self._held)
+        self._ascent = begin(conjugates, columns, lam, constant, penalty, held=self._held)
         rows, self._width = problem.operator.shape
         self._r, self._w = np.zeros(rows), np.zeros(self._width + problem.profile)
         self._intercepts = self._w[-columns:]

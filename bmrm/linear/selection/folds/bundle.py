@@ -30,7 +30,7 @@ class FoldBundle(Bundle):
     def __init__(self, n_features: int, folds: int, max_cuts: int | None = None, threads: int = 1) -> None:
         self._held_out = folds
         super().__init__(HostCuts(n_features, threads), folds, max_cuts, threads=threads)
-        self._faces = [_qp.Face() for _ in range(folds + 1)]
+        self._active_sets = [_qp.ActiveSet() for _ in range(folds + 1)]
         self.hold_out(folds, 1.0)
 
     def hold_out(self, fold: int, scale: float) -> None:
@@ -70,7 +70,7 @@ class FoldBundle(Bundle):
             rel_tol,
             rounding_gap(best.objective),
             self.serials,
-            self._faces[self._held_out],
+            self._active_sets[self._held_out],
         )
         self._idle[:n] = np.where(self._mass() > 0.0, 0, self._idle[:n] + 1)
         w, least = self.store.minimise(reg, scale * self.alpha, best.w)

@@ -1,4 +1,4 @@
-"""The board of the ranks of a host, with threads instead of processes."""
+"""Sums over the ranks of a host, with threads instead of processes."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bmrm.distributed._shared_sums import SharedSums
 from bmrm.errors import ParameterError
-from bmrm.matrix._cpu import Board
 
 
-def boards(size, *, crowded=False):
-    memory = bytearray(Board.nbytes(size))
-    return [Board(memory, rank, size, crowded=crowded) for rank in range(size)]
+def sums_of_ranks(size, *, crowded=False):
+    memory = bytearray(SharedSums.nbytes(size))
+    return [SharedSums(memory, rank, size, crowded=crowded) for rank in range(size)]
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     size=st.integers(1, 4),
-    lengths=st.lists(st.sampled_from([0, 1, 7, Board.ROOM]), min_size=1, max_size=12),
+    lengths=st.lists(st.sampled_from([0, 1, 7, SharedSums.CAPACITY]), min_size=1, max_size=12),
     seed=st.integers(0, 99),
     crowded=st.booleans(),
 )
@@ -30,25 +30,25 @@ def test_every_rank_reads_what_all_ranks_posted_in_that_turn(size, lengths, seed
     def numbers(rank, turn):
         return 1000.0 * turn + 10.0 * rank + np.arange(lengths[turn]) / 4096.0
 
-    def work(rank, board):
+    def work(rank, sums):
         late = np.random.default_rng(seed + rank)
         for turn, length in enumerate(lengths):
             if late.random() < 0.2:
                 time.sleep(1e-4)
-            board.post(numbers(rank, turn))
+            sums.post(numbers(rank, turn))
             found = np.full((size, length), np.nan)
-            while not board.collect(found, 1e-3):
+            while not sums.collect(found, 1e-3):
                 pass
             for other in range(size):
                 np.testing.assert_array_equal(found[other], numbers(other, turn))
 
     with ThreadPoolExecutor(size) as pool:
-        for done in [pool.submit(work, *pair) for pair in enumerate(boards(size, crowded=crowded))]:
+        for done in [pool.submit(work, *pair) for pair in enumerate(sums_of_ranks(size, crowded=crowded))]:
             done.result()
 
 
 def test_a_waiting_rank_times_out_and_may_try_again():
-    early, late = boards(2)
+    early, late = sums_of_ranks(2)
     early.post(np.array([1.0]))
     found = np.full((2, 1), np.nan)
     began = time.monotonic()
@@ -61,12 +61,12 @@ def test_a_waiting_rank_times_out_and_may_try_again():
 
 
 def test_vectors_that_are_too_long_are_refused():
-    (board,) = boards(1)
-    with pytest.raises(ParameterError, match=f"found {Board.ROOM + 1} numbers"):
-        board.post(np.zeros(Board.ROOM + 1))
+    (sums,) = sums_of_ranks(1)
+    with pytest.raises(ParameterError, match=f"found {SharedSums.CAPACITY + 1} numbers"):
+        sums.post(np.zeros(SharedSums.CAPACITY + 1))
     with pytest.raises(ParameterError, match="out: expected a float64 array of shape"):
-        board.collect(np.zeros((2, 1)), 0.1)
+        sums.collect(np.zeros((2, 1)), 0.1)
     with pytest.raises(ParameterError, match="rank: found 2, expected one of 2"):
-        Board(bytearray(Board.nbytes(2)), 2, 2, crowded=False)
+        SharedSums(bytearray(SharedSums.nbytes(2)), 2, 2, crowded=False)
     with pytest.raises(ParameterError, match="memory: found 8 bytes"):
-        Board(bytearray(8), 0, 1, crowded=False)
+        SharedSums(bytearray(8), 0, 1, crowded=False)

@@ -1,14 +1,18 @@
-// The two dense products of a bundle of cutting planes, A (n, d): Gram entries of new planes and the
-// combination that makes the next point; and points of a line. Own code, so that the threads of a BLAS and
+// The two dense products of a bundle of cutting planes A (n, d), Gram entries of new planes and the
+// combination that makes the next point; and points of a line. They do not use BLAS, so that its threads and
 // those of OpenMP do not compete, and so that sums keep their order for any number of threads.
 #pragma once
 
-#include "cpu/matrix.h"
+#include <algorithm>
+#include <vector>
+
+#include "common/memory.h"
+#include "cpu/dispatch.h"
 
 namespace bmrm {
 
-/// out (n, P) = A B^T, A (n, d) and B (P, d). Sums run over pieces of columns that stay in cache, A read
-/// once.
+/// out (n, P) = A B^T, A (n, d) and B (P, d). Sums run over pieces of columns that stay in cache, and A is
+/// read once.
 inline void gram(const double* A, i64 n, const double* B, i64 P, i64 d, int threads, double* out) {
     constexpr i64 kColumns = 4096, kRows = 32;
     i64 pieces = std::max<i64>(1, (d + kColumns - 1) / kColumns), strips = (n + kRows - 1) / kRows,
@@ -30,7 +34,7 @@ inline void gram(const double* A, i64 n, const double* B, i64 P, i64 d, int thre
     }
 }
 
-/// out (d) = coef A, the rows with coef 0 left out; A (n, d).
+/// out (d) = coef A, without the rows whose coef is 0; A (n, d).
 inline void combine(const double* A, i64 n, i64 d, const double* coef, int threads, double* out) {
     constexpr i64 kColumns = 1024;
     std::vector<const double*> rows;

@@ -1,6 +1,14 @@
-"""Coordinate ascent in the dual; ``coordinate_ascent.h`` says how."""
+"""Coordinate ascent in the dual on the matrix in main memory; ``dual/coordinate_ascent.h`` says how."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
+from libcpp.memory cimport unique_ptr
+
+from bmrm.matrix._cpu cimport Matrix
+from cpu.matrix cimport CMatrix
+
+import numpy as np
+
+from bmrm.errors import ParameterError
 
 
 cdef extern from "dual/coordinate_ascent.h" namespace "bmrm" nogil:
@@ -25,37 +33,40 @@ cdef extern from "dual/coordinate_ascent.h" namespace "bmrm" nogil:
     ) except +
 
 
-cdef class Ascent:
-    """Derivatives r of a risk in its margins, on their way to where the dual is largest.
+include "common/vectors.pxi"
 
-    The risk is a sum over rows and the penalty ``lam/2 |w|^2``; r begins at the feasible point nearest to
-    zero, and ``w = -X^T r / lam`` goes with it. One thread does all of it, in an order that depends on
-    nothing but the number of rows.
+
+cdef class Ascent:
+    """The derivatives r of a risk with respect to its margins, on their way to the maximum of the dual.
+
+    The risk is a sum over rows, the penalty is ``lam/2 |w|^2``. r starts at the feasible point nearest to zero,
+    and ``w = -X^T r / lam`` is kept up to date with it. A single thread does all the work, in an order that
+    depends only on the number of rows.
 
     Parameters
     ----------
     X : Matrix
-        Of m rows and d columns.
+        With m rows and d columns.
     conjugates : ndarray of float64, shape (m K, 6), or tuple
-        Each margin's conjugate as place, width, bend, low, high, entropy (``conjugates.h``), weights in; or the class of each row
-        (int32), the costs (K, K) or None, and the weights of rows, for the largest of K margins, each with
-        its cost, less that of the row's class.
+        The conjugate of each margin's loss: place, width, bend, low, high, entropy (``conjugates.h``), including
+        the weights. Or, for the largest of K margins plus costs less the margin of the row's class: the class
+        of each row (int32), the costs (K, K) or None, and the weights of the rows.
     columns : int
-        K, margins of a row.
+        K, the number of margins per row.
     lam : float
         Positive.
     constant : float, default 0
-        The value of one more feature in every row, behind the others; none for 0.
+        Value of a constant feature, which comes last; 0 for none.
     penalty : float, optional
-        On the constant's weight, ``lam`` if not given; may be 0 where it is held.
+        Penalty on the constant's weight, by default ``lam``; may be 0 if the weight is held.
     held : bool, default False
-        Hold the constant's weight near where a step begins. Then it is none that belongs to r, but
-        comes to be one as steps go on, each from a balanced r.
+        Hold the constant's weight near its value at the start of a step. Then it does not belong to r, but
+        converges to the weight that does as steps go on, each from a balanced r.
 
     Raises
     ------
     ParameterError
-        If the arrays do not fit the matrix, or a number is out of its range.
+        If the arrays do not fit the matrix, or a number is out of range.
 
     References
     ----------
@@ -64,8 +75,9 @@ cdef class Ascent:
 
     Examples
     --------
-    The hinge loss of one row of 2 with the label 1, whose conjugate is r for -1 <= r <= 0.
+    The hinge loss of one row, 2, with the label 1: its conjugate is r for -1 <= r <= 0.
 
+    >>> from bmrm.matrix._cpu import Matrix
     >>> ascent = Ascent(Matrix.from_dense([[2.0]]), np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]]), 1, 1.0)
     >>> w, r = np.zeros(1), np.empty(1)
     >>> ascent.step(w), ascent.get(r)
@@ -85,7 +97,7 @@ cdef class Ascent:
         if columns < 1 or not lam > 0.0:
             raise ParameterError(f"columns, lam: found {columns} and {lam:g}, expected positive numbers")
         if not one.penalty >= 0.0 or (constant != 0.0 and one.penalty == 0.0 and not held):
-            raise ParameterError(f"penalty: found {one.penalty:g}, expected a positive number, or 0 where held")
+            raise ParameterError(f"penalty: found {one.penalty:g}, expected a positive number, or 0 if held")
         self._X, self._rows, self._columns = X, m * columns, columns
         self._weights = (d + (constant != 0.0)) * columns
         cdef const Conjugate* rows
@@ -110,33 +122,33 @@ cdef class Ascent:
             self.impl = ascent_of_margins(X._get()[0], m, d, columns, lam, one, rows)
 
     def step(self, w, double wanted=0.0):
-        """Sweep over all rows, and some times over those that may move again.
+        """Sweep over all rows, then a few times over those that may still move.
 
         Parameters
         ----------
         w : ndarray of float64, shape (d K,), or ((d + 1) K,) with a constant
-            ``-X^T r / lam``, row after row; written to.
+            ``-X^T r / lam``, row after row; updated in place.
         wanted : float, default 0
-            End where the objective of w seems to be no farther than this above the dual.
+            End early if the objective at w seems to be within this distance of the dual.
 
         Raises
         ------
         ParameterError
-            If it cannot be written in place.
+            If `w` cannot be written in place.
         """
         cdef double* target = <double*>_address(_output(w, (self._weights,)))
         with nogil:
             self.impl.get().step(target, wanted)
 
     def balance(self, sums):
-        """Bring the sums of r, shape (K,), to what they should be, as far as bounds let them.
+        """Make the sums of r equal to ``sums``, shape (K,), as far as the bounds allow.
 
-        Classes with shares are left as they are.
+        Has no effect on classes, whose shares add up already.
         """
         self.impl.get().balance(<const double*>_address(_input(sums, (self._columns,), "sums")))
 
     def set(self, r):
-        """Go to the feasible point nearest to ``r``, shape (m K,), and write it there."""
+        """Move to the feasible point nearest to ``r``, shape (m K,), and write it there."""
         self.impl.get().set(<double*>_address(_output(r, (self._rows,))))
 
     def get(self, r):

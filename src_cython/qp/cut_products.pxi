@@ -1,6 +1,6 @@
-"""The bundle's two products, and points of a line."""
+"""The two products of a bundle, and points of a line: binding of ``qp/cut_products.h``."""
 
-cdef extern from "cpu/bundle_products.h" namespace "bmrm" nogil:
+cdef extern from "qp/cut_products.h" namespace "bmrm" nogil:
     void c_gram "bmrm::gram"(
         const double*, int64_t, const double*, int64_t, int64_t, int, double*) except +
     void c_combine "bmrm::combine"(
@@ -9,7 +9,7 @@ cdef extern from "cpu/bundle_products.h" namespace "bmrm" nogil:
 
 
 def gram(A_old, A_new, out=None, *, threads=None):
-    """Products of all pairs of rows, ``A_old @ A_new.T``, summed in a fixed order.
+    """Return the products of all pairs of rows, ``A_old @ A_new.T``, summed in a fixed order.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def gram(A_old, A_new, out=None, *, threads=None):
     out : ndarray of float64, shape (n, P), optional
         Where to write, C-contiguous; a new array by default.
     threads : int, optional
-        Threads to use at most; the result does not depend on it.
+        Maximum number of threads; the result does not depend on it.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def gram(A_old, A_new, out=None, *, threads=None):
 
 
 def combine(A, coef, out=None, *, threads=None):
-    """Combination of rows, ``coef @ A``, leaving out the rows with coefficient 0.
+    """Return a combination of rows, ``coef @ A``, without the rows whose coefficient is 0.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def combine(A, coef, out=None, *, threads=None):
     out : ndarray of float64, shape (d,), optional
         Where to write, C-contiguous; a new array by default.
     threads : int, optional
-        Threads to use at most; the result does not depend on it.
+        Maximum number of threads; the result does not depend on it.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def combine(A, coef, out=None, *, threads=None):
 
 
 def along(x, y, double t, out=None, *, threads=None):
-    """Point of a line, ``x + t y``.
+    """Return the point ``x + t y`` of a line.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def along(x, y, double t, out=None, *, threads=None):
     out : ndarray of float64, shape (n,), optional
         Where to write, C-contiguous; may be x. A new array by default.
     threads : int, optional
-        Threads to use at most; the result does not depend on it.
+        Maximum number of threads; the result does not depend on it.
 
     Returns
     -------

@@ -1,0 +1,3 @@
+"""Declarations of `_cuda`: the class that its matrix shares with `_cpu`."""
+
+include "common/products_declaration.pxi"
