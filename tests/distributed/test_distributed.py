@@ -600,7 +600,7 @@ for alike, joined, *there in (
     (True, False, "AA", "ab", [1, 0]),
     (False, False, "AB", "ab", [1, 1]),
 ):
-    bmrm.distributed.links.backend = bmrm.matrix.gpu.libraries.backend = lambda: machine(*there)
+    bmrm.distributed.links.import_cuda = bmrm.matrix.gpu.libraries.import_cuda = lambda: machine(*there)
     bmrm.matrix.gpu.libraries.has_nccl.cache_clear()
     links = device.Links(group, matrix)
     assert links.alike == alike, there

@@ -128,7 +128,7 @@ import sys
 import numpy as np
 from mpi4py import MPI
 from bmrm.distributed import Group
-from bmrm.distributed.exchange import Exchange, layout
+from bmrm.distributed.exchange import Exchange, split_columns
 
 group = Group(MPI.COMM_WORLD)
 if "apart" in sys.argv:  # as on two hosts
