@@ -68,7 +68,6 @@ def reference_format(
 def share_out(
     runs: Sequence[tuple[int, int, float]], tiles: int, fill: float, blocks: int
 ) -> list[tuple[int, int, int, int]]: ...
-def pack_chunks(lengths: Sequence[int], empty_too: bool) -> dict[str, Any]: ...
 
 class Matrix:
     def __init__(
@@ -123,21 +122,6 @@ class Matrix:
     def last_times(self) -> dict[str, float]: ...
     def apply(self, op: _Operator, x: _DeviceArray, y: _DeviceArray, columns: int = 1) -> None: ...
     def apply_wide(self, op: _Operator, x: _DeviceArray, y: _DeviceArray) -> None: ...
-    def fused(
-        self,
-        loss: int,
-        w: _DeviceArray,
-        labels: _DeviceArray,
-        margins: _DeviceArray,
-        gradient: _DeviceArray,
-        risk: _DeviceArray,
-        *,
-        weights: _DeviceArray | None = None,
-        parameter: float = 0.0,
-        scale: float = 1.0,
-    ) -> None: ...
-    @property
-    def can_fuse(self) -> bool: ...
     def synchronize(self) -> None: ...
     @property
     def stream(self) -> int: ...

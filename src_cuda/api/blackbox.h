@@ -42,7 +42,7 @@ typedef enum {
     BB_TILED,        // slices within tiles of `tile` columns whose inputs sit in shared memory
     BB_HOT,          // columns by popularity: `tiles` tiles in shared memory, the rest gathered
     BB_BINNED,       // tiles of `tile` columns in shared memory, then regions of as many products
-    BB_NARROW,       // few columns: the fused format, one read for both products
+    BB_NARROW,       // few columns: one format for both products
     BB_DENSE,        // row-major dense
     BB_KERNELS
 } bb_kernel;
@@ -197,17 +197,6 @@ BB_API bb_status bb_weighted_gram(bb_matrix* matrix, const double* s, double* gr
 BB_API bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, int32_t columns);
 // The same for one vector of doubles, whatever the matrix's type: a float32 one converts on the device.
 BB_API bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, double* y);
-// Numbers a row on the device, signed, of one byte, float or double; 0 bytes: every one is 1.
-typedef struct {
-    const void* data;
-    int32_t bytes;
-} bb_numbers;
-
-// One read of X (narrow sparse or dense): margins = X w, derivative and risk of the loss, gradient = X'
-// derivative. loss: position in BMRM_LOSSES; risk: one double on the device.
-BB_API bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
-                          bb_numbers labels, bb_numbers weights, void* margins, void* gradient, double* risk);
-BB_API bb_status bb_can_fuse(bb_matrix* matrix, int32_t* yes);
 BB_API bb_status bb_synchronize(bb_matrix* matrix);
 // The stream on which the matrix works; a caller may give its own (a cudaStream_t), to capture it or to share
 // it.

@@ -118,9 +118,6 @@ std::vector<int32_t> worth_timing(const bb_constants& constants, const bb_stats&
     const double best = predicted[order[0]];
     const double a_build = kBuildPasses * double(stats.nnz) * 2 * (4 + stats.value_bytes) / constants.copy;
     double products = kTuningBudget, building = kMostBuilding;
-    // X w of a narrow X is timed in any case, as its format serves the fused pass too.
-    const auto always = [&](int32_t i) { return plans[i].kernel == BB_NARROW && is_narrow(stats); };
-    for (int32_t i : order) products -= always(i) ? kTrialProducts : 0;
     // First the best of each kernel, then more of them.
     int of_kernel[BB_KERNELS] = {};
     std::vector<char> taken(order.size(), 0);
@@ -131,8 +128,8 @@ std::vector<int32_t> worth_timing(const bb_constants& constants, const bb_stats&
             const double worth = most == 1 ? kWorthAnother : kWorthTiming;
             const bool fits = predicted[i] <= worth * best && cost <= products && build <= building &&
                               of_kernel[plans[i].kernel] < most;
-            if (taken[i] || !(fits || i == order[0] || always(i))) continue;
-            if (!always(i)) products -= cost;
+            if (taken[i] || !(fits || i == order[0])) continue;
+            products -= cost;
             building -= build;
             of_kernel[plans[i].kernel]++;
             taken[i] = 1;

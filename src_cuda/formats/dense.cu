@@ -101,7 +101,7 @@ void Dense::normal_by(const T* x, int64_t padded, T* y) {
             launch(std::integral_constant<int, 1>());
     }
     BB_CHECK(cudaGetLastError());
-    if (segments > 1) add_up(sums, segments, rows_, rows_, y, {}, memory_->stream, memory_->chains);
+    if (segments > 1) add_up(sums, segments, rows_, rows_, y, memory_->stream, memory_->chains);
 }
 
 void Dense::normal(const void* x, void* y) {
@@ -146,7 +146,7 @@ void Dense::transposed(const void* r, void* y) {
                     reinterpret_cast<const T*>(values_.data()), rows_, cols_, static_cast<const T*>(r),
                     across, segment, reinterpret_cast<T*>(sums_.data()));
             BB_CHECK(cudaGetLastError());
-            add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y), {},
+            add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y),
                    memory_->stream, memory_->chains);
         });
     });

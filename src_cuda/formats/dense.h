@@ -33,20 +33,17 @@ class Dense {
     }
     explicit operator bool() const { return memory_ != nullptr; }
 
-  protected:
+  private:
     void reserve(int64_t doubles);
+    template <class T, int VEC, bool SHIFTED>
+    void normal_by(const T* x, int64_t padded, T* y);
 
     Memory* memory_ = nullptr;
     int64_t rows_ = 0, cols_ = 0;
     bb_type type_ = BB_FLOAT32;
     bb_device device_ = {};
-    Array<unsigned char> values_;  // and what a load of the last row reads behind it
-    Array<double> sums_;           // partial sums of blocks
-
-  private:
-    template <class T, int VEC, bool SHIFTED>
-    void normal_by(const T* x, int64_t padded, T* y);
-
+    Array<unsigned char> values_;   // and what a load of the last row reads behind it
+    Array<double> sums_;            // partial sums of blocks
     Array<unsigned char> shifted_;  // copies of the input for rows that start anywhere
 };
 

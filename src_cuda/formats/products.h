@@ -52,7 +52,7 @@ class Product {
     Array<unsigned char> carried_;
 };
 
-enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED };
+enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT };
 
 // X w and X' r from the narrow format of X.
 class Narrow {
@@ -70,7 +70,7 @@ class Narrow {
     }
     explicit operator bool() const { return memory_ != nullptr; }
 
-  protected:
+  private:
     struct Launch {
         const void* kernel;
         int threads, blocks;
@@ -79,15 +79,10 @@ class Narrow {
     // How to launch a kernel for a pass.
     static Launch launch_of(const void* kernel, NarrowPass pass, const Sliced& rows, const ValueArray& coding,
                             const bb_device& device);
-    // fused: what the kernel takes of a loss.
-    void start(const Launch& launch, const Sliced& rows, const ValueArray& coding, void* fused,
-               const void* in, void* margins);
-    void finish(const Launch& launch, const Sliced& rows, const ValueArray& coding, void* gradient,
-                double* risk);
+    void start(const Launch& launch, const Sliced& rows, const ValueArray& coding, const void* in,
+               void* margins);
 
     Memory* memory_ = nullptr;
-
-  private:
     Launch margins_ = {}, gradient_ = {};
     Array<double> block_sums_;
 };

@@ -38,7 +38,6 @@ constexpr int kNarrowItem = 1;           // an item of BB_NARROW is one slice
 constexpr int kLeastNarrowWarps = 4, kMostNarrowWarps = 16;  // float64: half as many
 constexpr double kNarrowWarpsASlice = 0.75;                  // of a multiprocessor
 constexpr int kMostTiles = 255;
-constexpr int64_t kLeastStretch = 32;  // rows of a block of the paired form
 // Dense rows that start anywhere are read by whole loads where they are long, and so many that the shifted
 // copies of the input and one more launch are little.
 constexpr int64_t kShiftedColumns = 512, kShiftedRows = 32;

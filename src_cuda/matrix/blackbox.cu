@@ -216,18 +216,6 @@ bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, doub
     });
 }
 
-bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
-                   bb_numbers labels, bb_numbers weights, void* margins, void* gradient, double* risk) {
-    return on_matrix(matrix, [&] {
-        expect_ready(matrix);
-        matrix->fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    });
-}
-
-bb_status bb_can_fuse(bb_matrix* matrix, int32_t* yes) {
-    return on_matrix(matrix, [&] { *yes = matrix->can_fuse(); });
-}
-
 bb_status bb_synchronize(bb_matrix* matrix) {
     return on_matrix(matrix, [&] { BB_CHECK(cudaStreamSynchronize(matrix->memory.stream)); });
 }

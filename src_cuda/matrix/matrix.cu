@@ -24,10 +24,6 @@ __global__ void fold_part(const T* part, int64_t count, bool first, bool last, d
     }
 }
 
-bb_numbers rows_from(const bb_numbers& numbers, int64_t first) {
-    return {static_cast<const unsigned char*>(numbers.data) + first * numbers.bytes, numbers.bytes};
-}
-
 class Stopwatch {
   public:
     explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -314,34 +310,9 @@ void bb_matrix::apply_blocks(const void* r, const int64_t* starts, int blocks, v
     });
 }
 
-bool bb_matrix::can_fuse() const {
-    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->block.can_fuse(); });
-}
-
-void bb_matrix::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
-                      bb_numbers weights, void* margins, void* gradient, double* risk) {
-    if (parts_.size() == 1 && streamed_.empty())
-        return parts_.front()->block.fused(loss, parameter, scale, w, labels, weights, margins, gradient,
-                                           risk);
-    reserve(memory, part_sum_, cols_ * vector_bytes());
-    reserve(memory, sum_, cols_);
-    Array<double> part_risk(memory, 1), risk_sum(memory, 1);
-    const auto storage = [](const RowBlock& block) { return block.fused_storage(); };
-    over_parts(storage, [&](Part& part) {
-        part.block.fused(loss, parameter, scale, w, rows_from(labels, part.first),
-                         rows_from(weights, part.first),
-                         static_cast<unsigned char*>(margins) + part.first * vector_bytes(), part_sum_.data(),
-                         part_risk.data());
-        const bool first = part.first == 0, last = part.end() == rows_;
-        fold(part_sum_.data(), cols_, first, last, gradient);
-        fold_part<<<1, 32, 0, memory.stream>>>(part_risk.data(), 1, first, last, risk_sum.data(), risk);
-        BB_CHECK(cudaGetLastError());
-    });
-}
-
 void bb_matrix::weighted_gram(const double* s, double* gram) {
     WeightedGram sum(memory, blas_, rows_, cols_, s);
-    const auto storage = [](const RowBlock& block) { return block.fused_storage(); };
+    const auto storage = [](const RowBlock& block) { return block.storage_of(BB_NORMAL); };
     over_parts(storage, [&](Part& part) { sum.add(part.block, part.first); });
     sum.to_host(gram);
 }

@@ -47,9 +47,6 @@ struct bb_matrix {
 
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
-    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
-               void* margins, void* gradient, double* risk);
-    bool can_fuse() const;
     // X' diag(s) X of a dense X, on the host.
     void weighted_gram(const double* s, double* gram);
     double time(bb_operator op, int columns, int repeats);

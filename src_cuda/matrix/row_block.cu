@@ -52,7 +52,7 @@ RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, in
     coding_.type = type;
     csr_[0].rows = rows;
     csr_[0].cols = cols;
-    dense_ = FusedDense(memory, rows, cols, type, device);
+    dense_ = Dense(memory, rows, cols, type, device);
     dense_.upload(uploader, values);
     if (finite) dense_.expect_finite();
     for (int op = 0; op < 2; op++) {
@@ -99,9 +99,12 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
         columns_[1] = popularity_of(memory_, csr_[1]);
         operators_[1].stats = statistics(memory_, csr_[1], coding_, columns_[1]);
     }
-    pair(options);
     for (int op = 0; op <= (options.transpose ? 1 : 0); op++)
         if (!like || !follow(bb_operator(op), options, *like)) choose(bb_operator(op), options);
+    if (storage_of(BB_NORMAL) != 2 && !(options.transpose && storage_of(BB_TRANSPOSED) == 2)) {
+        narrow_rows_ = Product();  // tried, and slower than others
+        narrow_ = Narrow();
+    }
     for (int op = 0; op < 2; op++) {
         columns_[op] = Popularity();
         if (!operators_[op].product.needs_csr()) {  // the formats hold all that products need
@@ -128,7 +131,7 @@ double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_ca
             if (!Narrow::fits(csr_[0].cols, coding_, device_))
                 throw Failure(BB_INVALID, "plan: X has too many columns for the narrow form");
             narrow_rows_ = Product(memory_, csr_[0], coding_, plan, device_, nullptr);
-            narrow_ = FusedNarrow(memory_, narrow_rows_.sliced(), coding_, device_);
+            narrow_ = Narrow(memory_, narrow_rows_.sliced(), coding_, device_);
         }
         candidate.bytes = narrow_rows_.format_bytes(csr_[0], coding_);
     } else {
@@ -138,16 +141,6 @@ double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_ca
     if (!timed) return candidate.predicted;
     candidate.measured = time_of(op, plan, product);
     return candidate.measured;
-}
-
-// A small X for the fused pass, where nothing else is asked for and it need not cross the bus.
-void RowBlock::pair(const bb_options& options) {
-    if (!options.transpose || options.forced || options.tuning == BB_TUNE_BUS) return;
-    try {
-        paired_ = Paired(memory_, csr_[0], csr_[1], coding_, device_);
-    } catch (const Failure& failure) {
-        if (failure.status != BB_MEMORY) throw;
-    }
 }
 
 // Takes the plan of another block of the matrix, where it suits.
@@ -207,13 +200,6 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
                          [&](int32_t a, int32_t b) { return predicted[size_t(a)] < predicted[size_t(b)]; });
     }
     const bool timed = !by_bus && (trials.size() > 1 || options.tuning == BB_TUNE_ALL);
-    // A narrow X is worth having in a form that the fused pass reads, also where another is faster for X w.
-    const auto narrow_plan = std::find_if(plans.begin(), plans.end(),
-                                          [](const bb_plan& plan) { return plan.kernel == BB_NARROW; });
-    if (!by_bus && !paired_ && op == BB_NORMAL && narrow_plan != plans.end()) {
-        const int32_t at = int32_t(narrow_plan - plans.begin());
-        if (std::find(trials.begin(), trials.end(), at) == trials.end()) trials.insert(trials.begin(), at);
-    }
     double best = INFINITY;
     std::exception_ptr refused;
     for (const int32_t i : trials) {
@@ -278,17 +264,6 @@ void RowBlock::apply_blocks(const void* r, const int64_t* starts, int blocks, vo
         swap_axes(memory_, coding_.type, product.data(), cols(), some,
                   static_cast<unsigned char*>(y) + first * cols() * bytes);
     }
-}
-
-void RowBlock::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
-                     bb_numbers weights, void* margins, void* gradient, double* risk) {
-    if (dense_) return dense_.fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    if (paired_)
-        return paired_.fused(coding_, loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    if (!narrow_)
-        throw Failure(BB_INVALID, "the matrix has no fused pass: it is neither narrow, nor small, nor dense");
-    narrow_.fused(narrow_rows_.sliced(), coding_, loss, parameter, scale, w, labels, weights, margins,
-                  gradient, risk);
 }
 
 }  // namespace bmrm

@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "formats/csr.h"
+#include "formats/dense.h"
 #include "formats/prepare.h"
 #include "formats/products.h"
-#include "fused/dense.h"
-#include "fused/narrow.h"
-#include "fused/paired.h"
 
 namespace bmrm {
 
@@ -49,10 +47,7 @@ class RowBlock {
     }
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
-    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
-               void* margins, void* gradient, double* risk);
     void release() { dense_.release(); }
-    bool can_fuse() const { return dense_ ? dense_.can_fuse() : narrow_ || paired_; }
 
     int64_t rows() const { return csr_[0].rows; }
     int64_t cols() const { return csr_[0].cols; }
@@ -61,19 +56,17 @@ class RowBlock {
     bb_coding coding() const { return coding_.coding; }
 
     // What the products read lies in up to three storages: that of each operator, and the narrow format,
-    // which both can use, with what the fused pass reads.
+    // which both can use.
     static constexpr int kStorages = 3;
     int storage_of(bb_operator op) const {
         return dense_ ? 0 : operators_[op].plan().kernel == BB_NARROW ? 2 : int(op);
     }
-    int fused_storage() const { return dense_ ? 0 : 2; }
     // Calls f(array, whether products write it) for all that the products from a storage work on.
     template <class F>
     void each_array(int storage, F&& f) {
         if (storage == 2) {
             narrow_rows_.each_array(f);
             narrow_.each_array(f);
-            paired_.each_array(f);
         } else if (!dense_) {
             csr_[storage].each_array(f);
             operators_[storage].product.each_array(f);
@@ -90,7 +83,6 @@ class RowBlock {
     double time_of(bb_operator op, const bb_plan& plan, Product& product);
     bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
     void choose(bb_operator op, const bb_options& options);
-    void pair(const bb_options& options);
     double seconds_by_bus(bb_operator op, const bb_options& options, const bb_plan& plan) const;
     double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
                     Product& product);
@@ -103,9 +95,8 @@ class RowBlock {
     int64_t filled_rows_ = 0, filled_ = 0;
     Operator operators_[2];
     Product narrow_rows_;  // the narrow format of X, where an operator's plan is BB_NARROW
-    FusedNarrow narrow_;
-    Paired paired_;  // a small X for the fused pass, which else reads the narrow format
-    FusedDense dense_;
+    Narrow narrow_;
+    Dense dense_;
     Popularity columns_[2];
 };
 

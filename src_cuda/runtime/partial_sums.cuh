@@ -1,9 +1,8 @@
 // Sums that blocks left side by side in global memory, added up by a launch of its own: where they are many,
-// that is faster than the last block alone (fused/kernels/finish.cuh).
+// that is faster than the last block alone.
 #pragma once
 #include <stdint.h>
 
-#include "runtime/block_sum.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 
@@ -11,13 +10,6 @@ namespace bmrm {
 
 constexpr int kPartThreads = 256;
 constexpr int kPartsAtOnce = 8;  // loads that a thread has under way, also where fewer are left
-
-// What blocks have of the risk, so many numbers apart, and where it goes; null where there is none to add up.
-struct RiskSums {
-    const double* sums = nullptr;
-    int64_t apart = 1;
-    double* total = nullptr;
-};
 
 // The sum of a few numbers, those of pairs first: fewer of them wait for one another.
 __device__ __forceinline__ double sum_pairs(double (&some)[kPartsAtOnce]) {
@@ -46,23 +38,16 @@ __device__ __forceinline__ double sum_of_parts(const S* __restrict__ sums, int64
 }
 
 // Adds `parts` rows of `count` sums, `stride` apart, in fixed order: `groups` threads a column, each with its
-// share.  A warp of a block beyond those does the same with what the blocks have of the risk: fewer numbers
-// that wait for one another than with all its threads.
+// share.
 template <class S, class T>
 __global__ void __launch_bounds__(kPartThreads)
     add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
-              T* __restrict__ y, RiskSums of_risk) {
+              T* __restrict__ y) {
     __shared__ double of_thread[kPartThreads];
     const int across = kPartThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
     const int64_t col = int64_t(blockIdx.x) * across + tx;
     let_next_start();
     wait_for_previous();
-    if (int64_t(blockIdx.x) * across >= count) {
-        if (threadIdx.x >= 32) return;
-        const double risk = sum_warp(sum_of_parts(of_risk.sums, parts, of_risk.apart, int(threadIdx.x), 32));
-        if (threadIdx.x == 0) *of_risk.total = risk;
-        return;
-    }
     double sum = col < count ? sum_of_parts(sums + col, parts, stride, ty, groups) : 0;
     // Those of a warp by pairs of threads, then pairs of pairs; those of the few warps one after the other.
     for (int apart = 16; apart >= across; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
@@ -82,14 +67,13 @@ __global__ void __launch_bounds__(kPartThreads)
 
 // early: as of NextLaunch.
 template <class S, class T>
-void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, RiskSums of_risk,
-            cudaStream_t stream, bool early) {
+void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, cudaStream_t stream,
+            bool early) {
     int groups = 1;
     while (groups < 64 && kPartsAtOnce * groups < parts) groups *= 2;
     const int across = kPartThreads / groups;
-    const NextLaunch launch(unsigned((count + across - 1) / across + (of_risk.total ? 1 : 0)), kPartThreads,
-                            0, stream, early);
-    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, of_risk);
+    const NextLaunch launch(unsigned((count + across - 1) / across), kPartThreads, 0, stream, early);
+    launch(add_parts<S, T>, sums, parts, stride, count, groups, y);
 }
 
 }  // namespace bmrm

@@ -109,7 +109,7 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
 }
 
 template <class N>
-bb_numbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to) {
+RowNumbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to) {
     std::vector<N> shorter;
     const void* from = numbers;
     if constexpr (sizeof(N) < sizeof(double)) {
@@ -124,14 +124,14 @@ bb_numbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to
     return {to.data(), int32_t(sizeof(N))};
 }
 
-bb_numbers bb_problem::upload(const double* numbers, Array<unsigned char>& to) {
-    bb_numbers there = upload_as<int8_t>(numbers, to);
+RowNumbers bb_problem::upload(const double* numbers, Array<unsigned char>& to) {
+    RowNumbers there = upload_as<int8_t>(numbers, to);
     if (!there.data) there = upload_as<float>(numbers, to);
     return there.data ? there : upload_as<double>(numbers, to);
 }
 
-bb_numbers bb_problem::upload_to_lend(const double* numbers, Array<unsigned char>& to) {
-    bb_numbers there = {};
+RowNumbers bb_problem::upload_to_lend(const double* numbers, Array<unsigned char>& to) {
+    RowNumbers there = {};
     if (type == BB_FLOAT32) there = upload_as<float>(numbers, to);
     return there.data ? there : upload_as<double>(numbers, to);
 }

@@ -75,12 +75,12 @@ struct bb_problem {
     bool in_rows() const { return space.half != 0; }
 
     // In the smallest type that loses nothing: a pass over the rows is bound by the bytes that it reads.
-    bb_numbers upload(const double* numbers, bmrm::Array<unsigned char>& to);
+    bmrm::RowNumbers upload(const double* numbers, bmrm::Array<unsigned char>& to);
     // In the type of the margins where that holds them, to be lent with these.
-    bb_numbers upload_to_lend(const double* numbers, bmrm::Array<unsigned char>& to);
+    bmrm::RowNumbers upload_to_lend(const double* numbers, bmrm::Array<unsigned char>& to);
     // Nothing where that type does not hold them.
     template <class N>
-    bb_numbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
+    bmrm::RowNumbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
 
     // Searches and cuts the risk with kinks rounded over a width from now on; as it is for 0.
     void round_kinks(double width_of_kinks);

@@ -2,7 +2,7 @@
 
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef extern from "reference/sliced_reference.h" namespace "bmrm" nogil:
@@ -41,20 +41,6 @@ cdef extern from "formats/shares.h" namespace "bmrm" nogil:
         uint32_t begin, end, of_tile, tile
 
     vector[BlockShare] c_share_out "bmrm::share_out"(const vector[ItemRun]&, int, double, int) except +
-
-
-cdef extern from "fused/paired_layout.h" namespace "bmrm" nogil:
-    cdef struct PairedPlace:
-        uint32_t element
-        uint16_t lane, log2
-
-    cdef cppclass PairedSlices:
-        vector[uint32_t] shape
-        vector[uint16_t] dest
-        uint32_t quads
-
-    uint32_t paired_element(const PairedPlace&, uint32_t)
-    PairedSlices c_pack_chunks "bmrm::pack_chunks"(const uint32_t*, size_t, cbool, PairedPlace*) except +
 
 
 cdef _host_arrays(indptr, indices, data, shape):
@@ -125,18 +111,3 @@ def share_out(runs, tiles, fill, blocks):
         run.items, run.tile, run.cost = items, tile, cost
         of_items.push_back(run)
     return [(s.begin, s.end, s.of_tile, s.tile) for s in c_share_out(of_items, tiles, fill, blocks)]
-
-
-def pack_chunks(lengths, empty_too):
-    """How the paired form packs chunks into slices; see the stub."""
-    cdef vector[uint32_t] counts = lengths
-    cdef vector[PairedPlace] places
-    places.resize(counts.size())
-    cdef PairedSlices slices = c_pack_chunks(counts.data(), counts.size(), empty_too, places.data())
-    return {
-        "shape": np.array(slices.shape, np.uint32),
-        "dest": np.array(slices.dest, np.uint16).reshape(-1, 32),
-        "quads": slices.quads,
-        "elements": [
-            [paired_element(place, k) for k in range(count)] for place, count in zip(places, counts)],
-    }

@@ -190,38 +190,6 @@ def test_shares_end_with_tiles_if_starting_another_costs_more():
     assert max(end - begin for begin, end, _, _ in equal) == 44
 
 
-@given(st.lists(st.integers(0, 1024), max_size=300), st.booleans())
-def test_chunks_are_packed_without_gaps_and_each_nonzero_has_its_place(lengths, empty_too):
-    found = cuda.pack_chunks(lengths, empty_too)
-    shape, dest = found["shape"], found["dest"]
-    first, quads, log2 = shape & 0xFFFF, shape >> 16 & 0xFF, shape >> 24
-    assert len(dest) == len(shape)
-    np.testing.assert_array_equal(first, np.cumsum(quads) - quads)
-    assert found["quads"] == quads.sum()
-    chunks, threads_log2 = dest & 0x1FFF, dest >> 13
-    threads = 0
-    for number, (length, elements) in enumerate(zip(lengths, found["elements"], strict=True)):
-        where, lanes = np.nonzero((chunks == number) & (dest != 0xFFFF))
-        if length == 0 and not empty_too:
-            assert len(lanes) == 0
-            continue
-        size = len(lanes)
-        threads += size
-        assert length <= 32 * size
-        assert size == 1 or length > 16 * size
-        assert len(set(where)) == 1
-        assert 1 << threads_log2[where[0], lanes[0]] == size <= 1 << log2[where[0]]
-        assert lanes[0] % size == 0
-        np.testing.assert_array_equal(lanes, lanes[0] + np.arange(size))
-        place = np.array(elements, int) - 128 * first[where[0]]
-        assert (place < 128 * quads[where[0]]).all()
-        np.testing.assert_array_equal(place % 128 // 4, lanes[0] + np.arange(length) % size)
-    everywhere = [element for elements in found["elements"] for element in elements]
-    assert len(set(everywhere)) == len(everywhere)
-    assert len(shape) == -(-threads // 32)  # all but the last slice are full
-    assert (dest != 0xFFFF).sum() == threads
-
-
 @pytest.mark.parametrize(
     "plan",
     [Plan("tiled", cap=8), Plan("hot", cap=8, tiles=1), Plan("sliced"), Plan("sliced", cap=5000),
@@ -407,15 +375,6 @@ def test_few_long_builds_are_tried():
     built = [plans[i].kernel for i in chosen if plans[i].kernel not in ("subwarp", "split")]
     assert chosen
     assert not built[1:]
-
-
-def test_a_narrow_x_is_always_tried():
-    stats = statistics(distinct(5000, 54, np.full(5000, 12), np.random.default_rng(5)))
-    plans = cuda.candidates(H200, stats)
-    seconds = [1e-3 if plan.kernel == "narrow" else 1e-6 for plan in plans]
-    chosen = cuda.worth_timing(CONSTANTS, stats, plans, seconds)
-    assert plans[chosen[-1]].kernel == "narrow"
-    assert 7 * len(chosen) <= 50
 
 
 def test_a_product_takes_as_long_as_its_longest_row():

@@ -1,5 +1,4 @@
-// X of few columns: X w, X' r, and margins, loss and gradient in one read, from the row slices of X itself.
-// What the loss is, and its value and slope, the fused pass says (fused/kernels/loss.cuh).
+// X of few columns: X w and X' r from the row slices of X itself.
 //
 // The weights lie in shared memory once for each bank, and thread t finds all of its own in bank t.  It owns
 // one accumulator a column in the same way, `columns x 32` of them a warp, so that adding to any column costs
@@ -7,13 +6,11 @@
 // nonzeros can be in flight at once.  Blocks leave their sums in global memory, where a launch of its own
 // adds them up in fixed order (runtime/partial_sums.cuh).
 //
-// Bytes a nonzero: the value's + 1, once for both products.
+// Bytes a nonzero: the value's + 1.  Both products read the same format.
 #pragma once
-#include "formats/kernels/row_numbers.cuh"
 #include "formats/kernels/sliced.cuh"
 #include "formats/products.h"
 #include "formats/sliced.h"
-#include "runtime/block_sum.cuh"
 
 namespace bmrm {
 
@@ -21,7 +18,7 @@ struct NarrowView {
     SlicedView slices;
     uint32_t slice_count;
     int32_t columns;
-    double* block_sums;  // blocks x (columns + 1): gradient, then risk
+    double* block_sums;  // blocks x columns
 };
 
 // Calls f(count) with the count as a constant, MOST where it is more: straight code for each, as all threads
@@ -190,18 +187,13 @@ struct SliceAt {
 
 constexpr int kWeightsAtOnce = 12;
 
-// Of the passes that are one product.
-struct NoLoss {};
-
 // An item is a slice here.  Shared memory leaves room for few warps, so each looks ahead: of one slice it has
 // the description under way, of the next the rows, of the next the nonzeros and what belongs to their rows.
-// SHORT: no row has more than is held.  Fused: what loss_at() takes, like FusedInput.
-template <class T, int CODING, NarrowPass PASS, bool SHORT, class Fused>
+// SHORT: no row has more than is held.
+template <class T, int CODING, NarrowPass PASS, bool SHORT>
 __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
-    narrow_product(const NarrowView view, const Fused fused, const T* __restrict__ in,
-                   T* __restrict__ margins) {
-    constexpr bool WEIGHTS = PASS != NARROW_GRADIENT, SUMS = PASS != NARROW_MARGINS,
-                   FUSED = PASS == NARROW_FUSED;
+    narrow_product(const NarrowView view, const T* __restrict__ in, T* __restrict__ margins) {
+    constexpr bool WEIGHTS = PASS == NARROW_MARGINS, SUMS = PASS == NARROW_GRADIENT;
     constexpr int MOST = kHeldQuads<T, SHORT>;
     using E = Elements<T, CODING, uint8_t, ONCE>;
     extern __shared__ __align__(16) unsigned char raw[];
@@ -223,9 +215,6 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
 
     const uint8_t* __restrict__ index = static_cast<const uint8_t*>(view.slices.local);
     const uint32_t* __restrict__ dest = view.slices.dest;
-    bool weighted = false;
-    if constexpr (FUSED) weighted = fused.weights.bytes != 0;
-    double loss_sum = 0;
     const Item* items = view.slices.items;
     const uint32_t stop = view.slice_count, step = gridDim.x * uint32_t(warps);
     const auto item_at = [&](uint32_t i) { return i < stop ? SliceAt(items + i) : SliceAt(); };
@@ -243,18 +232,13 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
         HeldRow<E, MOST, SHORT> rows;
         uint32_t width, to;
         T r;
-        HeldNumber label, weight;
     };
     // What depends on loads of earlier rounds goes first: a warp waits for loads in the order it asked for
     // them.
     const auto fetch_row = [&](Held& held) {
         const uint32_t safe = row == kNowhere ? 0 : row;
         held.to = row;
-        if (PASS == NARROW_GRADIENT) held.r = load_input(in + safe);
-        if constexpr (FUSED) {
-            held.label.fetch(fused.labels, safe);
-            if (weighted) held.weight.fetch(fused.weights, safe);
-        }
+        if (SUMS) held.r = load_input(in + safe);
     };
     Held one;
     if (at < stop) {
@@ -292,20 +276,9 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
             next.width = item.width;
             next.rows.fetch(elements(item), item.width);
         }
-        T r = held.r;
         const T margin = WEIGHTS ? margin_of(e, held.rows, held.width, weights) : T(0);
         if (WEIGHTS && held.to != kNowhere) margins[held.to] = margin;
-        if constexpr (FUSED) {
-            double value, slope;
-            Fused loss = fused;
-            // Else what each loss divides by is worked out before the loop, whatever the loss.
-            asm volatile("" : "+d"(loss.parameter));
-            loss_at(loss, double(margin), held.label.value(fused.labels), value, slope);
-            const double factor = weighted ? held.weight.value(fused.weights) * fused.scale : fused.scale;
-            r = T(Fused::weighted(factor, slope));
-            if (held.to != kNowhere) loss_sum += Fused::weighted(factor, value);
-        }
-        if (SUMS) add_row(e, held.rows, held.width, held.to == kNowhere ? T(0) : r, acc);
+        if (SUMS) add_row(e, held.rows, held.width, held.to == kNowhere ? T(0) : held.r, acc);
     };
     if constexpr (SHORT) {  // the two take turns, so that nothing is copied
         Held other;
@@ -324,7 +297,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     __syncthreads();
     // A column's sums lie in all 32 banks for each warp: threads of neighbouring columns start at
     // neighbouring ones.
-    double* sums = view.block_sums + int64_t(blockIdx.x) * (columns + 1);
+    double* sums = view.block_sums + int64_t(blockIdx.x) * columns;
     const int threads = int(blockDim.x), groups = min(warps, max(1, threads / columns));
     for (int first = 0; first < columns; first += threads) {
         const int c = first + int(threadIdx.x) % min(columns, threads), group = int(threadIdx.x) / columns;
@@ -347,24 +320,22 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
         }
         __syncthreads();
     }
-    double risk[1] = {loss_sum};
-    sum_block(risk, scratch, sums + columns);
 }
 
-template <class T, int CODING, NarrowPass PASS, bool SHORT, class Fused>
+template <class T, int CODING, NarrowPass PASS, bool SHORT>
 const void* narrow_kernel() {
-    return reinterpret_cast<const void*>(&narrow_product<T, CODING, PASS, SHORT, Fused>);
+    return reinterpret_cast<const void*>(&narrow_product<T, CODING, PASS, SHORT>);
 }
 
 // For rows of so many nonzeros at most.
-template <NarrowPass PASS, class Fused>
+template <NarrowPass PASS>
 const void* narrow_kernel(const ValueArray& coding, uint32_t longest) {
     const void* kernel = nullptr;
     with_values(coding.type, coding.coding, [&](auto kind) {
         using T = typename decltype(kind)::T;
         constexpr int CODING = decltype(kind)::CODING;
-        kernel = longest < 4 * (kHeldQuads<T, true> + 1) ? narrow_kernel<T, CODING, PASS, true, Fused>()
-                                                         : narrow_kernel<T, CODING, PASS, false, Fused>();
+        kernel = longest < 4 * (kHeldQuads<T, true> + 1) ? narrow_kernel<T, CODING, PASS, true>()
+                                                         : narrow_kernel<T, CODING, PASS, false>();
     });
     return kernel;
 }

@@ -7,10 +7,10 @@
 #include <cooperative_groups.h>
 
 #include "api/training.h"
-#include "formats/kernels/row_numbers.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/device_memory.h"
 #include "runtime/mailbox.h"
+#include "training/kernels/row_numbers.cuh"
 #include "training/line_bracket.h"
 
 namespace bmrm {
@@ -22,7 +22,7 @@ constexpr int kSummedRows = 16;  // slopes that are added in the type of the mar
 
 struct RiskRows {
     int64_t begin, end;
-    bb_numbers labels, weights;
+    RowNumbers labels, weights;
     double scale;
     LossParameter parameter;
 };

@@ -3,9 +3,13 @@
 #pragma once
 #include <stdint.h>
 
-#include "api/blackbox.h"
-
 namespace bmrm {
+
+// Signed bytes, floats or doubles, by the bytes of one; 0 bytes: every number is 1.
+struct RowNumbers {
+    const void* data;
+    int32_t bytes;
+};
 
 constexpr int kAtOnce = 4;  // rows that a thread reads and writes as one
 
@@ -35,7 +39,7 @@ __device__ __forceinline__ Some<R> read_as(const void* from, int64_t row, int64_
 }
 
 template <class R>
-__device__ __forceinline__ Some<R> numbers_at(const bb_numbers& numbers, int64_t row, int64_t end) {
+__device__ __forceinline__ Some<R> numbers_at(const RowNumbers& numbers, int64_t row, int64_t end) {
     if (numbers.bytes == 1) return read_as<R, signed char>(numbers.data, row, end);
     if (numbers.bytes == 4) return read_as<R, float>(numbers.data, row, end);
     if (numbers.bytes == 8) return read_as<R, double>(numbers.data, row, end);
@@ -45,32 +49,10 @@ __device__ __forceinline__ Some<R> numbers_at(const bb_numbers& numbers, int64_t
     return ones;
 }
 
-// What is at one row, of which only the bits are there before it is used: to convert it would wait for the
-// load.
-struct HeldNumber {
-    uint32_t low = 0, high = 0;
-    __device__ __forceinline__ void fetch(const bb_numbers& numbers, int64_t row) {
-        if (numbers.bytes == 1) {
-            low = uint32_t(int32_t(__ldg(static_cast<const signed char*>(numbers.data) + row)));
-        } else if (numbers.bytes == 4) {
-            low = __ldg(static_cast<const uint32_t*>(numbers.data) + row);
-        } else if (numbers.bytes == 8) {
-            const uint2 both = __ldg(static_cast<const uint2*>(numbers.data) + row);
-            low = both.x;
-            high = both.y;
-        }
-    }
-    __device__ __forceinline__ double value(const bb_numbers& numbers) const {
-        if (numbers.bytes == 1) return double(int32_t(low));
-        if (numbers.bytes == 4) return double(__uint_as_float(low));
-        return numbers.bytes == 8 ? __hiloint2double(int(high), int(low)) : 1.0;
-    }
-};
-
-__device__ __forceinline__ double number_at(const bb_numbers& numbers, int64_t row) {
-    HeldNumber number;
-    number.fetch(numbers, row);
-    return number.value(numbers);
+__device__ __forceinline__ double number_at(const RowNumbers& numbers, int64_t row) {
+    if (numbers.bytes == 1) return double(__ldg(static_cast<const signed char*>(numbers.data) + row));
+    if (numbers.bytes == 4) return double(__ldg(static_cast<const float*>(numbers.data) + row));
+    return numbers.bytes == 8 ? __ldg(static_cast<const double*>(numbers.data) + row) : 1.0;
 }
 
 }  // namespace bmrm
