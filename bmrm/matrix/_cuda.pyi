@@ -50,24 +50,6 @@ def worth_timing(
     plans: Sequence[_PlanLike],
     predicted: Sequence[float],
 ) -> list[int]: ...
-def reference_product(
-    indptr: npt.ArrayLike,
-    indices: npt.ArrayLike,
-    data: npt.ArrayLike | None,
-    shape: Sequence[int],
-    plan: _PlanLike,
-    x: npt.ArrayLike,
-) -> _F64: ...
-def reference_format(
-    indptr: npt.ArrayLike,
-    indices: npt.ArrayLike,
-    data: npt.ArrayLike | None,
-    shape: Sequence[int],
-    plan: _PlanLike,
-) -> dict[str, Any]: ...
-def share_out(
-    runs: Sequence[tuple[int, int, float]], tiles: int, fill: float, blocks: int
-) -> list[tuple[int, int, int, int]]: ...
 
 class Matrix:
     def __init__(
