@@ -10,7 +10,7 @@ namespace bmrm {
 
 namespace {
 
-// Bytes of shared memory of a block of so many warps.
+// Returns the bytes of shared memory of a block of `warps` warps.
 int64_t narrow_bytes(int64_t columns, const ValueArray& coding, NarrowPass pass, int warps) {
     const int64_t banks = (columns + 1) * 32 * coding.vector_bytes();
     const int64_t table = coding.coding == BB_DICTIONARY ? 256 * coding.vector_bytes() : 0;
@@ -45,8 +45,8 @@ Narrow::Launch Narrow::launch_of(const void* kernel, NarrowPass pass, const Slic
     Launch launch = {};
     launch.kernel = kernel;
     launch.threads = 32 * warps;
-    // Half of what there is: else blocks of the next product come to lie two on a multiprocessor, and none on
-    // another, as this one ends.
+    // At least half of the shared memory: otherwise, as a product ends, two blocks of the next one are placed
+    // on one multiprocessor and none on another.
     launch.shared_bytes =
         std::max(narrow_bytes(rows.cols, coding, pass, warps), device.shared_per_multiprocessor / 2);
     launch.blocks = int(std::clamp<int64_t>((slices + warps - 1) / warps, 1, device.multiprocessors));
