@@ -1,5 +1,5 @@
-// A block of consecutive rows of the resident matrix: both operators with what was chosen for them, or a
-// dense one.  Most matrices are one block.
+// A block of consecutive rows of the resident matrix: both operators with the kernels chosen for them, or
+// dense rows. Most matrices are one block.
 #pragma once
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace bmrm {
 
-// One operator: statistics, what was considered, what was taken.
+// One operator: its statistics, the candidates, and the one chosen.
 struct Operator {
     bb_stats stats = {};
     std::vector<bb_candidate> candidates;
@@ -20,7 +20,7 @@ struct Operator {
     const bb_plan& plan() const { return candidates[size_t(chosen)].plan; }
 };
 
-// What products of several columns write on their way; the blocks of a matrix share it.
+// Working memory of products of several columns, which the blocks of a matrix share.
 struct Scratch {
     Array<unsigned char> input, output, partial;
 };
@@ -36,9 +36,9 @@ class RowBlock {
 
     void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);
-    // Prepares what was appended; `like`: a block of the same matrix, whose plans this one takes where they
-    // suit.  Where there is to be a transpose, the squares of each column are added to those at `squares`,
-    // and those of each row to what is at `row_squares`, unless that is null.
+    // Prepares the appended rows.  `like`: a block of the same matrix whose plans this one uses if they suit,
+    // or null. With a transpose, the squares of each column are added to those at `squares`, and those of
+    // each row to `row_squares`, unless it is null.
     void finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares);
     void add_dense_squares(double* squares) { dense_.add_squares(squares); }
 
@@ -55,13 +55,13 @@ class RowBlock {
     const Operator& of(bb_operator op) const { return operators_[op]; }
     bb_coding coding() const { return coding_.coding; }
 
-    // What the products read lies in up to three storages: that of each operator, and the narrow format,
-    // which both can use.
+    // What the products read is in up to three storages: one per operator, and the narrow format, which both
+    // can use.
     static constexpr int kStorages = 3;
     int storage_of(bb_operator op) const {
         return dense_ ? 0 : operators_[op].plan().kernel == BB_NARROW ? 2 : int(op);
     }
-    // Calls f(array, whether products write it) for all that the products from a storage work on.
+    // Calls f(array, whether products write it) for all arrays that the products from a storage use.
     template <class F>
     void each_array(int storage, F&& f) {
         if (storage == 2) {
@@ -94,7 +94,7 @@ class RowBlock {
     ValueArray coding_;
     int64_t filled_rows_ = 0, filled_ = 0;
     Operator operators_[2];
-    Product narrow_rows_;  // the narrow format of X, where an operator's plan is BB_NARROW
+    Product narrow_rows_;  // the narrow format of X, if an operator's plan is BB_NARROW
     Narrow narrow_;
     Dense dense_;
     Popularity columns_[2];
