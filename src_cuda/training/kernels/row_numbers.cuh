@@ -1,19 +1,19 @@
-// Labels and weights, a number a row, as they are kept on the device: bytes or floats where that loses
+// Labels and weights, one number per row, as they are stored on the device: as bytes or floats if that loses
 // nothing.
 #pragma once
 #include <stdint.h>
 
 namespace bmrm {
 
-// Signed bytes, floats or doubles, by the bytes of one; 0 bytes: every number is 1.
+// Signed bytes, floats or doubles, by the bytes of a number; 0 bytes: every number is 1.
 struct RowNumbers {
     const void* data;
     int32_t bytes;
 };
 
-constexpr int kAtOnce = 4;  // rows that a thread reads and writes as one
+constexpr int kAtOnce = 4;  // rows that a thread reads and writes together
 
-// What is at some rows one after the other, the first a multiple of their number; of type char, double, ...
+// The numbers of consecutive rows, the first a multiple of kAtOnce; of type char, double, ...
 template <class N>
 struct alignas(kAtOnce * sizeof(N) < 16 ? kAtOnce * sizeof(N) : 16) Some {
     N at[kAtOnce];
