@@ -8,7 +8,7 @@ export PYTHON VENV
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_common src_cython src_cuda -type f ! -name '*.so' ! -path '*/__pycache__/*')
-CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
+CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
 .PHONY: help demo test versions lint format typecheck ext bench certify kill-runs fuzz gpu-check gpu-sanitize clean

@@ -23,9 +23,7 @@ MAY_INCLUDE = {
     "src_cuda/runtime": "src_cuda/api",
     "src_cuda/formats": "src_cuda/{runtime,api} src_common/host_device.h",
     "src_cuda/choice": "src_cuda/{formats,runtime,api} src_common/host_device.h",
-    "src_cuda/fused": "src_cuda/{formats,runtime} src_common",
-    "src_cuda/reference": "src_cuda/{formats,runtime,api} src_common",
-    "src_cuda/matrix": "src_cuda/{fused,choice,formats,runtime,api}",
+    "src_cuda/matrix": "src_cuda/{choice,formats,runtime,api}",
     "src_cuda/training": "src_cuda/{matrix,formats,runtime,api} src_common",
     "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
     "src_cython/common": "src_common",
@@ -33,7 +31,6 @@ MAY_INCLUDE = {
     "src_cython/{losses,joint}": "src_cython/common src_common",
     "{src_cython/dual,src_cython/qp,bmrm/matrix}": "src_cython/{cpu,common} src_common",
     "src_cython/cuda": "src_cuda/{api,choice} src_cython/common",
-    "src_cython/reference": "src_cuda/{reference,fused,formats,api} src_cython/common",
 }
 
 INCLUDE = re.compile(r'^\s*(?:#\s*include|cdef\s+extern\s+from|include)\s+"([^"<]+)"', re.MULTILINE)

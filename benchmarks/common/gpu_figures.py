@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 GRAPHS = ("flickr-like", "livejournal-like")
-FUSED = ("adult9", "covertype", "kdd99", "web8", "dense")
 LARGE_DENSE_BYTES = 200_000_000
 
 
@@ -60,9 +59,6 @@ def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
         for row in sparse:
             if row["shape"] == shape:
                 judge(f"share of copy bandwidth, {shape} {row['product']}", row["of_copy"], 0.75)
-    for shape in FUSED:
-        found = (row["times_faster"] for row in results["fused"] if row["shape"] == shape)
-        judge(f"two products / fused pass, {shape}", least(found), 1.6)
     judge(
         "share of copy bandwidth, dense over 200 MB, least",
         least(row["of_copy"] for row in dense if row["bytes"] > LARGE_DENSE_BYTES),

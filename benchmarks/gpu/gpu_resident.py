@@ -45,19 +45,6 @@ class Resident:
         self.matrices = [first] + [build(plans) for _ in range(copies - 1)]
         for matrix in self.matrices:
             matrix.use_stream(clock.stream.ptr)
-        self._build, self._plans = build, plans
-
-    def fusing(self) -> list[Any]:
-        """Return the same number of copies with the fused pass, or none if there is no such pass.
-
-        What the pass reads is kept where plans are chosen: copies with plans given to them do not have it.
-        """
-        if not self.matrices[0].can_fuse:
-            return []
-        fused = self.matrices[:1] + [self._build(None) for _ in self.matrices[1:]]
-        for matrix in fused:
-            matrix.use_stream(self.clock.stream.ptr)
-        return fused
 
     def format_bytes(self, product: str) -> int:
         """Return the bytes of the stored format that the product reads."""

@@ -42,8 +42,6 @@ DENSE = [
 ]  # fmt: skip
 LARGE_DENSE = [(1_024, 131_072), (8_192, 16_384), (10_007, 10_007), (131_072, 1_024), (1_048_576, 128)]
 QUICK_DENSE = [DENSE[0], DENSE[8], DENSE[-1], LARGE_DENSE[1]]
-FUSED_SPARSE = ("adult9", "covertype", "kdd99", "web8")
-FUSED_DENSE = (262_144, 512)
 CODED = ("adult9", "web8", "kdd99", "reuters", "flickr-like")
 LEVELS = 200  # distinct values of the dictionary's table
 
@@ -192,46 +190,6 @@ def dense(bench: Bench, shape: tuple[int, int], dtype: str) -> list[dict[str, An
     return rows
 
 
-def fused_sparse(bench: Bench, name: str) -> list[dict[str, Any]]:
-    """Measure the fused pass of one shape."""
-    return fused(bench, name, gpu_resident.of_csr(bench.clock, shapes.generate(name), "float32"))
-
-
-def fused_dense(bench: Bench) -> list[dict[str, Any]]:
-    """Measure the fused pass of a dense matrix."""
-    return fused(bench, "dense", gpu_resident.of_dense(bench.clock, dense_matrix(FUSED_DENSE, "float32")))
-
-
-def fused(bench: Bench, name: str, resident: gpu_resident.Resident) -> list[dict[str, Any]]:
-    """Measure the pass that reads X once for margins, loss and gradient, against the two products."""
-    from bmrm.losses import _losses
-
-    fusing = resident.fusing()
-    if not fusing:
-        print(f"fused {name:10} has too many columns: two products are faster")
-        return []
-    m, d = resident.shape
-    apart = sum(resident.measure(product)[0] for product in PRODUCTS)
-    labels = cp.where(normal(m, "float64", 3) > 0, 1, -1).astype(cp.int8)
-    hinge = _losses.names().index("hinge")
-    work = []
-    for seed, matrix in enumerate(fusing):
-        margins, gradient = cp.empty(m, resident.dtype), cp.empty(d, resident.dtype)
-        arguments = hinge, normal(d, resident.dtype, seed), labels.copy(), margins, gradient, cp.empty(1)
-        work.append(partial(matrix.fused, *arguments, scale=1 / m))
-    seconds = bench.clock.seconds(work)
-    row = {
-        "shape": name, "values": resident.dtype, "us": 1e6 * seconds, "apart_us": 1e6 * apart,
-        "times_faster": apart / seconds,
-    }  # fmt: skip
-    print(
-        f"fused {name:10} {row['us']:9.1f} us, the two products {row['apart_us']:9.1f} us: "
-        f"{row['times_faster']:.2f} times faster",
-        flush=True,
-    )
-    return [row]
-
-
 def upload(bench: Bench, name: str = "reuters", repeats: int = 3) -> list[dict[str, Any]]:
     """Return the seconds from arrays in pinned memory to a matrix ready for products, tuning included."""
     from bmrm.matrix._cuda import Matrix
@@ -275,8 +233,6 @@ def measurements(bench: Bench, wanted: list[str], quick: bool) -> list[tuple[str
     found += [("dense", partial(dense, bench, shape, dtype)) for dtype in dtypes for shape in dense_shapes]
     if bench.peer_only:
         return found
-    found += [("fused", partial(fused_sparse, bench, name)) for name in FUSED_SPARSE if name in wanted]
-    found += [("fused", partial(fused_dense, bench))]
     if not quick:
         found += [("coded", partial(coded, bench, name)) for name in CODED if name in wanted]
     if "reuters" in wanted:
@@ -286,7 +242,7 @@ def measurements(bench: Bench, wanted: list[str], quick: bool) -> list[tuple[str
 
 def run(bench: Bench, wanted: list[str], quick: bool) -> tuple[dict[str, Any], int]:
     """Measure everything; return the results, and the number of failed measurements."""
-    results: dict[str, Any] = {"sparse": [], "coded": [], "dense": [], "fused": [], "upload": []}
+    results: dict[str, Any] = {"sparse": [], "coded": [], "dense": [], "upload": []}
     failures = 0
     for part, measurement in measurements(bench, wanted, quick):
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from benchmarks.common import report
+from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
 from benchmarks.tables.tabulate_ranks import gpus, owned, ranks
@@ -123,12 +123,6 @@ def gpu_sparse_rows(results: dict) -> list[list[str]]:
     ]
 
 
-def fused_at_most(shape: str, products: list[dict]) -> str:
-    """Return the speed-up over both products if one pass took as long as the slower product."""
-    times = [row["us"] for row in products if (row["shape"], row["values"]) == (shape, "float32")]
-    return f"{sum(times) / max(times):.2f}" if times else ""
-
-
 def gpu_products() -> str:
     """Return the section on products on a GPU."""
     results = load("spmv_gpu")
@@ -144,15 +138,6 @@ def gpu_products() -> str:
         ]
         for row in results["dense"]
     ]
-    fused = [
-        [
-            row["shape"],
-            *(f"{row[key]:.1f}" for key in ("apart_us", "us")),
-            f"{row['times_faster']:.2f}",
-            fused_at_most(row["shape"], results["sparse"]),
-        ]
-        for row in results["fused"]
-    ]
     coded = [
         [
             f"{row['shape']}, {row['values']}, {row['product']}",
@@ -164,7 +149,7 @@ def gpu_products() -> str:
     ]
     return (
         gpu_heading("Products on a GPU", results)
-        + verdicts(results["figures"])
+        + verdicts(gpu_figures.figures(results))
         + "\nSparse products; cuSPARSE is the better of its two algorithms, preprocessed, with a stored "
         "transpose for X^T r. Shares are of the bandwidth of a copy. `at most` is the speed-up if a product "
         "moved the bytes of its format and its vectors as fast as a copy and started at once: "
@@ -180,9 +165,6 @@ def gpu_products() -> str:
         )
         + "\nDense products; cuBLAS is the better of a row-major and a column-major matrix.\n"
         + table(["shape, values, product", "cuBLAS us", *against], dense)
-        + "\nMargins, hinge loss and gradient in one read, against the two products without the loss; "
-        "`at most` is the speed-up if it took as long as the slower product alone.\n"
-        + table(["shape", "two products us", "one pass us", "times faster", "at most"], fused)
         + "\nThe gain of ones and of few distinct values, float32.\n"
         + table(["shape, values, product", "us", "bytes per nonzero", "share"], coded)
     )

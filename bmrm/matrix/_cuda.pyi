@@ -50,25 +50,6 @@ def worth_timing(
     plans: Sequence[_PlanLike],
     predicted: Sequence[float],
 ) -> list[int]: ...
-def reference_product(
-    indptr: npt.ArrayLike,
-    indices: npt.ArrayLike,
-    data: npt.ArrayLike | None,
-    shape: Sequence[int],
-    plan: _PlanLike,
-    x: npt.ArrayLike,
-) -> _F64: ...
-def reference_format(
-    indptr: npt.ArrayLike,
-    indices: npt.ArrayLike,
-    data: npt.ArrayLike | None,
-    shape: Sequence[int],
-    plan: _PlanLike,
-) -> dict[str, Any]: ...
-def share_out(
-    runs: Sequence[tuple[int, int, float]], tiles: int, fill: float, blocks: int
-) -> list[tuple[int, int, int, int]]: ...
-def pack_chunks(lengths: Sequence[int], empty_too: bool) -> dict[str, Any]: ...
 
 class Matrix:
     def __init__(
@@ -123,21 +104,6 @@ class Matrix:
     def last_times(self) -> dict[str, float]: ...
     def apply(self, op: _Operator, x: _DeviceArray, y: _DeviceArray, columns: int = 1) -> None: ...
     def apply_wide(self, op: _Operator, x: _DeviceArray, y: _DeviceArray) -> None: ...
-    def fused(
-        self,
-        loss: int,
-        w: _DeviceArray,
-        labels: _DeviceArray,
-        margins: _DeviceArray,
-        gradient: _DeviceArray,
-        risk: _DeviceArray,
-        *,
-        weights: _DeviceArray | None = None,
-        parameter: float = 0.0,
-        scale: float = 1.0,
-    ) -> None: ...
-    @property
-    def can_fuse(self) -> bool: ...
     def synchronize(self) -> None: ...
     @property
     def stream(self) -> int: ...

@@ -1,5 +1,6 @@
 // The C interface of joint risks on a device: losses of margins taken together, R = sum_g share_g F_g(u) over
 // groups of rows, as src_cython/joint has them for the CPU.  Rows that take part are given group by group.
+// Failures as in blackbox.h.
 #pragma once
 #include "api/training.h"
 
@@ -9,7 +10,7 @@ extern "C" {
 
 typedef struct bb_joint bb_joint;
 
-// In the order of the kinds of src_cython/_joint.pyx.
+// In the order of the kinds in src_cython/_joint.pyx.
 typedef enum {
     BB_PAIRS = 0,
     BB_GRADED_PAIRS,
@@ -22,23 +23,33 @@ typedef enum {
     BB_ORDINAL
 } bb_joint_kind;
 
-// Arrays of the rows that take part run along with `rows`; those that the kind has no use for are not read.
+// The arrays are on the host, and have `size` elements unless noted.  Arrays that the kind does not need are
+// not read.
 typedef struct {
-    int32_t kind;
-    int64_t size, groups;
-    const int64_t *rows, *starts, *level;  // starts: groups + 1 of them; level: from 0 within the group
-    const double *weight, *value, *anchor;
-    const double* share;  // one a group
-    int64_t k;            // rows at the top, or levels of the ordinal risk
-    double beta;
+    int32_t kind;           // bb_joint_kind
+    int64_t size;           // rows that take part
+    int64_t groups;         // of rows
+    const int64_t* rows;    // numbers of the rows, group by group
+    const int64_t* starts;  // groups + 1: where each group begins in these arrays
+    const int64_t* level;   // of each row, from 0 within its group
+    const double* weight;   // of each row
+    const double* value;    // of each row: its relevance or gain
+    const double* anchor;   // of each row
+    const double* share;    // groups: the weight of each group in the risk
+    int64_t k;              // rows at the top, or levels of the ordinal risk
+    double beta;            // of BB_F_BETA
 } bb_joint_rows;
 
-// problem: one of BB_PYTHON_LOSS.
+// Creates a joint risk on the rows of a problem.
+// problem: made with BB_PYTHON_LOSS, must outlive the result; rows: copied; out: is set to the risk, which
+// bb_joint_destroy frees.
 BB_API bb_status bb_joint_create(bb_problem* problem, const bb_joint_rows* rows, bb_joint** out);
+// Frees a joint risk; NULL is allowed.
 BB_API void bb_joint_destroy(bb_joint* joint);
-// At the margins z + t dz + b; dz may be NULL for t = 0.  Keeps the derivatives as the `which`-th of the
-// problem's two sets, unless it is negative; moved = z + t dz, unless it is NULL.  sums: the risk, its slopes
-// in t and in b.
+// Evaluates the risk at the margins z + t dz + b.
+// z, dz: margins on the device, in the matrix's type; dz may be NULL if t is 0.  which: the set of
+// derivatives of the problem, 0 or 1, that the derivatives are stored in, or negative for none.  moved: is
+// set to z + t dz unless it is NULL.  sums: is set to the risk and its derivatives in t and in b.
 BB_API bb_status bb_joint_evaluate(bb_joint* joint, const void* z, const void* dz, double t, double b,
                                    int32_t which, void* moved, double sums[3]);
 

@@ -1,6 +1,6 @@
-// The C interface of what a rank's solve needs of the others, where the rows are spread over several devices:
-// sums of a few numbers, which the caller makes, and NCCL for gradients, which is looked for when it is
-// wanted.
+// The C interface of what the solve of one rank needs from the others, if the rows are spread over several
+// devices: sums of a few numbers, which the caller computes, and NCCL for gradients, which is loaded on
+// demand.  Failures as in blackbox.h.
 #pragma once
 #include "api/blackbox.h"
 
@@ -9,28 +9,35 @@ extern "C" {
 #endif
 
 typedef struct {
-    int32_t rank, size;
-    void* context;  // of the calls, which return 0 where they have worked
-    // Adds up numbers over the ranks, in place.
+    int32_t rank, size;  // this rank, from 0, and the number of ranks
+    void* context;       // first argument of the calls, which return 0 if they succeed
+    // Sums `count` doubles on the host over the ranks, in place.
     int32_t (*total)(void* context, double* numbers, int64_t count);
-    // Likewise for numbers of the matrix's type in main memory; asked where there is no NCCL.
+    // The same for numbers of the matrix's type on the host; called if there is no NCCL.
     int32_t (*add_up)(void* context, void* numbers, int64_t count);
 } bb_ranks;
 
-typedef struct bb_nccl bb_nccl;  // a communicator of NCCL, one device a rank
+typedef struct bb_nccl bb_nccl;  // a communicator of NCCL, one device per rank
 
-enum { BB_NCCL_ID_BYTES = 128, BB_UUID_BYTES = 16 };
+enum {
+    BB_NCCL_ID_BYTES = 128,  // bytes of ncclUniqueId
+    BB_UUID_BYTES = 16       // bytes of a device's UUID
+};
 
-// What tells a device from all others, on whichever host and under whichever number.
+// uuid: is set to what identifies a device, whatever its host and its number there.
 BB_API bb_status bb_device_uuid(int32_t device, char uuid[BB_UUID_BYTES]);
 
-// Finds the library, by a name or a path that dlopen knows.
+// Loads NCCL.
+// library: a name or a path for dlopen.
 BB_API bb_status bb_nccl_load(const char* library);
-// A fresh name for a communicator, which one rank asks for and gives to all.
+// id: is set to a new name for a communicator, which one rank requests and sends to all.
 BB_API bb_status bb_nccl_id(char id[BB_NCCL_ID_BYTES]);
-// Every rank calls it, and waits for the others in it.
+// Joins a communicator; every rank calls it, and waits in it for the others.
+// device: of this rank; id: from bb_nccl_id; rank, size: as in bb_ranks; out: is set to the communicator,
+// which bb_nccl_leave frees.
 BB_API bb_status bb_nccl_join(int32_t device, const char id[BB_NCCL_ID_BYTES], int32_t rank, int32_t size,
                               bb_nccl** out);
+// Frees a communicator.
 BB_API void bb_nccl_leave(bb_nccl* nccl);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// The constants of the prediction, measured: each a median of a few runs of a kernel that does one thing
-// only.
+// Measures the constants of the prediction, each the median of a few runs of a kernel that does only one
+// thing.
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -12,13 +12,13 @@ namespace {
 
 constexpr int kRuns = 7;
 constexpr int kThreads = 1024;
-constexpr int kLaunches = 64;            // of an empty kernel, in one graph
-constexpr int kGathers = 256;            // of a thread
-constexpr int kInFlight = 8;             // of them at a time
-constexpr int kFills = 16;               // of a block's shared memory
-constexpr int64_t kLargest = 1LL << 30;  // bytes of a vector; less where the device has little memory
+constexpr int kLaunches = 64;            // launches of an empty kernel in one graph
+constexpr int kGathers = 256;            // gathers per thread
+constexpr int kInFlight = 8;             // gathers in flight per thread
+constexpr int kFills = 16;               // fills of a block's shared memory
+constexpr int64_t kLargest = 1LL << 30;  // bytes of a vector; less if the device has little memory
 
-// Median of the seconds that `work` takes on a stream, after one run to warm up.
+// Returns the median of the seconds that `work` takes on a stream, after one run to warm up.
 double median_seconds(cudaStream_t stream, const std::function<void()>& work) {
     EventPair times;
     std::vector<double> seconds;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) gather_shared(uint32_t mask, float* 
     keep(sum, out);
 }
 
-// Past L1, which would hold some of a small vector.
+// Bypasses L1, which would hold a part of a small vector.
 __global__ void __launch_bounds__(kThreads) gather_global(const float* from, uint32_t mask, float* out) {
     uint32_t state = seed();
     float sum = 0;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads) gather_global(const float* from, uin
         float v[kInFlight];
 #pragma unroll
         for (int j = 0; j < kInFlight; j++) {
-            // Two draws, since one has 24 bits.
+            // Two random numbers, since one has only 24 bits.
             const uint32_t high = next_random(state);
             v[j] = __ldcg(from + ((high << 12 ^ next_random(state)) & mask));
         }
@@ -162,7 +162,7 @@ class Bench {
                        }));
     }
 
-    // From a vector of so many bytes.
+    // From a vector of `bytes` bytes.
     double global_gathers(int64_t bytes) {
         const int64_t floats = power_of_two(std::min(bytes, size_)) / 4;
         return gathers(2, run([&] {
@@ -213,7 +213,7 @@ class Bench {
 extern "C" bb_status bb_measure(int32_t id, bb_constants* constants) {
     using namespace bmrm;
     return guarded([&] {
-        if (!constants) throw Failure(BB_INVALID, "constants: found nothing, expected where to write");
+        if (!constants) throw Failure(BB_INVALID, "constants: expected an address to write to");
         const OnDevice current(id);
         Bench bench(id);
         bb_constants found = {};

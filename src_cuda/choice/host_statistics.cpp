@@ -1,9 +1,9 @@
-// Statistics of an operator, on the host.  The device computes the same for resident matrices; this serves
-// tests, and questions about a file on a machine without a GPU.
+// Statistics of an operator, on the host.  The device computes the same for resident matrices; this code
+// serves tests, and predictions for a file on a machine without a GPU.
 //
-// A row's nonzeros at columns a < b that follow each other share a group of 2^s neighbouring columns unless a
-// and b differ at bit s or above.  So one count of the highest bits in which neighbours differ gives the
-// fragments of all group sizes at once.
+// Successive nonzeros of a row at columns a < b share a group of 2^s neighbouring columns unless a and b
+// differ at bit s or above.  So one count, of the highest bits in which neighbours differ, gives the
+// fragments of all group sizes.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -20,7 +20,7 @@ constexpr int kBits = 32;
 
 int highest_bit(uint32_t value) { return 31 - __builtin_clz(value); }
 
-// Columns of a row in increasing order: as they are, or sorted in `space`.
+// Returns the columns of a row in increasing order: as they are, or sorted in `space`.
 const int32_t* sorted_row(const int32_t* begin, const int32_t* end, std::vector<int32_t>& space) {
     if (std::is_sorted(begin, end)) return begin;
     space.assign(begin, end);
@@ -35,7 +35,8 @@ void expect_rows(const int64_t* indptr, const int32_t* indices, int64_t rows, in
         if (indptr[i + 1] < indptr[i])
             throw Failure(BB_INVALID, "row pointers: decrease at row " + std::to_string(i));
     const int64_t nnz = indptr[rows];
-    if (nnz > 0 && !indices) throw Failure(BB_INVALID, "column indices: none for " + std::to_string(nnz));
+    if (nnz > 0 && !indices)
+        throw Failure(BB_INVALID, "column indices: found none, expected " + std::to_string(nnz));
     const int32_t* bad =
         std::find_if_not(indices, indices + nnz, [=](int32_t j) { return j >= 0 && j < cols; });
     if (bad != indices + nnz)
@@ -92,7 +93,7 @@ extern "C" bb_status bb_statistics_host(const int64_t* indptr, const int32_t* in
                                         int64_t cols, int32_t value_bytes, int32_t vector_bytes,
                                         bb_stats* stats) {
     return bmrm::guarded([&] {
-        if (!stats) throw Failure(BB_INVALID, "statistics: nowhere to write them");
+        if (!stats) throw Failure(BB_INVALID, "statistics: expected an address to write to");
         expect_rows(indptr, indices, rows, cols);
         *stats = bb_stats{};
         stats->rows = rows;

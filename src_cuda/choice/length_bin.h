@@ -1,4 +1,4 @@
-// The bins of row lengths: 0 to 64 one by one, then four to an octave.
+// The bins of row lengths: 0 to 64 have a bin each, longer rows four per octave.
 #pragma once
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
 // The prediction: from an operator's statistics and a plan to seconds.
 //
-//     seconds = launches + the greatest of stream, gathers, steps + a share of the lesser ones
+//     seconds = launches + the greatest of stream, gathers, steps + a share of the smaller ones
 //               + fill of shared tiles + partial sums,
 //
-// where `steps` is what threads take one after another when there is too little work to hide it.
+// where `steps` is what threads do one after another if there is too little work to hide it.
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -19,27 +19,27 @@ namespace {
 
 using namespace tuning;
 
-// What a prediction is made from.
+// The input of a prediction.
 struct Case {
     const bb_device& device;
     const bb_constants& constants;
     const bb_stats& stats;
     const bb_plan& plan;
 
-    // Bytes a second for a product that moves so many in all: what fits in L2 stays there from one to the
-    // next.
+    // Returns the bytes per second of a product that moves `bytes` in all: a working set that fits in L2
+    // stays there from one product to the next.
     double bandwidth(double bytes) const {
         return constants.read * (bytes < kCacheShare * double(device.l2_bytes) ? kCacheSpeed : 1.0);
     }
     double vectors() const { return double(stats.rows + stats.cols) * stats.vector_bytes; }
-    // early: its first launch begins before the product before it ends, where the device can do that.
+    // early: the first launch begins before the product before it ends, if the device supports that.
     double start(double launches, bool early = true) const {
         const double spared = early && device.major >= 9 ? kSparedByEarly : 0;
         return constants.launch + kBodyLatency + (launches - 1) * kNextLaunch - spared;
     }
 };
 
-// Costs that hide each other, all but a share.
+// Costs that hide one another, except for a share.
 double together(std::initializer_list<double> costs) {
     const double most = std::max(costs), all = std::accumulate(costs.begin(), costs.end(), 0.0);
     return most + kOverlap * (all - most);
@@ -51,19 +51,19 @@ Prediction impossible() {
     return out;
 }
 
-// Seconds for the gathers from global memory, the `first` most popular columns being elsewhere.
-// `packed`: inputs lie in order of popularity.  `level`: bytes of L1 that are left for them.
+// Returns the seconds of gathers from global memory, if the `first` most popular columns are elsewhere.
+// `packed`: inputs are in order of popularity.  `level`: bytes of L1 that are left for them.
 double gather_seconds(const Case& c, double first, bool packed, double level) {
     const double all = double(c.stats.nnz) - top_nnz(c.stats, first);
     if (all < 1) return 0;
     const double vector = c.stats.vector_bytes, columns = double(c.stats.cols) - first;
     const auto beyond = [&](double more) { return top_nnz(c.stats, first + more) - top_nnz(c.stats, first); };
-    // Neighbours in a row share a sector; columns by popularity are no neighbours any more.
+    // Neighbours in a row share a sector, but not if columns are in order of popularity.
     const double shared = packed ? 1.0 : fragments_of(c.stats, kSectorBytes / vector) / double(c.stats.nnz);
     // L1 holds the whole vector, or what is popular: a popular input among unpopular ones takes a sector.
     const double popular = beyond(level / (packed ? vector : kSectorBytes));
     const double near = std::max(popular, all * std::min(1.0, level / (columns * vector)));
-    // What L1 holds costs nothing beside the rest, but each multiprocessor has to meet it once.
+    // What L1 holds costs nothing compared with the rest, but each multiprocessor has to load it once.
     const double sectors =
         std::min({level / kSectorBytes, std::ceil(columns * vector / kSectorBytes), used_columns(c.stats)});
     const double room = sectors * c.device.multiprocessors;
@@ -85,7 +85,7 @@ Prediction compressed_rows(const Case& c) {
 Prediction predict_subwarp(const Case& c) {
     Prediction out = compressed_rows(c);
     out.launches = 1;
-    // A block stays until the longest of its rows, which are as good as drawn at random, is done.
+    // A block stays resident until the longest of its rows is done; its rows are as good as random.
     const double lanes = c.plan.lanes, rows = std::max(1.0, double(c.stats.rows));
     const double a_block = kPlainThreads / lanes;
     double below = 0, steps = 0, fetched = 0;
@@ -123,12 +123,12 @@ Prediction predict_split(const Case& c) {
     const double longest = double(c.stats.longest), rows = double(c.stats.rows);
     const double shares = std::max(1.0, std::ceil(out.elements / kSplitNonzeros));
     const double turns = std::ceil(shares / (double(c.device.multiprocessors) * kSplitBlocks));
-    // A share goes through its rows, empty ones too.  The longest gap between others is likely to be longer
-    // than the mean by a logarithm.
+    // A share goes through its rows, including empty ones.  The longest gap between nonempty rows is likely
+    // to exceed the mean by a logarithm.
     const double filled = rows - double(c.stats.empty_rows);
     const double gap = filled < rows ? std::min(rows, rows / (filled + 1) * std::log(filled + 2)) : 0;
     const double a_share = rows / shares, most = std::max(a_share, gap);
-    // The more rows a share has, the fewer threads add up each, also the long one among them.
+    // The more rows a share has, the fewer threads add up each row, including a long one among them.
     const double threads =
         std::clamp(kPlainThreads / std::exp2(std::ceil(std::log2(std::max(1.0, most)))), 1.0, 32.0);
     const double adding = std::min(longest, double(kSplitNonzeros)) / threads * kAddLatency;
@@ -142,8 +142,8 @@ Prediction predict_split(const Case& c) {
     return out;
 }
 
-// Shapes of the chunks that a sliced plan makes.  Returns how many are alone in their row, whose sum they
-// are.
+// Collects the shapes of the chunks of a sliced plan.  Returns the number of chunks that are alone in their
+// row, and so are its sum.
 double cut_rows(const Case& c, const Cut& cut, Shapes& shapes) {
     const int tiles = cut.shared + cut.gathered;
     double alone = 0;
@@ -215,7 +215,7 @@ Prediction predict_sliced(const Case& c) {
                            out.writes / (kWriteShare * c.constants.gather_l2);
     out.seconds = c.start(out.launches) + kSlicedStart + together({stream, gathers, waits});
     if (cut.shared) {
-        // Where tiles are more than blocks, one after another.
+        // If there are more tiles than blocks, they follow one another.
         const double turns = std::max(1.0, cut.shared / grid);
         const double filled = std::min(grid, out.items + tiles) * double(tile_bytes(stats, cut.tile));
         const double fill = filled / (kFillSpeed * c.constants.fill_shared);
@@ -225,7 +225,7 @@ Prediction predict_sliced(const Case& c) {
 }
 
 // Both products of a narrow X from its rows: each warp takes a slice at a time, and in X' r adds into sums of
-// its own, a lane apart from the others.
+// its own, one set per lane.
 Prediction predict_narrow(const Case& c) {
     const bb_stats& stats = c.stats;
     const bool normal = is_narrow(stats);
@@ -234,7 +234,7 @@ Prediction predict_narrow(const Case& c) {
     if (sums > c.device.shared_per_block) return impossible();
     const int64_t room = normal ? INT64_MAX : shared_beside_loads(c.device) - kReservedShared;
     const int at_most =
-        narrow_warps(c.device, (rows + 31) / 32, kMostNarrowWarps * int(sizeof(float)) / stats.vector_bytes);
+        narrow_warps(c.device, (rows + 31) / 32, kMaxNarrowWarps * int(sizeof(float)) / stats.vector_bytes);
     const double warps = double(std::clamp<int64_t>(room / sums, 1, at_most));
     Prediction out{};
     out.launches = 1;

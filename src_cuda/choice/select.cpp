@@ -1,4 +1,4 @@
-// Which plans there are for an operator, and which of them are worth a trial.
+// Which plans an operator has, and which of them are worth a trial.
 #include "choice/select.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace tuning;
 
-// A list with room for `capacity` plans that counts on beyond it.
+// A list with room for `capacity` plans, which counts on when it is full.
 class Plans {
   public:
     Plans(bb_plan* plans, int32_t capacity) : plans_(plans), capacity_(capacity) {}
@@ -28,8 +28,8 @@ class Plans {
     int32_t capacity_, count_ = 0;
 };
 
-// The widest tile with which `blocks` blocks fit `shared` bytes of a multiprocessor; 0 where there is none.
-// Tiles begin with lines of the cache.
+// Returns the widest tile with which `blocks` blocks fit in `shared` bytes of a multiprocessor; 0 if there is
+// none. Tiles begin at cache lines.
 int64_t widest_tile(const bb_device& device, const bb_stats& stats, int64_t shared, int blocks) {
     const int64_t room = std::min(device.shared_per_block, shared / blocks - kReservedShared);
     return std::clamp<int64_t>((room - beside_tile(stats)) / stats.vector_bytes, 0, kShortTile) / kTileGrain *
@@ -46,18 +46,18 @@ void add_tiled(const bb_device& device, const bb_stats& stats, Plans& plans) {
             if (widest >= 1) numbers.push_back(divided(stats.cols, widest));
         }
     std::sort(numbers.begin(), numbers.end());
-    // Small tiles are soon filled, and the few sums that they leave soon added up.
+    // Small tiles are filled quickly, and their few sums added up quickly.
     if (stats.nnz <= kFewNonzeros && !numbers.empty() && numbers.back() < kFewTiles)
         numbers.push_back(kFewTiles);
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
     for (const int64_t tiles : numbers) {
-        if (tiles > kMostTiles) continue;
+        if (tiles > kMaxTiles) continue;
         const int64_t tile =
             tiles > 1 ? divided(divided(stats.cols, tiles), kTileGrain) * kTileGrain : stats.cols;
         if (tiles > 1) {
             int k = 0;
             while (k + 1 < BB_SPREADS && (int64_t(2) << (k + BB_SPREAD_FIRST)) <= tile) k++;
-            if (double(stats.fragments[k]) > kMostFragments * double(stats.nnz)) continue;
+            if (double(stats.fragments[k]) > kMaxFragments * double(stats.nnz)) continue;
         }
         for (int cap : kSharedCaps) plans.add(BB_TILED, 0, cap, 0, tile);
     }
@@ -72,15 +72,15 @@ void add_hot(const bb_device& device, const bb_stats& stats, Plans& plans) {
             if (columns >= stats.cols) break;
             int k = 0;
             while (k + 1 < BB_TOPS && (int64_t(2) << k) <= columns) k++;
-            if (double(stats.top_nnz[k]) < kLeastHot * double(stats.nnz)) continue;
+            if (double(stats.top_nnz[k]) < kMinHot * double(stats.nnz)) continue;
             for (int cap : kHotCaps) plans.add(BB_HOT, 0, cap, tiles, tile);
         }
     }
 }
 
-// Where tiles would leave fragments of one or two nonzeros.
+// For matrices of which tiles would leave fragments of one or two nonzeros.
 void add_binned(const bb_device& device, const bb_stats& stats, Plans& plans) {
-    // The second half has two blocks a multiprocessor.
+    // The second half has two blocks per multiprocessor.
     const int64_t most = 2 * widest_tile(device, stats, shared_beside_loads(device, kBinnedSteps), 2);
     const int64_t tile = most / kBinnedGrain * kBinnedGrain;
     if (tile < 1 || stats.cols <= tile) return;
@@ -89,7 +89,7 @@ void add_binned(const bb_device& device, const bb_stats& stats, Plans& plans) {
     for (int cap : kBinnedCaps) plans.add(BB_BINNED, 0, cap, 0, tile);
 }
 
-// A narrow X serves both operators with one format: in the transposed one, X's columns are the rows.  What
+// A narrow X serves both operators with one format; in the transposed one, X's columns are the rows.  What
 // looks like the transpose of a narrow X may be a short X, which only the caller can tell.
 void add_narrow(const bb_device& device, const bb_stats& stats, Plans& plans) {
     const bool transposed = !is_narrow(stats) && stats.rows <= kNarrowColumns &&
@@ -117,22 +117,19 @@ std::vector<int32_t> worth_timing(const bb_constants& constants, const bb_stats&
     if (order.empty()) return chosen;
     const double best = predicted[order[0]];
     const double a_build = kBuildPasses * double(stats.nnz) * 2 * (4 + stats.value_bytes) / constants.copy;
-    double products = kTuningBudget, building = kMostBuilding;
-    // X w of a narrow X is timed in any case, as its format serves the fused pass too.
-    const auto always = [&](int32_t i) { return plans[i].kernel == BB_NARROW && is_narrow(stats); };
-    for (int32_t i : order) products -= always(i) ? kTrialProducts : 0;
+    double products = kTuningBudget, building = kMaxBuilding;
     // First the best of each kernel, then more of them.
     int of_kernel[BB_KERNELS] = {};
     std::vector<char> taken(order.size(), 0);
-    for (const int most : {1, kMostOfAKernel})
+    for (const int most : {1, kMaxPerKernel})
         for (int32_t i : order) {
             const double cost = kTrialProducts * predicted[i] / best,
                          build = needs_a_build(plans[i]) ? a_build : 0;
             const double worth = most == 1 ? kWorthAnother : kWorthTiming;
             const bool fits = predicted[i] <= worth * best && cost <= products && build <= building &&
                               of_kernel[plans[i].kernel] < most;
-            if (taken[i] || !(fits || i == order[0] || always(i))) continue;
-            if (!always(i)) products -= cost;
+            if (taken[i] || !(fits || i == order[0])) continue;
+            products -= cost;
             building -= build;
             of_kernel[plans[i].kernel]++;
             taken[i] = 1;
@@ -157,8 +154,8 @@ extern "C" int32_t bb_candidates(const bb_device* device, const bb_stats* stats,
     return plans.count();
 }
 
-// Bytes on the device at the peak: the compressed rows of both operators, the formats chosen for them, and
-// what building one of them takes besides: a key and a position for each chunk, sorted from one array to
+// Returns the peak of bytes on the device: the compressed rows of both operators, the formats chosen for
+// them, and what building a format takes besides: a key and a position per chunk, sorted from one array to
 // another.
 extern "C" int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes,
                                     int32_t transpose) {

@@ -1,8 +1,9 @@
-// How many chunks of which shape a plan makes of an operator: what the prediction counts.
+// How many chunks of which shape a plan makes of an operator: the counts behind the prediction.
 //
 // Chunks, padding and items of a plan without tiles follow exactly from the histogram of row lengths (below
-// 65 nonzeros a row; within a bin above).  With tiles, the number of fragments is known for tiles of each
-// power of two; a row's nonzeros are taken to fall into them as balls into as many urns as give that number.
+// 65 nonzeros per row; within a bin above).  With tiles, the number of fragments is known for tile widths of
+// each power of two; a row's nonzeros are assumed to fall into tiles as balls into as many urns as give that
+// number.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -12,15 +13,15 @@
 
 namespace bmrm {
 
-constexpr int kWidths = 1024;  // widths told apart; 64 is the greatest cap but for narrow matrices
+constexpr int kWidths = 1024;  // distinct widths; 64 is the greatest cap except for narrow matrices
 
-// Between a and b at the fraction t, by a power law where both are positive.
+// Interpolates between a and b at the fraction t, by a power law if both are positive.
 inline double between(double a, double b, double t) {
     return a > 0 && b > 0 ? a * std::pow(b / a, t) : a + (b - a) * t;
 }
 
-// Nonzeros in the most popular columns.  Their number is concave: between two known points it lies above the
-// chord and below the line on from the points before; the middle is taken.
+// Returns the nonzeros in the most popular columns.  This number is concave in `columns`: between two known
+// points it is above the chord and below the continuation of the chord before; the middle is taken.
 inline double top_nnz(const bb_stats& stats, double columns) {
     if (columns <= 0) return 0;
     if (columns >= double(stats.cols)) return double(stats.nnz);
@@ -34,7 +35,7 @@ inline double top_nnz(const bb_stats& stats, double columns) {
     return (chord + std::max(chord, std::min(line, end))) / 2;
 }
 
-// Pairs (row, group of `width` neighbouring columns) with a nonzero.
+// Returns the pairs (row, group of `width` neighbouring columns) with a nonzero.
 inline double fragments_of(const bb_stats& stats, double width) {
     const double filled = double(stats.rows - stats.empty_rows), nnz = double(stats.nnz);
     if (width >= double(stats.cols)) return filled;
@@ -45,20 +46,20 @@ inline double fragments_of(const bb_stats& stats, double width) {
     return between(double(stats.fragments[k]), double(stats.fragments[k + 1]), place - k);
 }
 
-// Columns that have a nonzero, rounded up to a power of two.
+// Returns the number of columns with a nonzero, rounded up to a power of two.
 inline double used_columns(const bb_stats& stats) {
     for (int k = 0; k < BB_TOPS; k++)
         if (stats.top_nnz[k] == stats.nnz) return std::min(std::exp2(k), double(stats.cols));
     return double(stats.cols);
 }
 
-// First length of the bin after the exact ones.
+// Returns the first length of a bin after the exact ones.
 inline double bin_start(int bin) {
     const int above = bin - 65;
     return std::ldexp(4 + above % 4, above / 4 + 4);
 }
 
-// Calls body(rows, length) for the rows of each length; those of a bin of several lengths are spread round
+// Calls body(rows, length) for the rows of each length; those of a bin of several lengths are spread around
 // their mean as evenly as the bin allows.
 template <class Body>
 void for_each_length(const bb_stats& stats, Body&& body) {
@@ -76,14 +77,14 @@ void for_each_length(const bb_stats& stats, Body&& body) {
     }
 }
 
-// Chunks by shape: threads and nonzeros a thread.
+// Chunks by shape: threads, and nonzeros per thread.
 class Shapes {
   public:
-    // `target`: nonzeros a thread that items aim at.
+    // `target`: nonzeros per thread that items aim at.
     Shapes(int cap, int target, int vector_bytes, bool gathered)
         : cap_(cap), target_(target), vector_bytes_(vector_bytes), gathered_(gathered) {}
 
-    // `count` fragments of `length` nonzeros; a length that is no integer is the mean of a spread.
+    // Adds `count` fragments of `length` nonzeros; a length that is not an integer is the mean of a spread.
     void add(double count, double length) {
         const int64_t whole = int64_t(std::ceil(length - 1e-9)), chunks = chunks_of(whole, cap_);
         if (chunks == 1) return put(count, length);
@@ -92,7 +93,8 @@ class Shapes {
         put(count, length - double(chunks - 1) * each);
     }
 
-    // What the shapes take when cut into `groups` of windows and tiles, each with runs of its own.
+    // Adds up what the shapes take if they are cut into `groups` of windows and tiles, each with runs of its
+    // own.
     void total(double groups, double nnz, Prediction& out) const {
         const double all = chunks(), a_sector = tuning::kSectorBytes / vector_bytes_;
         const int grain = width_grain(all, nnz, groups, cap_);
@@ -114,7 +116,8 @@ class Shapes {
                 const double items = runs * filled(slices / runs, an_item, groups == 1);
                 out.items += items;
                 out.slowest = std::max(out.slowest, item_seconds(width, std::min(an_item, slices / items)));
-                // Rows of a shape lie among those of others: of a sector's, with what chance is one of this?
+                // Rows of a shape are among those of other shapes: the probability that a sector has one of
+                // this shape.
                 out.writes +=
                     all / a_sector * -std::expm1(a_sector * std::log1p(-std::min(chunks / all, 1 - 1e-9)));
             }
@@ -129,7 +132,7 @@ class Shapes {
     }
 
   private:
-    // Seconds from the first load of an item to its last sum: batches follow one another
+    // Returns the seconds from the first load of an item to its last sum: batches follow one another
     // (formats/kernels/sliced.cuh).
     double item_seconds(int width, double slices) const {
         const double wide = vector_bytes_ / 4;
@@ -141,7 +144,8 @@ class Shapes {
         return std::ceil(slices / at_once) * (width ? tuning::kThinLatency : tuning::kEmptyLatency);
     }
 
-    // Groups of `size` that `count` things need; the mean over runs of different counts unless exact.
+    // Returns the groups of `size` that `count` things need; unless `exact`, the mean over runs of different
+    // counts.
     static double filled(double count, double size, bool exact) {
         return exact ? std::ceil(count / size - 1e-9) : std::max(1.0, count / size + (size - 1) / (2 * size));
     }
@@ -167,8 +171,8 @@ class Shapes {
     double chunks_[6][kWidths] = {};
 };
 
-// Nonempty fragments of `count` rows of `length` nonzeros that each fall into a tile with probability
-// `share`: their number is binomial.
+// Adds the nonempty fragments of `count` rows of `length` nonzeros, each of which falls into a tile with
+// probability `share`: the length of a fragment is binomial.
 inline void add_scattered(Shapes& shapes, double count, double length, double share) {
     const double mean = length * share;
     if (share <= 0) return;
@@ -181,7 +185,8 @@ inline void add_scattered(Shapes& shapes, double count, double length, double sh
     }
 }
 
-// Tiles, all alike, into which rows of these lengths would fall to make so many fragments.
+// Returns the number of equal tiles into which rows of these lengths would fall to make `fragments`
+// fragments.
 inline double effective_tiles(const bb_stats& stats, double tiles, double fragments) {
     double low = 1, high = std::max(1.0, tiles);
     for (int step = 0; step < 40; step++) {

@@ -1,4 +1,4 @@
-// What the choice of a kernel looks at, counted on the device; the same numbers as bb_statistics_host.
+// What the choice of a kernel needs to know, counted on the device: the same numbers as bb_statistics_host.
 #include "choice/length_bin.h"
 #include "formats/prepare.h"
 #include "formats/rows_of.cuh"
@@ -32,8 +32,8 @@ __global__ void count_lengths(const int64_t* ptr, int64_t rows, Count* of_rows, 
     }
 }
 
-// By the highest bit in which a column differs from the one before it in its row; a row's first counts as
-// bit 32.
+// Counts by the highest bit in which a column differs from the one before it in its row; a row's first column
+// counts as bit 32.
 __global__ void count_changes(const uint32_t* col, const uint32_t* row, int64_t nnz, Count* changes) {
     __shared__ unsigned bins[34];
     if (threadIdx.x < 34) bins[threadIdx.x] = 0;
@@ -102,7 +102,7 @@ bb_stats statistics(Memory& memory, const Csr& a, const ValueArray& coding, cons
     }
     out.empty_rows = out.length_rows[0];
     out.longest = int64_t(found[2 * BB_LENGTH_BINS]);
-    // A group of 2^k columns changes where bit k or a higher one does.
+    // A group of 2^k columns changes if bit k or a higher one does.
     for (int s = 0; s < BB_SPREADS; s++)
         for (int bit = s + BB_SPREAD_FIRST + 1; bit < 34; bit++)
             out.fragments[s] += int64_t(found[size_t(2 * BB_LENGTH_BINS + 1 + bit)]);

@@ -7,13 +7,13 @@ namespace bmrm {
 struct Binned {
     int64_t cols = 0, tile = 0;
     Array<uint32_t> tile_quad, dest;
-    Array<BlockShare> shares;  // of the first half's blocks, in quads
+    Array<BlockShare> shares;  // of the blocks of the first half, in quads
     Array<uint16_t> local;
     Array<unsigned char> values, products;
-    Array<uint32_t> region_size;  // products of each region, for the second half
+    Array<uint32_t> region_size;  // products per region, for the second half
     int blocks = 0, threads = 0;
     int64_t shared_bytes = 0;
-    Sliced rows;      // the second half: ones, a tile a region
+    Sliced rows;      // the second half: a matrix of ones, one tile per region
     ValueArray ones;  // its coding
 
     // Calls f(array, whether products write it) for each array.

@@ -1,8 +1,8 @@
 // From compressed rows to bins, on the device.
 //
-// A region is so many consecutive nonzeros, wherever rows begin or end in it: a row on the edge has a partial
-// sum in each.  A stable sort by tile leaves nonzeros in order of (tile, region): equal pairs are bins.
-// Sorting the bins by region tells where each one's products go.
+// A region is a fixed number of consecutive nonzeros, wherever rows begin or end in it: a row at the edge of
+// two regions has a partial sum in each.  A stable sort by tile puts nonzeros in order of (tile, region);
+// equal pairs are bins.  Sorting the bins by region gives the places of each bin's products.
 #include <algorithm>
 
 #include "formats/binned.h"
@@ -28,7 +28,7 @@ __global__ void bin_heads(const uint16_t* tile, const uint32_t* position, int64_
         head[i] = i == 0 || tile[i] != tile[i - 1] || position[i] / region != position[i - 1] / region;
 }
 
-// Bins in order of (tile, region): their quads, and the region to sort by.
+// For bins in order of (tile, region): the quads of each, and the region to sort by.
 __global__ void measure_bins(const uint32_t* start, int64_t bins, int64_t nnz, const uint32_t* position,
                              int64_t region, uint32_t* quads, uint32_t* of_region) {
     BB_FOR (b, bins) {
@@ -38,7 +38,7 @@ __global__ void measure_bins(const uint32_t* start, int64_t bins, int64_t nnz, c
     }
 }
 
-// `sums`: quads before a bin in order of (region, tile).  Regions lie `stride` quads apart.
+// `sums`: quads before a bin in order of (region, tile).  Regions begin `stride` quads apart.
 __global__ void place_bins(const uint32_t* order, const uint32_t* sorted_region, const uint32_t* sums,
                            const uint32_t* region_first, int64_t bins, uint32_t stride, uint32_t* dest) {
     BB_FOR (b, bins) {
@@ -51,7 +51,7 @@ __global__ void region_sizes(const uint32_t* first, const uint32_t* sums, int64_
     BB_FOR (r, regions) size[r] = (sums[first[r + 1]] - sums[first[r]]) * 4;
 }
 
-// First quad of each tile, bins being in order of tiles.
+// The first quad of each tile; bins are in order of tiles.
 __global__ void first_of_tiles(const uint32_t* start, const uint16_t* tile, const uint32_t* first_quad,
                                int64_t bins, int64_t tiles, uint32_t* tile_quad) {
     BB_FOR (b, bins + 1) {
@@ -63,13 +63,13 @@ __global__ void first_of_tiles(const uint32_t* start, const uint16_t* tile, cons
 
 struct BinLayout {
     const uint32_t *start, *first_quad, *quads,
-        *dest;                 // of each bin: first nonzero, first quad, quads, products
-    const uint32_t* position;  // of the nonzeros in order of bins
+        *dest;                 // per bin: first nonzero, first quad, quads, products
+    const uint32_t* position;  // of the nonzeros, in order of bins
     const uint16_t* tile_of;
     int64_t bins, nnz, tile;
 };
 
-// A warp fills a bin, and tells each of its nonzeros where its product will be.
+// A warp fills a bin, and stores for each of its nonzeros where its product will be.
 template <class V>
 __global__ void fill_bins(const BinLayout a, const uint32_t* col, const V* source, uint16_t* local, V* values,
                           uint32_t* quad_dest, uint32_t* product_of) {
@@ -93,7 +93,8 @@ __global__ void fill_bins(const BinLayout a, const uint32_t* col, const V* sourc
     }
 }
 
-// Quads of each tile that a block takes; one moves four values and indices, a place, and four products.
+// Returns the quads of each tile that each block takes.  A quad moves four values and indices, a place, and
+// four products.
 std::vector<BlockShare> shares_of(const std::vector<uint32_t>& tile_quad, int64_t tile,
                                   const ValueArray& coding, int blocks, int resident) {
     const double cost = 4.0 * double(coding.value_bytes() + 2 + coding.vector_bytes()) + 4;
@@ -114,7 +115,7 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
     out.tile = plan.tile;
     const int64_t tiles = (a.cols + plan.tile - 1) / plan.tile, room = (plan.tile / 2 - 256) / 4 * 4,
                   region = room - 3 * tiles;
-    // Regions are half a tile: two blocks share a multiprocessor, and one adds while the other fills.
+    // A region is half a tile: two blocks share a multiprocessor, and one adds while the other fills.
     if (plan.tile < 1024 || plan.tile > tuning::kShortTile || region < room / 4)
         throw Failure(BB_INVALID, "plan: too many tiles for regions of this size");
     const int64_t regions = (a.nnz + region - 1) / region, stride = room / 4;

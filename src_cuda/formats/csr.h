@@ -1,4 +1,4 @@
-// Compressed rows on the device: what preparation works on and the plain kernels read.
+// Compressed rows on the device: preparation works on them, and the plain kernels read them.
 #pragma once
 #include <stdint.h>
 
@@ -54,7 +54,7 @@ void with_values(bb_type type, bb_coding coding, F&& f) {
     return f(Kind<double, BB_DICTIONARY>());
 }
 
-// Calls f with a zero of the type found at run time; launches of f are checked.
+// Calls f with a zero of the type found at run time; checks the launches of f.
 template <class F>
 void by_type(bb_type type, F&& f) {
     if (type == BB_FLOAT32)
@@ -64,7 +64,7 @@ void by_type(bb_type type, F&& f) {
     BB_CHECK(cudaGetLastError());
 }
 
-// Calls f with where values of so many bytes are stored, as a pointer to their type; null where there are
+// Calls f with the place of values of `value_bytes` bytes, as a pointer to their type; null if there are
 // none.
 template <class F>
 void with_stored(int value_bytes, unsigned char* data, F&& f) {

@@ -16,9 +16,9 @@ int power_of_two(int64_t at_least, int most) {
     return out;
 }
 
-// How much longer a product takes than its bytes, for rows of so many packs in groups of `lanes` threads
-// each: threads without a load in the last step, and blocks that come in rounds of which the last is not
-// full.  The weights are measured; the last of many rounds is hardly seen.
+// Returns how much longer a product takes than its bytes, for rows of `packs` packs in groups of `lanes`
+// threads each.  It counts threads without a load in the last step, and the last round of blocks, if it is
+// not full.  The weights are measured; the last of many rounds hardly matters.
 double row_loss(int64_t packs, int64_t groups, int lanes, int64_t slots) {
     const double idle = double((packs + lanes - 1) / lanes * lanes) / double(packs) - 1;
     const double rounds = double(groups * lanes) / double(slots * kDenseThreads);
@@ -26,7 +26,7 @@ double row_loss(int64_t packs, int64_t groups, int lanes, int64_t slots) {
            (rounds < 1 ? 0.05 * (1 - rounds) : 0.12 * (std::ceil(rounds) - rounds) / (rounds * rounds));
 }
 
-// Threads for a group of rows: a power of two, no more than there are packs.
+// Returns the threads for a group of rows: a power of two, no more than there are packs.
 int row_lanes(int64_t packs, int64_t groups, int64_t slots) {
     int best = power_of_two(packs, 32);
     for (int lanes = 2 * best; best >= 32 && lanes <= std::min<int64_t>(packs, kDenseThreads); lanes *= 2)
@@ -34,9 +34,9 @@ int row_lanes(int64_t packs, int64_t groups, int64_t slots) {
     return best;
 }
 
-// Threads of a block over the columns, in packs of so many bytes: as few as leave a strip for each slot,
-// since the wider a strip is the more parts its rows come in, each with sums of all columns; but 512 bytes of
-// a row.
+// Returns the threads of a block over the columns, in packs of `bytes` bytes.  Few threads make narrow strips
+// and long runs of rows, and every run leaves sums of all its columns, so take as few as leave a strip for
+// each slot, but at least 512 bytes of a row.
 int threads_across(int64_t packs, int bytes, int64_t slots) {
     int across = power_of_two(packs, 32 * kLoadBytes / bytes);
     while (across < kColumnThreads && (packs + across - 1) / across > slots) across *= 2;
@@ -52,7 +52,7 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
       type_(type),
       device_(device),
       values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4) + kLoadBytes) {
-    // The last rows are read past their end.
+    // A load of the last row reads past its end.
     BB_CHECK(cudaMemsetAsync(values_.data() + bytes(), 0, kLoadBytes, memory.stream));
 }
 
@@ -68,13 +68,13 @@ void Dense::reserve(int64_t doubles) {
 
 template <class T, int VEC, bool SHIFTED>
 void Dense::normal_by(const T* x, int64_t padded, T* y) {
-    // Shifted rows are longer by what comes before them.
+    // Shifted rows are longer by what is read before them.
     const int64_t width = SHIFTED ? padded : cols_, packs = (width + VEC - 1) / VEC;
     const int64_t apart = SHIFTED ? VEC : 1;
     const int64_t groups = (rows_ + apart * kDenseRows - 1) / (apart * kDenseRows) * apart;
     const int64_t slots = int64_t(device_.multiprocessors) * kRowBlocks<SHIFTED>;
     const int lanes = row_lanes(packs, groups, slots);
-    // Segments where there are too few rows to keep every multiprocessor busy.
+    // Segments, if there are too few rows to keep every multiprocessor busy.
     const int64_t steps = (packs + lanes - 1) / lanes, blocks = (groups * lanes - 1) / kDenseThreads + 1;
     int64_t segments = std::clamp<int64_t>(slots / blocks, 1, (steps + 1) / 2);
     const int64_t segment = (steps + segments - 1) / segments * lanes * VEC;
@@ -101,7 +101,7 @@ void Dense::normal_by(const T* x, int64_t padded, T* y) {
             launch(std::integral_constant<int, 1>());
     }
     BB_CHECK(cudaGetLastError());
-    if (segments > 1) add_up(sums, segments, rows_, rows_, y, {}, memory_->stream, memory_->chains);
+    if (segments > 1) add_up(sums, segments, rows_, rows_, y, memory_->stream, memory_->chains);
 }
 
 void Dense::normal(const void* x, void* y) {
@@ -146,7 +146,7 @@ void Dense::transposed(const void* r, void* y) {
                     reinterpret_cast<const T*>(values_.data()), rows_, cols_, static_cast<const T*>(r),
                     across, segment, reinterpret_cast<T*>(sums_.data()));
             BB_CHECK(cudaGetLastError());
-            add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y), {},
+            add_up(reinterpret_cast<const T*>(sums_.data()), used, cols_, cols_, static_cast<T*>(y),
                    memory_->stream, memory_->chains);
         });
     });

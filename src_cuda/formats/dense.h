@@ -14,40 +14,37 @@ class Dense {
 
     void upload(Uploader& uploader, const void* values);
     void expect_finite();
-    // Adds the squares of each column to the sums.
+    // Adds the squares of each column to `sums`.
     void add_squares(double* sums);
-    // Some rows times the root of their s, in float64.
+    // Writes some rows times the square root of their s, in float64.
     void scale_rows_to(const double* s, int64_t first, int64_t count, double* to);
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
     int64_t bytes() const { return rows_ * cols_ * (type_ == BB_FLOAT64 ? 8 : 4); }
-    // Calls f(array, whether products write it) for what X takes; the rest is small.
+    // Calls f(array, whether products write it) for the arrays of X; the rest is small.
     template <class F>
     void each_array(F&& f) {
         f(values_, false);
     }
-    // Gives back what products work in, until the next.
+    // Frees the working memory of products, until the next one.
     void release() {
         sums_.reset();
         shifted_.reset();
     }
     explicit operator bool() const { return memory_ != nullptr; }
 
-  protected:
+  private:
     void reserve(int64_t doubles);
+    template <class T, int VEC, bool SHIFTED>
+    void normal_by(const T* x, int64_t padded, T* y);
 
     Memory* memory_ = nullptr;
     int64_t rows_ = 0, cols_ = 0;
     bb_type type_ = BB_FLOAT32;
     bb_device device_ = {};
-    Array<unsigned char> values_;  // and what a load of the last row reads behind it
-    Array<double> sums_;           // partial sums of blocks
-
-  private:
-    template <class T, int VEC, bool SHIFTED>
-    void normal_by(const T* x, int64_t padded, T* y);
-
-    Array<unsigned char> shifted_;  // copies of the input for rows that start anywhere
+    Array<unsigned char> values_;   // and the bytes past the end that a load of the last row reads
+    Array<double> sums_;            // partial sums of blocks
+    Array<unsigned char> shifted_;  // copies of the input, for rows that start at any address
 };
 
 }  // namespace bmrm

@@ -10,29 +10,27 @@ namespace bmrm {
 
 namespace {
 
-// Bytes of shared memory of a block of so many warps.
+// Returns the bytes of shared memory of a block of `warps` warps.
 int64_t narrow_bytes(int64_t columns, const ValueArray& coding, NarrowPass pass, int warps) {
     const int64_t banks = (columns + 1) * 32 * coding.vector_bytes();
     const int64_t table = coding.coding == BB_DICTIONARY ? 256 * coding.vector_bytes() : 0;
-    const int64_t weights = pass != NARROW_GRADIENT ? banks : 0;
-    const int64_t sums = pass != NARROW_MARGINS ? warps * (banks + 32 * int64_t(sizeof(double))) : 0;
-    return table + weights + sums;
+    return table + (pass == NARROW_MARGINS ? banks : warps * (banks + 32 * int64_t(sizeof(double))));
 }
 
 }  // namespace
 
 bool Narrow::fits(int64_t columns, const ValueArray& coding, const bb_device& device) {
     return columns <= tuning::kNarrowColumns &&
-           narrow_bytes(columns, coding, NARROW_FUSED, 1) <= device.shared_per_block;
+           narrow_bytes(columns, coding, NARROW_GRADIENT, 1) <= device.shared_per_block;
 }
 
 Narrow::Narrow(Memory& memory, const Sliced& rows, const ValueArray& coding, const bb_device& device)
     : memory_(&memory),
-      margins_(launch_of(narrow_kernel<NARROW_MARGINS, NoLoss>(coding, rows.widest), NARROW_MARGINS, rows,
-                         coding, device)),
-      gradient_(launch_of(narrow_kernel<NARROW_GRADIENT, NoLoss>(coding, rows.widest), NARROW_GRADIENT, rows,
-                          coding, device)),
-      block_sums_(memory, int64_t(device.multiprocessors) * (rows.cols + 1)) {}
+      margins_(launch_of(narrow_kernel<NARROW_MARGINS>(coding, rows.widest), NARROW_MARGINS, rows, coding,
+                         device)),
+      gradient_(launch_of(narrow_kernel<NARROW_GRADIENT>(coding, rows.widest), NARROW_GRADIENT, rows, coding,
+                          device)),
+      block_sums_(memory, int64_t(device.multiprocessors) * rows.cols) {}
 
 Narrow::Launch Narrow::launch_of(const void* kernel, NarrowPass pass, const Sliced& rows,
                                  const ValueArray& coding, const bb_device& device) {
@@ -47,32 +45,22 @@ Narrow::Launch Narrow::launch_of(const void* kernel, NarrowPass pass, const Slic
     Launch launch = {};
     launch.kernel = kernel;
     launch.threads = 32 * warps;
-    // Half of what there is: else blocks of the next product come to lie two on a multiprocessor, and none on
-    // another, as this one ends.
+    // At least half of the shared memory: otherwise, as a product ends, two blocks of the next one are placed
+    // on one multiprocessor and none on another.
     launch.shared_bytes =
         std::max(narrow_bytes(rows.cols, coding, pass, warps), device.shared_per_multiprocessor / 2);
     launch.blocks = int(std::clamp<int64_t>((slices + warps - 1) / warps, 1, device.multiprocessors));
     return launch;
 }
 
-void Narrow::start(const Launch& launch, const Sliced& rows, const ValueArray& coding, void* fused,
-                   const void* in, void* margins) {
+void Narrow::start(const Launch& launch, const Sliced& rows, const ValueArray& coding, const void* in,
+                   void* margins) {
     NarrowView view = {view_of(rows, coding), uint32_t(rows.items.size()), int32_t(rows.cols),
                        block_sums_.data()};
-    void* arguments[] = {&view, fused, &in, &margins};
+    void* arguments[] = {&view, &in, &margins};
     const NextLaunch begin(unsigned(launch.blocks), launch.threads, launch.shared_bytes, memory_->stream,
                            memory_->overlaps);
     begin(launch.kernel, arguments);
-}
-
-void Narrow::finish(const Launch& launch, const Sliced& rows, const ValueArray& coding, void* gradient,
-                    double* risk) {
-    by_type(coding.type, [&](auto t) {
-        const double* sums = block_sums_.data();
-        const int64_t stride = rows.cols + 1;
-        add_up(sums, launch.blocks, stride, rows.cols, static_cast<decltype(t)*>(gradient),
-               {sums + rows.cols, stride, risk}, memory_->stream, memory_->chains);
-    });
 }
 
 void Narrow::normal(const Sliced& rows, const ValueArray& coding, const void* w, void* margins) {
@@ -80,14 +68,15 @@ void Narrow::normal(const Sliced& rows, const ValueArray& coding, const void* w,
         BB_CHECK(cudaMemsetAsync(margins, 0, size_t(rows.rows * coding.vector_bytes()), memory_->stream));
         return;
     }
-    NoLoss none;
-    start(margins_, rows, coding, &none, w, margins);
+    start(margins_, rows, coding, w, margins);
 }
 
 void Narrow::transposed(const Sliced& rows, const ValueArray& coding, const void* r, void* gradient) {
-    NoLoss none;
-    start(gradient_, rows, coding, &none, r, nullptr);
-    finish(gradient_, rows, coding, gradient, nullptr);
+    start(gradient_, rows, coding, r, nullptr);
+    by_type(coding.type, [&](auto t) {
+        add_up(block_sums_.data(), gradient_.blocks, rows.cols, rows.cols,
+               static_cast<decltype(t)*>(gradient), memory_->stream, memory_->chains);
+    });
 }
 
 }  // namespace bmrm

@@ -75,7 +75,7 @@ __global__ void not_one(const V* values, int64_t n, int* found) {
 
 constexpr int kMissing = 1024;
 
-// Codes of values by bisection in the sorted dictionary; values that it lacks are listed, as many as fit.
+// Encodes values by bisection in the sorted dictionary; lists the values that it lacks, as many as fit.
 template <class Bits>
 __global__ void encode_values(const Bits* values, int64_t n, const Bits* dictionary, int size, uint8_t* codes,
                               Bits* missing, unsigned* missing_count) {
@@ -100,7 +100,7 @@ __global__ void encode_values(const Bits* values, int64_t n, const Bits* diction
     }
 }
 
-// The distinct values if there are at most 256, found by rounds: encode, then add what was missing.
+// Finds the distinct values, if there are at most 256, in rounds: encode, then add what was missing.
 template <class Bits>
 bool encode_few(Memory& memory, Csr& a, ValueArray& coding) {
     const Bits* values = reinterpret_cast<const Bits*>(a.values.data());
@@ -200,7 +200,7 @@ void validate(Memory& memory, Csr& a, int value_bytes) {
                                                                        faults.data());
     BB_CHECK(cudaGetLastError());
     if (faults.at(BAD_POINTER))
-        throw Failure(BB_INVALID, "row pointers: expected to rise from 0 to the nonzeros");
+        throw Failure(BB_INVALID, "row pointers: expected to increase from 0 to the number of nonzeros");
     if (a.nnz == 0) return;
     for (int round = 0;; round++) {
         const Array<uint32_t> row = expand_rows(memory, a);

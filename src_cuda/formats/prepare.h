@@ -1,31 +1,32 @@
-// From what is uploaded to a matrix that formats can be built from.
+// From uploaded rows to a matrix that formats can be built from.
 #pragma once
 #include "formats/csr.h"
 #include "runtime/upload.h"
 
 namespace bmrm {
 
-// Appends the row pointers, columns and values of consecutive rows; the sources may lie on the host or the
-// device, and may go when the call returns.
+// Appends the row pointers, columns and values of consecutive rows.  The sources may be on the host or the
+// device, and may be freed when the call returns.
 void append_rows(Memory& memory, Uploader& uploader, Csr& to, int64_t filled_rows, int64_t filled,
                  int64_t rows, const int64_t* indptr, int64_t first, int64_t count, const void* indices,
                  int index_bytes, const void* values, int value_bytes);
 
-// Throws BB_INVALID where a value is not finite.
+// Throws BB_INVALID if a value is not finite.
 void expect_finite(Memory& memory, bb_type type, const unsigned char* values, int64_t count);
 
-// Checks row pointers and columns, and sorts the columns within rows where they are not; throws BB_INVALID.
+// Checks row pointers and columns, and sorts the columns within rows if they are not sorted; throws
+// BB_INVALID.
 void validate(Memory& memory, Csr& a, int value_bytes);
 
-// Keeps values as nothing where all are 1, as codes where few are distinct.
+// Stores no values if all are 1, and codes if few are distinct.
 void encode(Memory& memory, Csr& a, ValueArray& coding);
 
 Csr transpose(Memory& memory, const Csr& a, int value_bytes);
 
-// Adds the squares of each row to the sums.
+// Adds the squares of each row to `sums`.
 void add_squares(Memory& memory, const Csr& a, const ValueArray& coding, double* sums);
 
-// Columns in order of falling count, and the counts in that order.
+// Columns by decreasing count, and the counts in that order.
 struct Popularity {
     Array<uint32_t> order, count;
 };

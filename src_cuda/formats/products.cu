@@ -101,7 +101,7 @@ Product::Product(Memory& memory, const Csr& a, const ValueArray& coding, const b
         constexpr int CODING = decltype(kind)::CODING;
         kernel_ = sliced_kernel<T, CODING>(sliced_.cut);
     });
-    // The limit belongs to the kernel, which other matrices launch with tiles of their own.
+    // The limit belongs to the kernel, which other matrices launch with other tiles.
     BB_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   int(device.shared_per_block)));
 }
@@ -170,7 +170,7 @@ void Product::apply_sliced(const void* x, void* y, const ValueArray& coding) {
     launch_sliced(kernel_, s, coding, nullptr, x, y, s.cut.by_count ? memory_->chains : memory_->overlaps);
 }
 
-// `tile_size`: inputs of each tile where they differ.  early: as of NextLaunch.
+// `tile_size`: inputs per tile if they differ, else null.  early: as in NextLaunch.
 void Product::launch_sliced(const void* kernel, const Sliced& s, const ValueArray& coding,
                             const uint32_t* tile_size, const void* x, void* y, bool early) {
     SlicedView view = view_of(s, coding);

@@ -6,8 +6,8 @@
 
 namespace bmrm {
 
-// Storage that a plan needs, and the launches of its product.  The plain kernels read the Csr itself, which
-// must then live as long.
+// The storage that a plan needs, and the launches of its product.  The plain kernels read the Csr itself,
+// which must then live as long as the product.
 class Product {
   public:
     Product() = default;
@@ -15,15 +15,15 @@ class Product {
     Product(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
             const bb_device& device, const Array<uint32_t>* order);
 
-    // `partial`: room for partial sums of several columns, made larger where it has to be.
+    // `partial`: room for partial sums of several columns, enlarged if necessary.
     void apply(const void* x, void* y, int columns, const Csr& a, const ValueArray& coding,
                Array<unsigned char>& partial);
     bool takes_columns() const { return plan_.kernel != BB_BINNED; }
     bool needs_csr() const { return memory_ && (plan_.kernel == BB_SUBWARP || plan_.kernel == BB_SPLIT); }
     const Sliced& sliced() const { return sliced_; }
-    // Bytes of the format that a product reads.
+    // Returns the bytes of the format that a product reads.
     int64_t format_bytes(const Csr& a, const ValueArray& coding) const;
-    // Calls f(array, whether products write it) for each array but those of the Csr.
+    // Calls f(array, whether products write it) for each array except those of the Csr.
     template <class F>
     void each_array(F&& f) {
         sliced_.each_array(f);
@@ -47,12 +47,12 @@ class Product {
     Sliced sliced_;
     Binned binned_;
     const void *kernel_ = nullptr, *second_kernel_ = nullptr;
-    bool all_at_once_ = false;  // the blocks of BB_SUBWARP and BB_SPLIT
+    bool all_at_once_ = false;  // whether the blocks of BB_SUBWARP and BB_SPLIT all run at once
     Array<int64_t> share_row_;
     Array<unsigned char> carried_;
 };
 
-enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT, NARROW_FUSED };
+enum NarrowPass { NARROW_MARGINS, NARROW_GRADIENT };
 
 // X w and X' r from the narrow format of X.
 class Narrow {
@@ -63,31 +63,26 @@ class Narrow {
 
     void normal(const Sliced& rows, const ValueArray& coding, const void* w, void* margins);
     void transposed(const Sliced& rows, const ValueArray& coding, const void* r, void* gradient);
-    // Calls f(array, whether products write it) for what is not small.
+    // Calls f(array, whether products write it) for the arrays that are not small.
     template <class F>
     void each_array(F&& f) {
         f(block_sums_, true);
     }
     explicit operator bool() const { return memory_ != nullptr; }
 
-  protected:
+  private:
     struct Launch {
         const void* kernel;
         int threads, blocks;
         int64_t shared_bytes;
     };
-    // How to launch a kernel for a pass.
+    // Returns how to launch a kernel for a pass.
     static Launch launch_of(const void* kernel, NarrowPass pass, const Sliced& rows, const ValueArray& coding,
                             const bb_device& device);
-    // fused: what the kernel takes of a loss.
-    void start(const Launch& launch, const Sliced& rows, const ValueArray& coding, void* fused,
-               const void* in, void* margins);
-    void finish(const Launch& launch, const Sliced& rows, const ValueArray& coding, void* gradient,
-                double* risk);
+    void start(const Launch& launch, const Sliced& rows, const ValueArray& coding, const void* in,
+               void* margins);
 
     Memory* memory_ = nullptr;
-
-  private:
     Launch margins_ = {}, gradient_ = {};
     Array<double> block_sums_;
 };

@@ -1,5 +1,5 @@
-// The row of every nonzero, from row pointers: each row's number is put where it starts, and the largest so
-// far carried on, so that neither empty rows nor huge ones cost more.
+// The row of every nonzero, from row pointers: each row's number is put where the row starts, and a running
+// maximum carries it on, so that neither empty rows nor long ones cost more.
 #pragma once
 #include "formats/csr.h"
 #include "runtime/device_sort.cuh"

@@ -8,10 +8,10 @@
 namespace bmrm {
 namespace {
 
-constexpr int kHalvings = 20;  // of the range in which the least room is looked for
+constexpr int kHalvings = 20;  // bisection steps of the search for the smallest room
 
-// Deals the items out, each block taking what fits into `room`, and one item at least.  Returns false where
-// the blocks are too few.
+// Deals the items out.  Each block takes what fits into `room`, and at least one item.  Returns false if
+// there are too few blocks.
 bool deal(const std::vector<ItemRun>& runs, int tiles, double fill, double room,
           std::vector<BlockShare>& shares) {
     size_t block = 0;
@@ -58,8 +58,8 @@ std::vector<BlockShare> share_out(const std::vector<ItemRun>& runs, int tiles, d
         largest = std::max(largest, run.cost);
     }
     const std::vector<BlockShare> none(static_cast<size_t>(blocks), BlockShare{items, items, items, 0});
-    // Too little room, and enough: a block leaves less than a fill and an item of it unused, and beside the
-    // fill that it begins with there is one for each other tile.
+    // Bounds of the room.  A block leaves less than one fill and one item unused; besides the fill that it
+    // begins with, there is one for each other tile.
     double less = total / blocks, enough = less + fill * (2 + double(tiles) / blocks) + 2 * largest;
     std::vector<BlockShare> shares = none;
     deal(runs, tiles, fill, enough, shares);

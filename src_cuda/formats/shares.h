@@ -1,8 +1,9 @@
-// What each block of a sliced product takes.  Items are in order of tiles, and to begin another tile costs a
-// block a copy of its inputs and the wait for it.  With that counted, all blocks are to end together: most
-// shares of a short product end with a tile, and those of a long one that go on into the next are smaller.
+// What each block of a sliced product takes.  Items are in order of tiles.  To begin another tile costs a
+// block a copy of its inputs and the wait for it.  With that cost counted, all blocks should end together:
+// most shares of a short product end with a tile, and the shares of a long one that go on into the next tile
+// are smaller.
 //
-// Host code, so that the blocks' shares are tested without a device.
+// Host code, so that the shares are tested without a device.
 #pragma once
 #include <vector>
 
@@ -16,12 +17,12 @@ struct ItemRun {
     double cost;
 };
 
-// What it costs a block to begin a tile of so many bytes, of `resident` blocks on a multiprocessor, as bytes
-// that it moves.
+// Returns the cost of beginning a tile of `tile_bytes` bytes, for a block of `resident` ones per
+// multiprocessor, in bytes that it moves.
 double fill_cost(int64_t tile_bytes, int resident);
 
-// Shares that are each a stretch of items, in order; blocks for which nothing is left have none of them.
-// `fill`: the cost of beginning one of the first `tiles` tiles; the gathered one costs nothing.
+// Returns the share of each block, a stretch of items, in order; shares of blocks for which nothing is left
+// are empty.  `fill`: the cost of beginning one of the first `tiles` tiles; the gathered tile costs nothing.
 std::vector<BlockShare> share_out(const std::vector<ItemRun>& runs, int tiles, double fill, int blocks);
 
 }  // namespace bmrm

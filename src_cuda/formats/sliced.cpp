@@ -1,4 +1,4 @@
-// What a plan asks of the sliced format, in host code.
+// What a plan requires of the sliced format, in host code.
 #include "formats/sliced.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int narrow_warps(const bb_device& device, int64_t slices, int most) {
     const double each = double(slices) / device.multiprocessors;
     return int(
-        std::clamp<double>(std::ceil(kNarrowWarpsASlice * each), std::min(kLeastNarrowWarps, most), most));
+        std::clamp<double>(std::ceil(kNarrowWarpsPerSlice * each), std::min(kMinNarrowWarps, most), most));
 }
 
 Cut cut_of(const bb_plan& plan, int64_t cols) {
@@ -39,7 +39,7 @@ Cut cut_of(const bb_plan& plan, int64_t cols) {
 bool can_slice(const bb_plan& plan, int64_t cols) {
     const Cut cut = cut_of(plan, cols);
     const bool has_tile = plan.kernel == BB_TILED || plan.kernel == BB_HOT;
-    return plan.cap >= 1 && plan.cap <= kMostCap && cut.shared >= 0 && cut.shared <= kMostTiles &&
+    return plan.cap >= 1 && plan.cap <= kMaxCap && cut.shared >= 0 && cut.shared <= kMaxTiles &&
            cut.shared + cut.gathered >= 1 && (!has_tile || plan.tile >= 1) &&
            (cut.shared == 0 || cut.tile <= (cut.index_bytes == 1 ? kByteTile : kShortTile));
 }

@@ -1,23 +1,22 @@
-// The sliced format: what the kernels of kernels/sliced.cuh and kernels/narrow.cuh read.
+// The sliced format, which the kernels of kernels/sliced.cuh and kernels/narrow.cuh read.
 //
-// A row's nonzeros within one tile of columns are a *fragment*.  A fragment is given as many threads, a power
-// of two up to a warp, as keep each at no more than `cap` nonzeros; one longer than 32 cap is chopped into
-// *chunks* that are not.  Chunks of like shape (tile, window of rows, threads, nonzeros a thread = width)
-// make a *run*; 32 threads of a run make a *slice*, and as many slices as hold about 32 cap nonzeros an
-// *item*, what a warp takes at a time.  So every item costs about the same, whatever the rows are like, no
-// thread waits for a longer neighbour, and there are no row pointers to read: this is SELL-C-sigma (Kreutzer,
-// Hager, Wellein, Fehske, Bishop, SIAM J. Sci. Comput. 36 (2014) C401) with the slices sorted into runs of
-// equal width and long rows cut.
+// A row's nonzeros within one tile of columns are a *fragment*.  A fragment gets as many threads, a power of
+// two up to a warp, as keep each thread at `cap` nonzeros or fewer; a fragment longer than 32 cap is cut into
+// *chunks*. Chunks of the same shape (tile, window of rows, threads, nonzeros per thread = width) form a
+// *run*; 32 threads of a run form a *slice*, and as many slices as hold about 32 cap nonzeros form an *item*,
+// which a warp takes at a time.  Every item thus costs about the same whatever the rows, no thread waits for
+// a longer neighbour, and there are no row pointers to read.  This is SELL-C-sigma (Kreutzer, Hager, Wellein,
+// Fehske, Bishop, SIAM J. Sci. Comput. 36 (2014) C401) with the slices sorted into runs of equal width, and
+// long rows cut.
 //
-// Thread l of a chunk's L threads holds its nonzeros l, l + L, l + 2 L, ...: `width` steps, the missing ones
-// padded.  Within a slice, steps come in quads, so that a thread loads four values and four indices at once:
+// Thread l of a chunk's L threads holds its nonzeros l, l + L, l + 2 L, ...: `width` steps, padded at the
+// end. Within a slice, steps come in quads, so that a thread loads four values and four indices at once:
 // element (thread t of 32, step s) is at
 //     (s / 4) * 128 + t * 4 + s % 4                        for s < 4 (width / 4),
 //     (width / 4) * 128 + (s - 4 (width / 4)) * 32 + t     for the rest.
 //
-// Indices are local to the tile: one or two bytes where the tile's inputs sit in shared memory, four where
-// they are gathered.  Padding holds value 0 and, as index, the tile's width: a slot of the shared slice that
-// is zero.
+// Indices are local to the tile: one or two bytes if the tile's inputs are in shared memory, four if they are
+// gathered.  Padding holds value 0 and, as index, the tile's width, which is a slot of zero in shared memory.
 #pragma once
 #include <stdint.h>
 
@@ -28,46 +27,48 @@ namespace bmrm {
 
 struct Item {
     uint32_t offset;  // first element, in units of 32
-    uint32_t shape;   // width | log2(threads a chunk) << 16
+    uint32_t shape;   // width | log2(threads per chunk) << 16
     uint32_t slices;
     uint32_t dest;  // position of the first chunk's destination in Sliced::dest
 };
 
-// The items of a block, and which of them are of the first tile: all that it has to know to begin.
+// The items of a block, and which of them belong to the first tile: all that the block needs to begin.
 struct alignas(16) BlockShare {
-    uint32_t begin, end, of_tile;  // items; those before of_tile are of `tile`
+    uint32_t begin, end, of_tile;  // items; those before of_tile belong to `tile`
     uint32_t tile;
 };
 
 constexpr uint32_t kNowhere = 0xFFFFFFFFu;  // destination of a chunk that only fills a slice
-constexpr uint32_t kSlot = 0x80000000u;     // flag of a destination among the partial sums; else it is a row
-constexpr int kWindowBits =
-    16;  // rows are sorted by length within windows of 2^16, so that outputs stay close
+constexpr uint32_t kSlot = 0x80000000u;     // flag: the destination is a partial sum; without it, a row
+// Rows are sorted by length within windows of 2^16 rows, so that outputs stay close.
+constexpr int kWindowBits = 16;
 
 // How the columns of an operator are cut: `shared` tiles of `tile` columns, then one gathered tile with the
 // rest.
 struct Cut {
     int64_t tile;
-    int32_t shared;       // tiles whose inputs sit in shared memory
-    int32_t gathered;     // 1 where there are columns beyond them
-    int32_t by_count;     // 1: columns in order of popularity; 0: as they are
+    int32_t shared;       // tiles whose inputs are in shared memory
+    int32_t gathered;     // 1 if there are columns beyond them
+    int32_t by_count;     // 1: columns by popularity; 0: as they are
     int32_t index_bytes;  // of the shared tiles: 1 or 2
 };
 
-// Columns of which a sliced plan keeps inputs in shared memory, and how.  For BB_SLICED none; for BB_NARROW
-// all.
+// Returns the columns whose inputs a sliced plan keeps in shared memory, and how: none for BB_SLICED, all for
+// BB_NARROW.
 Cut cut_of(const bb_plan& plan, int64_t cols);
 
-// Whether the parameters of a sliced plan are within what the format can hold.
+// Returns whether the format can hold the parameters of a sliced plan.
 bool can_slice(const bb_plan& plan, int64_t cols);
 
-// Nonzeros a thread that items aim at: the cap, but that of BB_NARROW makes each row one thread's.
+// Returns the nonzeros per thread that items aim at: the cap, except for BB_NARROW, whose cap only keeps a
+// row in one thread.
 int item_target(const bb_plan& plan);
 
-// Warps of a block of BB_NARROW for so many slices, of `most` that the kernel can have.
+// Returns the warps per block of BB_NARROW for `slices` slices, at most `most`.
 int narrow_warps(const bb_device& device, int64_t slices, int most);
 
-// Tiles, windows, threads and width of a chunk as one sortable key: long and wide first within a window.
+// Tile, window, threads and width of a chunk as one key to sort by: long and wide chunks first within a
+// window.
 
 BMRM_HD int log2_threads(int64_t length, int cap) {
     int log2 = 0;
@@ -80,7 +81,8 @@ BMRM_HD int64_t chunks_of(int64_t length, int cap) {
     return length <= most ? 1 : (length + most - 1) / most;
 }
 
-// Where a chunk begins in its fragment: equal shares in whole warps, so that a long row leaves no odd rest.
+// Returns where a chunk begins in its fragment: equal shares in whole warps, so that no chunk of a long row
+// is shorter than the others by much.
 BMRM_HD int64_t chunk_start(int64_t length, int64_t chunk, int cap) {
     const int64_t chunks = chunks_of(length, cap), each = ((length + chunks - 1) / chunks + 31) / 32 * 32;
     return chunk * each < length ? chunk * each : length;
@@ -92,9 +94,9 @@ BMRM_HD int64_t chunk_length(int64_t length, int64_t chunk, int cap) {
                : chunk_start(length, chunk + 1, cap) - chunk_start(length, chunk, cap);
 }
 
-// Widths are rounded up to multiples of a grain, a power of two: with few chunks a window, runs of every
+// Widths are rounded up to multiples of a grain, a power of two.  With few chunks per window, runs of every
 // width would leave more empty threads in their last slices than a few padded steps cost.  The padding of a
-// grain g is chunks * g / 2, that of the runs about 16 width^2 / g; `chunks` and `nnz` are the operator's,
+// grain g is chunks * g / 2, that of the runs about 16 width^2 / g.  `chunks` and `nnz` are the operator's,
 // `groups` its tiles times its windows.
 inline int width_grain(double chunks, double nnz, double groups, int cap) {
     const double mean = nnz / (chunks < 1 ? 1 : chunks), width = mean < cap ? mean : cap;
@@ -116,12 +118,12 @@ BMRM_HD uint32_t key_width(uint64_t key) { return 0xFFF - uint32_t(key & 0xFFF);
 BMRM_HD uint32_t key_log2(uint64_t key) { return 5 - uint32_t(key >> 12 & 7); }
 BMRM_HD uint32_t key_tile(uint64_t key) { return uint32_t(key >> 48); }
 
-// Slices an item of a run takes.
+// Returns the slices per item of a run.
 BMRM_HD uint32_t item_slices(uint32_t width, int cap) {
     return width == 0 ? uint32_t(cap) : uint32_t(cap) / width > 0 ? uint32_t(cap) / width : 1;
 }
 
-// Place of an element within its slice.
+// Returns the place of an element within its slice.
 BMRM_HD uint32_t element_place(uint32_t thread, uint32_t step, uint32_t width) {
     const uint32_t quads = width / 4;
     return step < 4 * quads ? step / 4 * 128 + thread * 4 + step % 4

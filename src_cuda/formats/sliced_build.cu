@@ -1,7 +1,7 @@
 // From compressed rows to the sliced format (sliced.h), on the device.
 //
-// Fragments are found where the row or the tile changes; popularity order first brings the nonzeros of each
-// tile together by a stable sort.  Fragments are chopped into chunks, chunks sorted by shape, equal shapes
+// Fragments begin wherever the row or the tile changes; for popularity order, a stable sort first brings the
+// nonzeros of each tile together.  Fragments are cut into chunks, chunks sorted by shape, and equal shapes
 // counted as runs.  There are few runs, so the host lays them out; then one kernel fills the slices.
 #include <algorithm>
 
@@ -18,14 +18,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One fragment a row where there is one tile.
+// One fragment per row if there is one tile.
 struct Fragments {
     int64_t count = 0;
     Array<uint32_t> start, length, row;
     Array<uint16_t> tile;
 };
 
-// The nonzeros in the order of fragments: as they are, or brought together by tile.
+// The nonzeros in order of fragments: as they are, or grouped by tile.
 struct Entries {
     const uint32_t* col = nullptr;  // columns, or ranks in order of popularity
     Array<uint32_t> own_col, position, row;
@@ -133,7 +133,7 @@ __global__ void mark_long(const uint32_t* slot, int64_t count, uint32_t many, ui
     BB_FOR (i, count) mark[i] = slot[i + 1] - slot[i] > many;
 }
 
-// A run of equal slices and where its parts lie.
+// A run of equal slices, and where it lies.
 struct Run {
     uint64_t key;
     uint32_t first_chunk, chunks;  // in sorted order
@@ -159,7 +159,7 @@ struct FillArguments {
     uint32_t items;
     const uint32_t *sorted, *chunk_start, *chunk_length, *chunk_dest;
     const uint32_t *col,
-        *position;  // position: of an entry in the matrix's values, or null where it is the same
+        *position;  // position: of an entry in the matrix's values, or null if it is the same
     const void* source_values;
     int value_bytes;
     Cut cut;
@@ -338,8 +338,8 @@ Layout lay_out(std::vector<Run>& runs, const Cut& cut, int target) {
     return out;
 }
 
-// Bytes that an item of a run moves, or is as good as moving: an input that is gathered costs a good deal
-// more than one at hand, and a destination is read and written through.
+// Returns the cost of an item of a run, in bytes moved.  A gathered input costs far more than one in shared
+// memory, and a destination is read and then written through.
 double item_cost(const Run& run, const Cut& cut, int value_bytes) {
     const double slices = std::min(run.item_slices, run.slices);
     const bool shared = key_tile(run.key) < uint32_t(cut.shared);
@@ -358,7 +358,7 @@ std::vector<BlockShare> shares_of(const std::vector<Run>& runs, const Layout& la
     return share_out(of_items, cut.shared, fill_cost(cut.tile * coding.vector_bytes(), resident), blocks);
 }
 
-// Where each chunk's sum goes; slots for those of rows that are not one chunk.
+// Returns the destination of each chunk's sum; rows that are not one chunk get slots.
 Array<uint32_t> place_sums(Memory& memory, const Chunks& chunks, const ValueArray& coding, Sliced& out) {
     const cudaStream_t stream = memory.stream;
     if (out.rows >= kSlot || chunks.count >= kSlot)
@@ -401,7 +401,7 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
     out.cut = cut_of(plan, a.cols);
     out.rows = a.rows;
     out.cols = a.cols;
-    // A row of the narrow form is one thread's, however long.
+    // In the narrow form a row belongs to one thread, however long it is.
     const int cap =
         plan.kernel == BB_NARROW ? int(std::min<int64_t>(std::max<int64_t>(a.cols, 1), 0xFFF)) : plan.cap;
     if (out.cut.shared > tuning::kShortTile || (plan.cap < 8 && plan.kernel != BB_NARROW) || plan.cap < 1 ||

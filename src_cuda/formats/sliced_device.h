@@ -1,18 +1,19 @@
-// A matrix in the sliced format on the device, with all that its product needs.
+// A matrix in the sliced format on the device, with everything that its product needs.
 #pragma once
 #include "formats/csr.h"
 #include "formats/sliced.h"
 
 namespace bmrm {
 
-// Partial sums of a row beyond which a block adds them, where else 2^log2_lanes threads do.
+// Returns the number of partial sums of a row above which a block adds them; otherwise 2^log2_lanes threads
+// do.
 inline uint32_t many_slots(int log2_lanes) { return 16u << log2_lanes; }
 
 struct Sliced {
     Cut cut = {};
     int64_t rows = 0, cols = 0;
     uint64_t elements = 0, shared_elements = 0;
-    uint32_t widest = 0;  // nonzeros of a thread, at most
+    uint32_t widest = 0;  // maximum nonzeros per thread
     Array<Item> items;
     Array<uint32_t> dest;
     Array<unsigned char> local;   // indices of the shared tiles
@@ -21,8 +22,8 @@ struct Sliced {
     Array<uint32_t> tile_item;
     Array<BlockShare> shares;
     int blocks = 0, threads = 0;
-    int64_t shared_bytes = 0;         // of a block
-    Array<uint32_t> order;            // columns by popularity, where cut.by_count
+    int64_t shared_bytes = 0;         // per block
+    Array<uint32_t> order;            // columns by popularity, if cut.by_count
     Array<unsigned char> permuted_x;  // the input in that order
     // Rows that are not one chunk, the first slot of each among the partial sums, and which of them have
     // many.
@@ -53,7 +54,7 @@ struct Sliced {
     }
 };
 
-// `order`: columns by popularity; needed where the plan is BB_HOT.
+// `order`: columns by popularity; needed if the plan is BB_HOT.
 Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
                     const bb_device& device, const Array<uint32_t>* order);
 

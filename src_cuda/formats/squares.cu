@@ -1,8 +1,8 @@
-// The squares of each column, summed where X is prepared: what the steps of conjugate gradients are scaled by
-// (training/newton.cu); and of each row, as ascent in the dual wants them (training/ascent.cu).  Later the
-// formats of the products have the values in orders of their own.
+// The sums of squares of each column, and of each row, computed while X is prepared: the preconditioner of
+// conjugate gradients (training/newton.cu) and the curvatures of dual ascent (training/ascent.cu).  Later the
+// values are in the orders of the products' formats.
 //
-// Sums are float64, over fixed shares, added in their order.
+// Sums are float64, over fixed shares, added in a fixed order.
 #include "formats/dense.h"
 #include "formats/prepare.h"
 
@@ -11,8 +11,9 @@ namespace bmrm {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kLong = 512;  // values of a row that a whole block takes
-constexpr int kAcross = 32, kDown = 32;
+constexpr int64_t kLong = 512;  // values per row from which on a whole block takes a row
+constexpr int kAcross = 32;     // columns per block of square_dense
+constexpr int kDown = 32;       // warps per block of square_dense
 
 template <class T, int CODING>
 __device__ double value_at(const void* values, const void* dictionary, int64_t k) {
@@ -21,7 +22,7 @@ __device__ double value_at(const void* values, const void* dictionary, int64_t k
     return double(static_cast<const T*>(dictionary)[static_cast<const unsigned char*>(values)[k]]);
 }
 
-// `lanes` threads a row, a power of two.
+// `lanes` threads per row, a power of two.
 template <class T, int CODING>
 __global__ void __launch_bounds__(kThreads)
     square_rows(const int64_t* __restrict__ ptr, const void* values, const void* dictionary, int64_t rows,
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
     if (row < rows && lane == 0) sums[row] += scratch[threadIdx.x];
 }
 
-// Dense rows: a block takes some columns, its warps every so many-th row.  No memory is needed for that, of
+// Dense rows: a block takes some columns, and its warps take turns with the rows.  This needs no memory, of
 // which a limit may leave none.
 template <class T>
 __global__ void __launch_bounds__(kAcross* kDown)

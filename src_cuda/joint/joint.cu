@@ -61,7 +61,7 @@ struct JointRows {
     const int64_t size, groups, k;
     const double beta;
     int bits = 1;          // of the levels
-    bool counted = false;  // pairs of rows that all weigh the same
+    bool counted = false;  // pairs of rows that all have the same weight
     int64_t positives = 0, segments = 1;
     double share_of_one = 0;
     Array<uint32_t> rows, level;                     // by place
@@ -69,7 +69,7 @@ struct JointRows {
     Array<double> weight, value, anchor, share;
 
   private:
-    // Groups; of tables the classes; of reciprocal ranks both.
+    // Segments are the groups; for contingency tables the classes; for reciprocal ranks both.
     void make_segments(Memory& memory, const bb_joint_rows& from) {
         const bool by_level = tables() || kind == BB_MRR;
         segments = groups * (by_level ? 2 : 1);
@@ -89,7 +89,7 @@ struct JointRows {
     }
 };
 
-// An evaluation in margins of one type, with its scratch memory.
+// An evaluation with margins of one type, and its working memory.
 template <class T>
 class Evaluation {
   public:
@@ -186,7 +186,7 @@ class Evaluation {
         }
     }
 
-    // Leaves the order of the rows in `order_`.
+    // Sorts the rows into `order_`.
     void sort(const T* z, double t, double b) {
         const int64_t n = rows_.size;
         make_keys<T><<<grid(), 256, 0, stream()>>>(

@@ -1,4 +1,4 @@
-// The C interface: checks of arguments, locks, and the way from exceptions to statuses.
+// The C interface: checks of arguments, locks, and the conversion of exceptions to statuses.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -11,7 +11,7 @@ using namespace bmrm;
 
 namespace {
 
-// The process that first used a device: a driver's state does not survive a fork.
+// The process that first used a device: the driver's state does not survive a fork.
 std::atomic<pid_t> first_process{0};
 
 void expect(bool holds, const char* text) {
@@ -49,12 +49,13 @@ bb_device usable(int id) {
     int count = 0;
     BB_CHECK(cudaGetDeviceCount(&count));
     if (id < 0 || id >= count)
-        throw Failure(BB_NO_DEVICE, "device " + std::to_string(id) + ": there are " + std::to_string(count));
+        throw Failure(BB_NO_DEVICE,
+                      "device " + std::to_string(id) + ": found " + std::to_string(count) + " devices");
     const bb_device device = describe(id);
     if (device.major * 10 + device.minor < 75)
         throw Failure(BB_NO_DEVICE, std::string(device.name) + " has compute capability " +
                                         std::to_string(device.major) + "." + std::to_string(device.minor) +
-                                        "; 7.5 is the least");
+                                        "; expected at least 7.5");
     return device;
 }
 
@@ -127,13 +128,13 @@ bb_status bb_append(bb_matrix* matrix, int64_t rows, const int64_t* indptr, cons
 
 bb_status bb_finish(bb_matrix* matrix) {
     return on_matrix(matrix, [&] {
-        expect(!matrix->finished, "the matrix is finished");
+        expect(!matrix->finished, "the matrix is already finished");
         matrix->finish();
     });
 }
 
 void bb_destroy(bb_matrix* matrix) {
-    // In a forked child there is nothing to give back: the parent owns it all.
+    // In a forked child there is nothing to free: the parent owns it all.
     if (matrix && getpid() == matrix->process) {
         guarded([&] {
             const OnDevice scope(matrix->device.id);
@@ -214,18 +215,6 @@ bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, doub
         else
             matrix->bridge.apply_wide(matrix->memory, x, matrix->inputs(op), y, matrix->outputs(op), product);
     });
-}
-
-bb_status bb_fused(bb_matrix* matrix, int32_t loss, double parameter, double scale, const void* w,
-                   bb_numbers labels, bb_numbers weights, void* margins, void* gradient, double* risk) {
-    return on_matrix(matrix, [&] {
-        expect_ready(matrix);
-        matrix->fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    });
-}
-
-bb_status bb_can_fuse(bb_matrix* matrix, int32_t* yes) {
-    return on_matrix(matrix, [&] { *yes = matrix->can_fuse(); });
 }
 
 bb_status bb_synchronize(bb_matrix* matrix) {

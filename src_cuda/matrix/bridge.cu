@@ -27,7 +27,7 @@ void launch_convert(Memory& memory, const From* from, int64_t n, To* to) {
                                                                                     n, to);
 }
 
-// One block, which alone can tell when all of it is written.
+// One block, since only a single block knows when all of it is written.
 template <class From>
 __global__ void write_letter(const From* from, int64_t n, Letter letter) {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) letter.values[i] = double(from[i]);
@@ -115,7 +115,7 @@ std::chrono::steady_clock::time_point Bridge::download(Memory& memory, const voi
     const int64_t each = narrow ? 4 : 8;
     const char* from = static_cast<const char*>(source);
     char* to = static_cast<char*>(pinned_);
-    const int64_t piece = std::max(kLeastDownload, (count + kDownloads - 1) / kDownloads);
+    const int64_t piece = std::max(kMinDownload, (count + kDownloads - 1) / kDownloads);
     for (int64_t first = 0, k = 0; first < count; first += piece, k++) {
         const int64_t some = std::min(piece, count - first);
         BB_CHECK(cudaMemcpyAsync(to + first * each, from + first * each, size_t(some * each),
@@ -140,7 +140,7 @@ void Bridge::fetch(Memory& memory, bb_type type, const void* from, int64_t count
     download(memory, from, count, type == BB_FLOAT32, to);
 }
 
-// A kernel writes the numbers to the host and tells it so: sooner than a copy begins, or the driver says.
+// A kernel writes the numbers to the host and signals it, which is faster than a copy or the driver.
 void Bridge::write(Memory& memory, bb_type type, double* y, int64_t out) {
     written_.reserve(out, memory.stream);
     by_type(type, [&](auto t) {
@@ -163,7 +163,7 @@ void Bridge::to_double(Memory& memory, int64_t out, double* to) {
     launch_convert(memory, reinterpret_cast<const float*>(y_.data()), out, to);
 }
 
-// What is measured is the way there and back without a product; y is overwritten by the product that follows.
+// Measures the way there and back without a product; the product that follows overwrites y.
 void Bridge::measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out) {
     double seconds[2] = {};
     y_.fill_bytes(0);
@@ -185,7 +185,7 @@ double Bridge::between(Moment from, Moment to) const {
 
 bb_times Bridge::times() const {
     if (!event_[BEGUN]) return {};
-    // What was written is here before the device's clock has been noted.
+    // The numbers arrive before the device has recorded the event.
     BB_CHECK(cudaEventSynchronize(event_[DOWNLOADED]));
     // The first pieces are on the bus while the last ones are converted.
     return {host_in_ + between(UPLOADED, ready_), std::max(0.0, between(BEGUN, UPLOADED) - host_in_),

@@ -1,9 +1,9 @@
-// Vectors in double, on the host or on the device: into the matrix's type and onto the device, and back.
+// Moves vectors of doubles, on the host or on the device, to the device in the matrix's type, and back.
 //
-// Pinned staging buffers are allocated once and grow only; several threads fill and empty them, and what is
-// filled is on the bus while the rest is not (runtime/pinned.h).  float32 matrices need a conversion, which
-// either the host does while it fills the staging buffer (half the bytes cross the bus) or the device after
-// the copy; the first call of a size that matters runs both ways and keeps the faster.
+// Pinned staging buffers are allocated once and only grow.  Several threads fill and empty them, and what is
+// filled is on the bus while the rest is not (runtime/pinned.h).  float32 matrices need a conversion, either
+// by the host while it fills the staging buffer (half the bytes cross the bus) or by the device after the
+// copy; the first call of a relevant size runs both ways and keeps the faster.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -32,12 +32,12 @@ class Bridge {
         note(memory, MULTIPLIED);
         receive(memory, type, on_host, y, out);
     }
-    // Numbers on the device, of that type, to the host.
+    // Copies numbers of that type from the device to the host.
     void fetch(Memory& memory, bb_type type, const void* from, int64_t count, double* to);
-    // Of the last `apply`; asked for afterwards, since to read the clocks of events takes a while.
+    // Returns the times of the last `apply`; separate, since reading the times of events takes a while.
     bb_times times() const;
 
-    // Vectors of doubles on the device, for a float32 matrix: a conversion each way, and no copy.
+    // For vectors of doubles on the device and a float32 matrix: a conversion each way, and no copy.
     template <class Run>
     void apply_wide(Memory& memory, const double* x, int64_t in, double* y, int64_t out, Run&& run) {
         reserve_device(memory, in, out);
@@ -48,13 +48,14 @@ class Bridge {
 
   private:
     enum Side { UNKNOWN, HOST, DEVICE };
-    // Pieces that come down: at most so many, of at least so many numbers; few numbers are written instead.
-    static constexpr int64_t kDownloads = 32, kLeastDownload = 1 << 15, kWritten = 1 << 13;
-    // Moments by the device's clock; CONVERTED and CONVERTED_BACK only where the device converts.
+    static constexpr int64_t kDownloads = 32;         // maximum number of pieces that are downloaded
+    static constexpr int64_t kMinDownload = 1 << 15;  // minimum numbers per piece
+    static constexpr int64_t kWritten = 1 << 13;      // a kernel writes up to this many numbers to the host
+    // Moments on the device's clock; CONVERTED and CONVERTED_BACK only if the device converts.
     enum Moment { BEGUN, UPLOADED, CONVERTED, MULTIPLIED, CONVERTED_BACK, DOWNLOADED, MOMENTS };
     void reserve(Memory& memory, int64_t in, int64_t out);
     void reserve_pinned(int64_t count);
-    // By the bus and out of pinned memory; when what is left of it is the host's.
+    // Copies over the bus and out of pinned memory; returns the time after which only host work was left.
     std::chrono::steady_clock::time_point download(Memory& memory, const void* from, int64_t count,
                                                    bool narrow, double* to);
     void reserve_device(Memory& memory, int64_t in, int64_t out);
@@ -74,9 +75,10 @@ class Bridge {
     Array<double> wide_, x_, y_;
     Mailbox written_;
     cudaEvent_t event_[MOMENTS] = {};
-    Moment ready_ = UPLOADED, leaves_ = MULTIPLIED;  // the last before the product, and before the way back
-    cudaEvent_t come_[kDownloads] = {};              // a piece is here
-    double host_in_ = 0, host_out_ = 0;              // milliseconds
+    Moment ready_ = UPLOADED,
+           leaves_ = MULTIPLIED;         // the last moment before the product, and before the way back
+    cudaEvent_t come_[kDownloads] = {};  // a piece has arrived
+    double host_in_ = 0, host_out_ = 0;  // milliseconds
 };
 
 }  // namespace bmrm

@@ -1,4 +1,5 @@
-// A call on a handle: the lock, the device, the check for a fork, and the way from exceptions to statuses.
+// A call on a handle: the lock, the device, the check for a fork, and the conversion of exceptions to
+// statuses.
 #pragma once
 #include "matrix/matrix.h"
 

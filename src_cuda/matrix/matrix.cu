@@ -12,20 +12,16 @@ using namespace bmrm;
 
 namespace {
 
-// sum (+)= part; with the last part, out = sum.
+// sum (+)= product; with the last product, out = sum.
 template <class T>
-__global__ void fold_part(const T* part, int64_t count, bool first, bool last, double* sum, T* out) {
+__global__ void add_product(const T* product, int64_t count, bool first, bool last, double* sum, T* out) {
     BB_FOR (i, count) {
-        const double all = (first ? 0.0 : sum[i]) + double(part[i]);
+        const double all = (first ? 0.0 : sum[i]) + double(product[i]);
         if (last)
             out[i] = T(all);
         else
             sum[i] = all;
     }
-}
-
-bb_numbers rows_from(const bb_numbers& numbers, int64_t first) {
-    return {static_cast<const unsigned char*>(numbers.data) + first * numbers.bytes, numbers.bytes};
 }
 
 class Stopwatch {
@@ -59,20 +55,20 @@ bb_matrix::bb_matrix(const bb_device& device, int64_t rows, int64_t cols, bb_typ
     squares.fill_bytes(0);
 }
 
-// Where the rows of the last block have theirs.
+// Returns where the squares of the last block's rows go.
 double* bb_matrix::last_row_squares() {
     if (!options.transpose || rows_ > tuning::kClimbedRows * cols_) return nullptr;
     if (!row_squares.size()) {
         row_squares = Array<double>(memory, rows_);
         row_squares.fill_bytes(0);
     }
-    return row_squares.data() + parts_.back()->first;
+    return row_squares.data() + placed_.back()->first;
 }
 
 // --- building
 
 void bb_matrix::expect_rows(int64_t rows) const {
-    const int64_t before = parts_.empty() ? 0 : parts_.back()->end();
+    const int64_t before = placed_.empty() ? 0 : placed_.back()->end();
     if (finished || rows < 1 || before + rows > rows_)
         throw Failure(BB_INVALID, "rows: found a block of " + std::to_string(rows) + " after " +
                                       std::to_string(before) + ", expected " + std::to_string(rows_) +
@@ -84,43 +80,44 @@ void bb_matrix::open(int64_t rows, int64_t nnz, bool ones) {
     expect_rows(rows);
     const int64_t value_bytes = ones ? 0 : vector_bytes();
     make_room(bb_prepare_bytes(rows, cols_, nnz, int32_t(value_bytes), options.transpose));
-    const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
-    parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, nnz, type, ones));
+    const int64_t first = placed_.empty() ? 0 : placed_.back()->end();
+    placed_.push_back(
+        std::make_unique<PlacedBlock>(first, memory, device, scratch_, rows, cols_, nnz, type, ones));
     open_ = true;
 }
 
 void bb_matrix::open_dense(int64_t rows, const void* values) {
     expect_rows(rows);
     make_room(rows * cols_ * vector_bytes());
-    const int64_t first = parts_.empty() ? 0 : parts_.back()->end();
-    parts_.push_back(std::make_unique<Part>(first, memory, device, scratch_, rows, cols_, type, uploader_,
-                                            values, options.finite != 0));
-    parts_.back()->block.add_dense_squares(squares.data());
+    const int64_t first = placed_.empty() ? 0 : placed_.back()->end();
+    placed_.push_back(std::make_unique<PlacedBlock>(first, memory, device, scratch_, rows, cols_, type,
+                                                    uploader_, values, options.finite != 0));
+    placed_.back()->block.add_dense_squares(squares.data());
 }
 
 void bb_matrix::append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                        const void* values) {
     if (!open_) throw Failure(BB_INVALID, "the matrix has no open block of rows");
-    parts_.back()->block.append(uploader_, rows, indptr, indices, index_bytes, values);
+    placed_.back()->block.append(uploader_, rows, indptr, indices, index_bytes, values);
 }
 
 void bb_matrix::close() {
     if (!open_) return;
     const Stopwatch watch(prepare_seconds);
-    if (parts_.size() == 1) {
-        parts_.back()->block.finish(options, nullptr, squares.data(), last_row_squares());
-    } else {  // by the first block's plans; where they do not suit, by what is predicted
+    if (placed_.size() == 1) {
+        placed_.back()->block.finish(options, nullptr, squares.data(), last_row_squares());
+    } else {  // by the first block's plans or, if they do not suit, by prediction
         bb_options later = options;
         later.forced = 0;
         if (later.tuning != BB_TUNE_BUS) later.tuning = BB_TUNE_PREDICT;
-        parts_.back()->block.finish(later, &parts_.front()->block, squares.data(), last_row_squares());
+        placed_.back()->block.finish(later, &placed_.front()->block, squares.data(), last_row_squares());
     }
     open_ = false;
 }
 
 void bb_matrix::finish() {
     close();
-    const int64_t found = parts_.empty() ? 0 : parts_.back()->end();
+    const int64_t found = placed_.empty() ? 0 : placed_.back()->end();
     if (found != rows_)
         throw Failure(BB_INVALID,
                       "rows: found " + std::to_string(found) + ", expected " + std::to_string(rows_));
@@ -131,16 +128,16 @@ void bb_matrix::finish() {
     finished = true;
 }
 
-// --- what lies where
+// --- placement
 
-int64_t bb_matrix::Part::bytes() {
+int64_t bb_matrix::PlacedBlock::bytes() {
     int64_t sum = 0;
     for (int storage = 0; storage < RowBlock::kStorages; storage++)
         block.each_array(storage, [&](auto& array, bool) { sum += array.bytes(); });
     return sum;
 }
 
-// Packs away as many of the last blocks as has to be for so many bytes more.
+// Packs away as many of the last blocks as necessary to make `bytes` bytes free.
 void bb_matrix::make_room(int64_t bytes) {
     while (memory.used() + bytes > room_ && pack_last()) {
     }
@@ -148,68 +145,69 @@ void bb_matrix::make_room(int64_t bytes) {
 
 bool bb_matrix::pack_last() {
     const auto last =
-        std::find_if(parts_.rbegin(), parts_.rend(), [](const auto& part) { return !part->streams; });
-    if (last == parts_.rend()) return false;
+        std::find_if(placed_.rbegin(), placed_.rend(), [](const auto& placed) { return !placed->streams; });
+    if (last == placed_.rend()) return false;
     pack(**last);
     memory.trim();
     return true;
 }
 
-void bb_matrix::pack(Part& part) {
+void bb_matrix::pack(PlacedBlock& placed) {
     for (int storage = 0; storage < RowBlock::kStorages; storage++)
-        part.packed[storage] = Packed(memory, part.block, storage);
-    part.streams = true;
+        placed.packed[storage] = Packed(memory, placed.block, storage);
+    placed.streams = true;
 }
 
 int64_t bb_matrix::area_bytes() const {
     int64_t most = 0;
-    for (const auto& part : parts_)
-        if (part->streams)
-            for (const Packed& packed : part->packed) most = std::max(most, packed.bytes());
+    for (const auto& placed : placed_)
+        if (placed->streams)
+            for (const Packed& packed : placed->packed) most = std::max(most, packed.bytes());
     return most;
 }
 
-// Once all are prepared: staging areas for those that are packed away, and back with as many as still fit.
+// Once all blocks are prepared: allocates staging areas for those that are packed away, and restores as many
+// as fit.
 void bb_matrix::settle() {
     int64_t packed = 0;
-    for (const auto& part : parts_)
-        if (part->streams) packed += part->bytes();
-    // All of several, or else staging areas and some of them.
+    for (const auto& placed : placed_)
+        if (placed->streams) packed += placed->bytes();
+    // Either all blocks fit, or staging areas and some of them.
     int64_t areas = memory.used() + packed <= room_ ? 0 : Staging::kAreas * area_bytes();
-    while (parts_.size() > 1 && memory.used() + areas > room_ && pack_last())
+    while (placed_.size() > 1 && memory.used() + areas > room_ && pack_last())
         areas = Staging::kAreas * area_bytes();
-    for (const auto& part : parts_) {
-        if (!part->streams || memory.used() + areas + part->bytes() > room_) continue;
+    for (const auto& placed : placed_) {
+        if (!placed->streams || memory.used() + areas + placed->bytes() > room_) continue;
         for (int storage = 0; storage < RowBlock::kStorages; storage++) {
-            part->packed[storage].restore(memory, part->block, storage);
-            part->packed[storage] = Packed();
+            placed->packed[storage].restore(memory, placed->block, storage);
+            placed->packed[storage] = Packed();
         }
-        part->streams = false;
+        placed->streams = false;
     }
-    for (const auto& part : parts_)
-        if (part->streams) streamed_.push_back(part.get());
+    for (const auto& placed : placed_)
+        if (placed->streams) streamed_.push_back(placed.get());
     if (streamed_.empty()) return;
-    memory.overlaps = false;  // what a product reads of the matrix comes just before it
+    memory.overlaps = false;  // what a product reads of the matrix arrives just before it
     staging_.reserve(memory, area_bytes());
     for (size_t i = 0; i < streamed_.size(); i++) {
-        Part& part = *streamed_[i];
-        part.area = int(i % Staging::kAreas);
+        PlacedBlock& placed = *streamed_[i];
+        placed.area = int(i % Staging::kAreas);
         for (int storage = 0; storage < RowBlock::kStorages; storage++)
-            part.packed[storage].place(part.block, storage, staging_.area(part.area));
+            placed.packed[storage].place(placed.block, storage, staging_.area(placed.area));
     }
 }
 
 bb_coding bb_matrix::coding() const {
-    bb_coding all = parts_.front()->block.coding();
-    for (const auto& part : parts_)
-        if (part->block.coding() != all) return BB_PLAIN;
+    bb_coding all = placed_.front()->block.coding();
+    for (const auto& placed : placed_)
+        if (placed->block.coding() != all) return BB_PLAIN;
     return all;
 }
 
 int64_t bb_matrix::host_bytes() const {
     int64_t sum = 0;
-    for (const Part* part : streamed_)
-        for (const Packed& packed : part->packed) sum += packed.copied();
+    for (const PlacedBlock* placed : streamed_)
+        for (const Packed& packed : placed->packed) sum += packed.copied();
     return sum;
 }
 
@@ -222,12 +220,12 @@ int64_t bb_matrix::left_bytes() const {
 
 std::vector<bb_block> bb_matrix::blocks() const {
     std::vector<bb_block> out;
-    for (const auto& part : parts_) {
-        bb_block b = {part->first, part->block.rows(), part->block.nnz(), part->bytes(), {}, {}};
+    for (const auto& placed : placed_) {
+        bb_block b = {placed->first, placed->block.rows(), placed->block.nnz(), placed->bytes(), {}, {}};
         for (const bb_operator op : {BB_NORMAL, BB_TRANSPOSED}) {
-            if (part->block.of(op).chosen < 0) continue;
-            b.plan[op] = part->block.of(op).plan();
-            b.copied[op] = part->packed[part->block.storage_of(op)].copied();
+            if (placed->block.of(op).chosen < 0) continue;
+            b.plan[op] = placed->block.of(op).plan();
+            b.copied[op] = placed->packed[placed->block.storage_of(op)].copied();
         }
         out.push_back(b);
     }
@@ -236,113 +234,89 @@ std::vector<bb_block> bb_matrix::blocks() const {
 
 // --- products
 
-// Runs work(part) for all blocks in order, with what they read of one storage at hand.
+// Runs work(placed) for all blocks in order, when one storage of each has arrived.
 template <class StorageOf, class Work>
-void bb_matrix::over_parts(StorageOf&& storage_of, Work&& work) {
+void bb_matrix::for_blocks(StorageOf&& storage_of, Work&& work) {
     const auto send = [&](size_t i) {
-        const Part& part = *streamed_[i];
-        staging_.send(part.area, part.packed[storage_of(part.block)]);
+        const PlacedBlock& placed = *streamed_[i];
+        staging_.send(placed.area, placed.packed[storage_of(placed.block)]);
     };
     size_t sent = 0;
     if (!streamed_.empty()) staging_.begin(memory.stream);
     while (sent < streamed_.size() && sent < size_t(Staging::kAreas)) send(sent++);
-    for (const auto& part : parts_) {
-        if (part->streams) staging_.await(part->area, memory.stream);
-        work(*part);
-        if (parts_.size() > 1) part->block.release();  // so that sums do not pile up
-        if (!part->streams || sent == streamed_.size()) continue;
-        staging_.release(part->area, memory.stream);
+    for (const auto& placed : placed_) {
+        if (placed->streams) staging_.await(placed->area, memory.stream);
+        work(*placed);
+        if (placed_.size() > 1) placed->block.release();  // so that partial sums do not accumulate
+        if (!placed->streams || sent == streamed_.size()) continue;
+        staging_.release(placed->area, memory.stream);
         send(sent++);
     }
 }
 
 template <class T>
-void bb_matrix::fold(const void* part, int64_t count, bool first, bool last, void* out) {
-    fold_part<<<blocks_for(count), 256, 0, memory.stream>>>(static_cast<const T*>(part), count, first, last,
-                                                            sum_.data(), static_cast<T*>(out));
+void bb_matrix::fold(const void* product, int64_t count, bool first, bool last, void* out) {
+    add_product<<<blocks_for(count), 256, 0, memory.stream>>>(static_cast<const T*>(product), count, first,
+                                                              last, sum_.data(), static_cast<T*>(out));
     BB_CHECK(cudaGetLastError());
 }
 
-void bb_matrix::fold(const void* part, int64_t count, bool first, bool last, void* out) {
-    by_type(type, [&](auto t) { fold<decltype(t)>(part, count, first, last, out); });
+void bb_matrix::fold(const void* product, int64_t count, bool first, bool last, void* out) {
+    by_type(type, [&](auto t) { fold<decltype(t)>(product, count, first, last, out); });
 }
 
 void bb_matrix::apply(bb_operator op, const void* x, void* y, int columns) {
-    if (parts_.size() == 1 && streamed_.empty()) return parts_.front()->block.apply(op, x, y, columns);
+    if (placed_.size() == 1 && streamed_.empty()) return placed_.front()->block.apply(op, x, y, columns);
     if (of(op).chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
     const auto storage = [op](const RowBlock& block) { return block.storage_of(op); };
     const auto* from = static_cast<const unsigned char*>(x);
     auto* to = static_cast<unsigned char*>(y);
     const int64_t row_bytes = columns * vector_bytes(), count = cols_ * columns;
     if (op == BB_NORMAL)
-        return over_parts(storage,
-                          [&](Part& part) { part.block.apply(op, x, to + part.first * row_bytes, columns); });
-    reserve(memory, part_sum_, count * vector_bytes());
+        return for_blocks(storage, [&](PlacedBlock& placed) {
+            placed.block.apply(op, x, to + placed.first * row_bytes, columns);
+        });
+    reserve(memory, block_product_, count * vector_bytes());
     reserve(memory, sum_, count);
-    over_parts(storage, [&](Part& part) {
-        part.block.apply(op, from + part.first * row_bytes, part_sum_.data(), columns);
-        fold(part_sum_.data(), count, part.first == 0, part.end() == rows_, y);
+    for_blocks(storage, [&](PlacedBlock& placed) {
+        placed.block.apply(op, from + placed.first * row_bytes, block_product_.data(), columns);
+        fold(block_product_.data(), count, placed.first == 0, placed.end() == rows_, y);
     });
 }
 
 void bb_matrix::apply_blocks(const void* r, const int64_t* starts, int blocks, void* y) {
-    if (parts_.size() == 1 && streamed_.empty())
-        return parts_.front()->block.apply_blocks(r, starts, blocks, y);
+    if (placed_.size() == 1 && streamed_.empty())
+        return placed_.front()->block.apply_blocks(r, starts, blocks, y);
     const int64_t each = cols_ * vector_bytes();
     const auto* from = static_cast<const unsigned char*>(r);
     auto* to = static_cast<unsigned char*>(y);
-    BB_CHECK(cudaMemsetAsync(y, 0, size_t(blocks * each), memory.stream));  // some may be empty
+    BB_CHECK(cudaMemsetAsync(y, 0, size_t(blocks * each), memory.stream));  // some blocks may be empty
     reserve(memory, sum_, cols_);
     const auto storage = [](const RowBlock& block) { return block.storage_of(BB_TRANSPOSED); };
-    over_parts(storage, [&](Part& part) {
+    for_blocks(storage, [&](PlacedBlock& placed) {
         // The blocks of r that have rows here.
         const int64_t* const end = starts + blocks;
-        const int begin = int(std::upper_bound(starts, end + 1, part.first) - starts) - 1;
-        const int stop = int(std::lower_bound(starts, end + 1, part.end()) - starts);
+        const int begin = int(std::upper_bound(starts, end + 1, placed.first) - starts) - 1;
+        const int stop = int(std::lower_bound(starts, end + 1, placed.end()) - starts);
         const int low = std::max(begin, 0), high = std::min(stop, blocks);
         if (low >= high) return;
         std::vector<int64_t> clipped;
         for (int b = low; b <= high; b++)
-            clipped.push_back(std::clamp<int64_t>(starts[b] - part.first, 0, part.block.rows()));
-        reserve(memory, part_sum_, (high - low) * each);
-        part.block.apply_blocks(from + part.first * vector_bytes(), clipped.data(), high - low,
-                                part_sum_.data());
+            clipped.push_back(std::clamp<int64_t>(starts[b] - placed.first, 0, placed.block.rows()));
+        reserve(memory, block_product_, (high - low) * each);
+        placed.block.apply_blocks(from + placed.first * vector_bytes(), clipped.data(), high - low,
+                                  block_product_.data());
         for (int b = low; b < high; b++)
             if (starts[b] < starts[b + 1])
-                fold(part_sum_.data() + (b - low) * each, cols_, starts[b] >= part.first,
-                     starts[b + 1] <= part.end(), to + b * each);
-    });
-}
-
-bool bb_matrix::can_fuse() const {
-    return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->block.can_fuse(); });
-}
-
-void bb_matrix::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
-                      bb_numbers weights, void* margins, void* gradient, double* risk) {
-    if (parts_.size() == 1 && streamed_.empty())
-        return parts_.front()->block.fused(loss, parameter, scale, w, labels, weights, margins, gradient,
-                                           risk);
-    reserve(memory, part_sum_, cols_ * vector_bytes());
-    reserve(memory, sum_, cols_);
-    Array<double> part_risk(memory, 1), risk_sum(memory, 1);
-    const auto storage = [](const RowBlock& block) { return block.fused_storage(); };
-    over_parts(storage, [&](Part& part) {
-        part.block.fused(loss, parameter, scale, w, rows_from(labels, part.first),
-                         rows_from(weights, part.first),
-                         static_cast<unsigned char*>(margins) + part.first * vector_bytes(), part_sum_.data(),
-                         part_risk.data());
-        const bool first = part.first == 0, last = part.end() == rows_;
-        fold(part_sum_.data(), cols_, first, last, gradient);
-        fold_part<<<1, 32, 0, memory.stream>>>(part_risk.data(), 1, first, last, risk_sum.data(), risk);
-        BB_CHECK(cudaGetLastError());
+                fold(block_product_.data() + (b - low) * each, cols_, starts[b] >= placed.first,
+                     starts[b + 1] <= placed.end(), to + b * each);
     });
 }
 
 void bb_matrix::weighted_gram(const double* s, double* gram) {
     WeightedGram sum(memory, blas_, rows_, cols_, s);
-    const auto storage = [](const RowBlock& block) { return block.fused_storage(); };
-    over_parts(storage, [&](Part& part) { sum.add(part.block, part.first); });
+    const auto storage = [](const RowBlock& block) { return block.storage_of(BB_NORMAL); };
+    for_blocks(storage, [&](PlacedBlock& placed) { sum.add(placed.block, placed.first); });
     sum.to_host(gram);
 }
 

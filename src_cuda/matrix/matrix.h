@@ -1,9 +1,9 @@
 // The resident matrix behind a handle: blocks of consecutive rows, most often one.
 //
-// There are several where X has more nonzeros than the kernels' indices hold, where it can be prepared only
-// in parts, or where it finds no room: each block then has formats of its own, and those that do not fit
-// stream from pinned host memory (streamed.h).  X w writes the outputs of each block; X' r adds up those of
-// the blocks in their order, in double, whatever lies where.
+// There are several blocks if X has more nonzeros than the kernels' indices can hold, if it can be prepared
+// only in parts, or if it does not fit on the device.  Each block then has formats of its own, and those that
+// do not fit stream from pinned host memory (streamed.h).  X w writes the outputs of each block; X' r adds up
+// those of the blocks in order, in double, wherever they are stored.
 #pragma once
 #include <unistd.h>
 
@@ -22,14 +22,14 @@ struct bb_matrix {
     const bb_device device;
     const pid_t process = getpid();
     std::recursive_mutex lock;
-    bmrm::Memory memory;  // before everything that is freed into it
+    bmrm::Memory memory;  // declared before everything that is freed into it
     const bb_type type;
     const bb_options options;
     bmrm::Bridge bridge;
     bool finished = false;
     double prepare_seconds = 0;
-    bmrm::Array<double> squares;  // of each column, summed; 0 without a transpose
-    // Of each row, where it is sparse, has a transpose, and few rows for its columns; else empty.
+    bmrm::Array<double> squares;  // sum of squares per column; 0 without a transpose
+    // Sum of squares per row, for a sparse X with a transpose and few rows for its columns; otherwise empty.
     bmrm::Array<double> row_squares;
 
     int64_t rows() const { return rows_; }
@@ -38,7 +38,7 @@ struct bb_matrix {
     int64_t inputs(bb_operator op) const { return op == BB_NORMAL ? cols_ : rows_; }
     int64_t vector_bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
 
-    // A block of rows, which `append` fills; the one before is prepared.
+    // Opens a block of rows, which `append` fills; prepares the one before.
     void open(int64_t rows, int64_t nnz, bool ones);
     void open_dense(int64_t rows, const void* values);
     void append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
@@ -47,31 +47,28 @@ struct bb_matrix {
 
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
-    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
-               void* margins, void* gradient, double* risk);
-    bool can_fuse() const;
     // X' diag(s) X of a dense X, on the host.
     void weighted_gram(const double* s, double* gram);
     double time(bb_operator op, int columns, int repeats);
 
-    const bmrm::Operator& of(bb_operator op) const { return parts_.front()->block.of(op); }
+    const bmrm::Operator& of(bb_operator op) const { return placed_.front()->block.of(op); }
     bb_coding coding() const;
     int64_t host_bytes() const;
-    int64_t left_bytes() const;  // that vectors and cuts may still take
+    int64_t left_bytes() const;  // left for vectors and cuts
     std::vector<bb_block> blocks() const;
 
   private:
-    struct Part {
+    struct PlacedBlock {
         template <class... Arguments>
-        explicit Part(int64_t first, Arguments&&... arguments) : first(first), block(arguments...) {}
-        int64_t first;  // row
+        explicit PlacedBlock(int64_t first, Arguments&&... arguments) : first(first), block(arguments...) {}
+        int64_t first;  // first row
         bmrm::RowBlock block;
         bmrm::Packed packed[bmrm::RowBlock::kStorages];
         bool streams = false;
         int area = 0;
 
         int64_t end() const { return first + block.rows(); }
-        int64_t bytes();  // that its storages take on the device
+        int64_t bytes();  // of its storages, on the device
     };
 
     void close();
@@ -79,24 +76,24 @@ struct bb_matrix {
     void expect_rows(int64_t rows) const;
     void make_room(int64_t bytes);
     bool pack_last();
-    void pack(Part& part);
+    void pack(PlacedBlock& placed);
     int64_t area_bytes() const;
     void settle();
     template <class StorageOf, class Work>
-    void over_parts(StorageOf&& storage_of, Work&& work);
+    void for_blocks(StorageOf&& storage_of, Work&& work);
     template <class T>
-    void fold(const void* part, int64_t count, bool first, bool last, void* out);
-    void fold(const void* part, int64_t count, bool first, bool last, void* out);
+    void fold(const void* product, int64_t count, bool first, bool last, void* out);
+    void fold(const void* product, int64_t count, bool first, bool last, void* out);
 
     const int64_t rows_, cols_;
     const int64_t room_;  // bytes that X may take
     bool open_ = false;
     bmrm::Uploader uploader_;
     bmrm::Scratch scratch_;
-    std::vector<std::unique_ptr<Part>> parts_;
-    std::vector<Part*> streamed_;
+    std::vector<std::unique_ptr<PlacedBlock>> placed_;
+    std::vector<PlacedBlock*> streamed_;
     bmrm::Staging staging_;
-    bmrm::Array<unsigned char> part_sum_;  // X' r of a block
-    bmrm::Array<double> sum_;              // and of those so far
-    std::shared_ptr<void> blas_;           // cuBLAS's handle, once it was wanted
+    bmrm::Array<unsigned char> block_product_;  // X' r of a block
+    bmrm::Array<double> sum_;                   // sum of these so far
+    std::shared_ptr<void> blas_;                // handle of cuBLAS, once it is needed
 };

@@ -52,7 +52,7 @@ RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, in
     coding_.type = type;
     csr_[0].rows = rows;
     csr_[0].cols = cols;
-    dense_ = FusedDense(memory, rows, cols, type, device);
+    dense_ = Dense(memory, rows, cols, type, device);
     dense_.upload(uploader, values);
     if (finite) dense_.expect_finite();
     for (int op = 0; op < 2; op++) {
@@ -67,14 +67,14 @@ RowBlock::RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, in
 void RowBlock::append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices,
                       int index_bytes, const void* values) {
     Csr& a = csr_[0];
-    if (rows < 0 || filled_rows_ + rows > a.rows) throw Failure(BB_INVALID, "more rows than were announced");
+    if (rows < 0 || filled_rows_ + rows > a.rows) throw Failure(BB_INVALID, "more rows than announced");
     if (rows == 0) return;
     int64_t ends[2];
     BB_CHECK(cudaMemcpy(ends, indptr, 8, cudaMemcpyDefault));
     BB_CHECK(cudaMemcpy(ends + 1, indptr + rows, 8, cudaMemcpyDefault));
     const int64_t count = ends[1] - ends[0];
     if (count < 0 || count > a.nnz - filled_)
-        throw Failure(BB_INVALID, "row pointers: more nonzeros than were announced");
+        throw Failure(BB_INVALID, "row pointers: more nonzeros than announced");
     append_rows(memory_, uploader, a, filled_rows_, filled_, rows, indptr, ends[0], count, indices,
                 index_bytes, values, coding_.value_bytes());
     filled_rows_ += rows;
@@ -99,9 +99,12 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
         columns_[1] = popularity_of(memory_, csr_[1]);
         operators_[1].stats = statistics(memory_, csr_[1], coding_, columns_[1]);
     }
-    pair(options);
     for (int op = 0; op <= (options.transpose ? 1 : 0); op++)
         if (!like || !follow(bb_operator(op), options, *like)) choose(bb_operator(op), options);
+    if (storage_of(BB_NORMAL) != 2 && !(options.transpose && storage_of(BB_TRANSPOSED) == 2)) {
+        narrow_rows_ = Product();  // tried, but other kernels are faster
+        narrow_ = Narrow();
+    }
     for (int op = 0; op < 2; op++) {
         columns_[op] = Popularity();
         if (!operators_[op].product.needs_csr()) {  // the formats hold all that products need
@@ -128,7 +131,7 @@ double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_ca
             if (!Narrow::fits(csr_[0].cols, coding_, device_))
                 throw Failure(BB_INVALID, "plan: X has too many columns for the narrow form");
             narrow_rows_ = Product(memory_, csr_[0], coding_, plan, device_, nullptr);
-            narrow_ = FusedNarrow(memory_, narrow_rows_.sliced(), coding_, device_);
+            narrow_ = Narrow(memory_, narrow_rows_.sliced(), coding_, device_);
         }
         candidate.bytes = narrow_rows_.format_bytes(csr_[0], coding_);
     } else {
@@ -140,17 +143,7 @@ double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_ca
     return candidate.measured;
 }
 
-// A small X for the fused pass, where nothing else is asked for and it need not cross the bus.
-void RowBlock::pair(const bb_options& options) {
-    if (!options.transpose || options.forced || options.tuning == BB_TUNE_BUS) return;
-    try {
-        paired_ = Paired(memory_, csr_[0], csr_[1], coding_, device_);
-    } catch (const Failure& failure) {
-        if (failure.status != BB_MEMORY) throw;
-    }
-}
-
-// Takes the plan of another block of the matrix, where it suits.
+// Uses the plan of another block of the matrix, if it suits.
 bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock& like) {
     const bb_plan& plan = like.of(op).plan();
     bb_candidate candidate = {plan, bb_predict(&device_, &options.constants, &operators_[op].stats, &plan), 0,
@@ -166,7 +159,7 @@ bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock&
     return true;
 }
 
-// Seconds a product where the format crosses the bus for each.
+// Seconds per product if the format crosses the bus for each product.
 double RowBlock::seconds_by_bus(const bb_operator op, const bb_options& options, const bb_plan& plan) const {
     const Prediction found = predict(device_, options.constants, operators_[op].stats, plan);
     return found.seconds + found.bytes / tuning::kBusBytes;
@@ -178,7 +171,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
     if (!options.forced) {
         plans.resize(256);
         plans.resize(size_t(std::min(256, bb_candidates(&device_, &s.stats, plans.data(), 256))));
-        // Statistics of X' alone cannot tell a narrow X from a short one.
+        // Statistics of X' alone cannot distinguish a narrow X from a short one.
         if (csr_[0].repeated || !Narrow::fits(csr_[0].cols, coding_, device_))
             plans.erase(std::remove_if(plans.begin(), plans.end(),
                                        [](const bb_plan& plan) { return plan.kernel == BB_NARROW; }),
@@ -200,20 +193,13 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
                 trials.push_back(int32_t(i));
     if (options.tuning == BB_TUNE_PREDICT) trials.resize(1);
     const bool by_bus = options.tuning == BB_TUNE_BUS;
-    if (by_bus) {  // the first that suits; timing would tell nothing of the bus
+    if (by_bus) {  // the first plan that suits; timing would say nothing about the bus
         trials.resize(plans.size());
         std::iota(trials.begin(), trials.end(), 0);
         std::stable_sort(trials.begin(), trials.end(),
                          [&](int32_t a, int32_t b) { return predicted[size_t(a)] < predicted[size_t(b)]; });
     }
     const bool timed = !by_bus && (trials.size() > 1 || options.tuning == BB_TUNE_ALL);
-    // A narrow X is worth having in a form that the fused pass reads, also where another is faster for X w.
-    const auto narrow_plan = std::find_if(plans.begin(), plans.end(),
-                                          [](const bb_plan& plan) { return plan.kernel == BB_NARROW; });
-    if (!by_bus && !paired_ && op == BB_NORMAL && narrow_plan != plans.end()) {
-        const int32_t at = int32_t(narrow_plan - plans.begin());
-        if (std::find(trials.begin(), trials.end(), at) == trials.end()) trials.insert(trials.begin(), at);
-    }
     double best = INFINITY;
     std::exception_ptr refused;
     for (const int32_t i : trials) {
@@ -222,7 +208,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
         try {
             seconds = try_plan(op, plans[size_t(i)], timed, list[size_t(i)], product);
         } catch (const Failure& failure) {
-            // A plan that does not suit, or finds no room, is no candidate, as long as another is.
+            // A plan that does not suit, or does not fit, is not a candidate as long as another one is.
             if (failure.status != BB_MEMORY && failure.status != BB_INVALID) throw;
             refused = std::current_exception();
             continue;
@@ -238,7 +224,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
     s.candidates = std::move(list);
 }
 
-// By a plan: with its own storage, or with the narrow format, which both operators share.
+// Multiplies by a plan: with its own storage, or with the narrow format, which both operators share.
 void RowBlock::apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y) {
     if (plan.kernel != BB_NARROW) return product.apply(x, y, 1, csr_[op], coding_, scratch_.partial);
     if (op == BB_NORMAL) return narrow_.normal(narrow_rows_.sliced(), coding_, x, y);
@@ -278,17 +264,6 @@ void RowBlock::apply_blocks(const void* r, const int64_t* starts, int blocks, vo
         swap_axes(memory_, coding_.type, product.data(), cols(), some,
                   static_cast<unsigned char*>(y) + first * cols() * bytes);
     }
-}
-
-void RowBlock::fused(int loss, double parameter, double scale, const void* w, bb_numbers labels,
-                     bb_numbers weights, void* margins, void* gradient, double* risk) {
-    if (dense_) return dense_.fused(loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    if (paired_)
-        return paired_.fused(coding_, loss, parameter, scale, w, labels, weights, margins, gradient, risk);
-    if (!narrow_)
-        throw Failure(BB_INVALID, "the matrix has no fused pass: it is neither narrow, nor small, nor dense");
-    narrow_.fused(narrow_rows_.sliced(), coding_, loss, parameter, scale, w, labels, weights, margins,
-                  gradient, risk);
 }
 
 }  // namespace bmrm

@@ -1,18 +1,16 @@
-// A block of consecutive rows of the resident matrix: both operators with what was chosen for them, or a
-// dense one.  Most matrices are one block.
+// A block of consecutive rows of the resident matrix: both operators with the kernels chosen for them, or
+// dense rows. Most matrices are one block.
 #pragma once
 #include <vector>
 
 #include "formats/csr.h"
+#include "formats/dense.h"
 #include "formats/prepare.h"
 #include "formats/products.h"
-#include "fused/dense.h"
-#include "fused/narrow.h"
-#include "fused/paired.h"
 
 namespace bmrm {
 
-// One operator: statistics, what was considered, what was taken.
+// One operator: its statistics, the candidates, and the one chosen.
 struct Operator {
     bb_stats stats = {};
     std::vector<bb_candidate> candidates;
@@ -22,7 +20,7 @@ struct Operator {
     const bb_plan& plan() const { return candidates[size_t(chosen)].plan; }
 };
 
-// What products of several columns write on their way; the blocks of a matrix share it.
+// Working memory of products of several columns, which the blocks of a matrix share.
 struct Scratch {
     Array<unsigned char> input, output, partial;
 };
@@ -38,9 +36,9 @@ class RowBlock {
 
     void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);
-    // Prepares what was appended; `like`: a block of the same matrix, whose plans this one takes where they
-    // suit.  Where there is to be a transpose, the squares of each column are added to those at `squares`,
-    // and those of each row to what is at `row_squares`, unless that is null.
+    // Prepares the appended rows.  `like`: a block of the same matrix whose plans this one uses if they suit,
+    // or null. With a transpose, the squares of each column are added to those at `squares`, and those of
+    // each row to `row_squares`, unless it is null.
     void finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares);
     void add_dense_squares(double* squares) { dense_.add_squares(squares); }
 
@@ -49,10 +47,7 @@ class RowBlock {
     }
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
-    void fused(int loss, double parameter, double scale, const void* w, bb_numbers labels, bb_numbers weights,
-               void* margins, void* gradient, double* risk);
     void release() { dense_.release(); }
-    bool can_fuse() const { return dense_ ? dense_.can_fuse() : narrow_ || paired_; }
 
     int64_t rows() const { return csr_[0].rows; }
     int64_t cols() const { return csr_[0].cols; }
@@ -60,20 +55,18 @@ class RowBlock {
     const Operator& of(bb_operator op) const { return operators_[op]; }
     bb_coding coding() const { return coding_.coding; }
 
-    // What the products read lies in up to three storages: that of each operator, and the narrow format,
-    // which both can use, with what the fused pass reads.
+    // What the products read is in up to three storages: one per operator, and the narrow format, which both
+    // can use.
     static constexpr int kStorages = 3;
     int storage_of(bb_operator op) const {
         return dense_ ? 0 : operators_[op].plan().kernel == BB_NARROW ? 2 : int(op);
     }
-    int fused_storage() const { return dense_ ? 0 : 2; }
-    // Calls f(array, whether products write it) for all that the products from a storage work on.
+    // Calls f(array, whether products write it) for all arrays that the products from a storage use.
     template <class F>
     void each_array(int storage, F&& f) {
         if (storage == 2) {
             narrow_rows_.each_array(f);
             narrow_.each_array(f);
-            paired_.each_array(f);
         } else if (!dense_) {
             csr_[storage].each_array(f);
             operators_[storage].product.each_array(f);
@@ -90,7 +83,6 @@ class RowBlock {
     double time_of(bb_operator op, const bb_plan& plan, Product& product);
     bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
     void choose(bb_operator op, const bb_options& options);
-    void pair(const bb_options& options);
     double seconds_by_bus(bb_operator op, const bb_options& options, const bb_plan& plan) const;
     double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
                     Product& product);
@@ -102,10 +94,9 @@ class RowBlock {
     ValueArray coding_;
     int64_t filled_rows_ = 0, filled_ = 0;
     Operator operators_[2];
-    Product narrow_rows_;  // the narrow format of X, where an operator's plan is BB_NARROW
-    FusedNarrow narrow_;
-    Paired paired_;  // a small X for the fused pass, which else reads the narrow format
-    FusedDense dense_;
+    Product narrow_rows_;  // the narrow format of X, if an operator's plan is BB_NARROW
+    Narrow narrow_;
+    Dense dense_;
     Popularity columns_[2];
 };
 

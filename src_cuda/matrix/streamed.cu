@@ -10,8 +10,8 @@ constexpr int64_t kAlignment = 256;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Calls f(array, offset) for the arrays of a storage in the order in which they lie: those that are copied,
-// then those that products write.  Returns where each of the two ends.
+// Calls f(array, offset) for the arrays of a storage in the order of their places: first those that are
+// copied, then those that products write.  Returns where each of the two parts ends.
 template <class F>
 std::pair<int64_t, int64_t> lay_out(RowBlock& block, int storage, F&& f) {
     int64_t at = 0, copied = 0;
@@ -36,7 +36,7 @@ Packed::Packed(Memory& memory, RowBlock& block, int storage) {
         host_ = nullptr;
         throw Failure(BB_MEMORY,
                       "no " + size_text(double(copied_)) +
-                          " more of pinned host memory for the rows that the device has no room for");
+                          " more of pinned host memory for the rows that do not fit on the device");
     }
     try {
         lay_out(block, storage, [&](auto& array, int64_t at) {
@@ -67,7 +67,7 @@ void Packed::restore(Memory& memory, RowBlock& block, int storage) const {
             BB_CHECK(cudaMemcpyAsync(array.data(), host_ + at, size_t(array.bytes()), cudaMemcpyDefault,
                                      memory.stream));
     });
-    BB_CHECK(cudaStreamSynchronize(memory.stream));  // the copy on the host goes
+    BB_CHECK(cudaStreamSynchronize(memory.stream));  // the copy on the host is freed next
 }
 
 Staging::~Staging() {
@@ -81,7 +81,7 @@ Staging::~Staging() {
 
 void Staging::reserve(Memory& memory, int64_t bytes) {
     for (Array<unsigned char>& area : areas_) bmrm::reserve(memory, area, bytes);
-    BB_CHECK(cudaStreamSynchronize(memory.stream));  // the memory is there for the other stream too
+    BB_CHECK(cudaStreamSynchronize(memory.stream));  // so that the other stream can use the memory
     if (copies_) return;
     BB_CHECK(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking));
     BB_CHECK(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));

@@ -1,9 +1,9 @@
-// Row blocks that find no room on the device: what their products read lies packed in pinned host memory, and
-// each product has it copied, on a stream of its own, to one of two staging areas while the block before is
-// at work in the other.
+// Row blocks that do not fit on the device.  What their products read is packed in pinned host memory, and
+// copied for each product, on a stream of its own, to one of two staging areas, while the block before uses
+// the other.
 //
 // An array that is packed away keeps its size and, from then on, its place within a staging area, so that a
-// block's kernels are launched as ever once its copy is on its way.
+// block's kernels are launched as usual once its copy is queued.
 #pragma once
 #include "matrix/row_block.h"
 
@@ -24,14 +24,14 @@ class Packed {
     Packed(const Packed&) = delete;
     Packed& operator=(const Packed&) = delete;
 
-    // Makes the arrays lie at a staging area.
+    // Moves the arrays to a staging area.
     void place(RowBlock& block, int storage, unsigned char* area) const;
-    // Takes the arrays back onto the device.
+    // Restores the arrays on the device.
     void restore(Memory& memory, RowBlock& block, int storage) const;
 
     const unsigned char* data() const { return host_; }
-    int64_t copied() const { return copied_; }  // bytes, the first of those of an area
-    int64_t bytes() const { return bytes_; }    // of an area: also what products write on their way
+    int64_t copied() const { return copied_; }  // bytes, at the start of an area
+    int64_t bytes() const { return bytes_; }    // of an area, including what products write
 
   private:
     void swap(Packed& other) noexcept {
@@ -54,13 +54,13 @@ class Staging {
     Staging(const Staging&) = delete;
     Staging& operator=(const Staging&) = delete;
 
-    void reserve(Memory& memory, int64_t bytes);  // of each area
+    void reserve(Memory& memory, int64_t bytes);  // per area
     unsigned char* area(int number) const { return areas_[number].data(); }
 
-    // Copies wait for what is queued on the stream so far.
+    // Makes copies wait for what is queued on the stream so far.
     void begin(cudaStream_t work);
     void send(int area, const Packed& packed);
-    // The stream goes on when the copy is there; and lets go of it.
+    // Makes the stream wait for the copy (await), and the next copy wait for the stream (release).
     void await(int area, cudaStream_t work);
     void release(int area, cudaStream_t work);
 

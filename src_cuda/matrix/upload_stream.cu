@@ -1,3 +1,4 @@
+// An upload stream: a ring of pinned slots, and the arrays on the device that they are copied to.
 #include <unistd.h>
 
 #include <memory>
@@ -21,7 +22,7 @@ __global__ void shift_indices(int32_t* indices, int64_t count, int32_t by) {
 
 int64_t bytes_of(bb_type type) { return type == BB_FLOAT64 ? 8 : 4; }
 
-// Slots of pinned memory, each with its indices behind its values.
+// Slots of pinned memory, each with its values followed by its indices.
 class Ring {
   public:
     Ring(int slots, int64_t values, int64_t indices)
@@ -74,7 +75,7 @@ struct bb_upload_stream {
     ~bb_upload_stream() { cudaStreamSynchronize(memory.stream); }
 
     const pid_t process = getpid();
-    Memory memory;  // before what is freed into it
+    Memory memory;  // declared before what is freed into it
     const bb_type type;
     Array<int32_t> indices;
     Array<unsigned char> values;
@@ -123,8 +124,7 @@ bb_status bb_upload_stream_send(bb_upload_stream* upload, int32_t slot, int64_t 
         const Ring& ring = *upload->ring;
         const cudaStream_t stream = upload->memory.stream;
         const int64_t bytes = bytes_of(upload->type);
-        if (first + count > upload->indices.size())
-            throw Failure(BB_INVALID, "more nonzeros than were announced");
+        if (first + count > upload->indices.size()) throw Failure(BB_INVALID, "more nonzeros than announced");
         BB_CHECK(cudaMemcpyAsync(upload->indices.data() + first, ring.indices(slot),
                                  size_t(count) * sizeof(int32_t), cudaMemcpyHostToDevice, stream));
         if (!ones)
@@ -163,7 +163,7 @@ bb_status bb_upload_stream_get(bb_upload_stream* upload, const void* from, int64
 }
 
 void bb_upload_stream_close(bb_upload_stream* upload) {
-    // In a forked child there is nothing to give back: the parent owns it all.
+    // In a forked child there is nothing to free: the parent owns it all.
     if (upload && getpid() == upload->process) {
         on_stream(upload, [&] { delete upload; });
     }

@@ -1,6 +1,6 @@
-// X' diag(s) X of a dense X: rows times the root of s, a chunk at a time in float64, and cuBLAS's sum of
-// their products.  Interior-point steps want it (bmrm/interior.py): theirs bends by many orders from row to
-// row, which float32 would not hold.
+// X' diag(s) X of a dense X: rows times the square root of s, a chunk at a time in float64, and cuBLAS's sum
+// of their products.  Interior-point steps use it (bmrm/linear/solvers/interior_point.py): s varies by many
+// orders of magnitude from row to row, which float32 could not represent.
 #include <algorithm>
 #include <mutex>
 
@@ -12,10 +12,11 @@ namespace bmrm {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t(64) << 20;
-constexpr int kTile = 32, kTileRows = 8;
+constexpr int kTile = 32;     // rows and columns of a tile that is mirrored
+constexpr int kTileRows = 8;  // rows of threads per tile
 
-// cuBLAS's interface, as far as it is used here; it has not changed since version 4 but for the text,
-// of 11.4.
+// The part of cuBLAS's interface that is used here; it has not changed since version 4, except for the text,
+// which is from 11.4.
 using BlasHandle = void*;
 
 struct BlasCalls {
@@ -27,7 +28,9 @@ struct BlasCalls {
     const char* (*text)(int);
 };
 
-constexpr int kLower = 0, kPlain = 0, kNoMemory = 3;
+constexpr int kLower = 0;     // CUBLAS_FILL_MODE_LOWER
+constexpr int kPlain = 0;     // CUBLAS_OP_N
+constexpr int kNoMemory = 3;  // CUBLAS_STATUS_ALLOC_FAILED
 
 std::mutex loading;
 BlasCalls calls;
@@ -60,7 +63,7 @@ __global__ void scale_rows(const T* __restrict__ values, const double* __restric
     BB_FOR (i, n) to[i] = sqrt(s[i / cols]) * double(values[i]);
 }
 
-// The half above the diagonal, of rows, to the other one.
+// Copies the half above the diagonal (row-major) to the other half.
 __global__ void __launch_bounds__(kTile* kTileRows) mirror(double* gram, int64_t d) {
     __shared__ double tile[kTile][kTile + 1];
     const int64_t row = int64_t(blockIdx.y) * kTile, col = int64_t(blockIdx.x) * kTile;
@@ -105,8 +108,8 @@ void WeightedGram::add(RowBlock& block, int64_t first) {
     for (int64_t row = 0; row < block.rows(); row += step_) {
         const int64_t count = std::min(step_, block.rows() - row);
         block.scale_rows_to(weights_.data() + first, row, count, chunk_.data());
-        // By columns, as cuBLAS has them, a chunk's rows are columns, and the half below the diagonal is the
-        // one above it by rows.
+        // In cuBLAS's column-major order, a chunk's rows are columns, and the half below the diagonal is the
+        // row-major half above it.
         blas_check(calls.syrk(static_cast<const Blas*>(blas_.get())->handle, kLower, kPlain, d, int(count),
                               &one, chunk_.data(), d, &one, sum_.data(), d),
                    "cublasDsyrk");

@@ -1,4 +1,4 @@
-// X' diag(s) X of dense rows, summed up block by block.
+// X' diag(s) X of dense rows, summed block by block.
 #pragma once
 #include <memory>
 
@@ -8,11 +8,12 @@ namespace bmrm {
 
 class WeightedGram {
   public:
-    // `blas` keeps cuBLAS's handle from one sum to the next; s: a number of at least 0 a row, on the host.
+    // `blas` keeps cuBLAS's handle from one sum to the next; s: one number of at least 0 per row, on the
+    // host.
     WeightedGram(Memory& memory, std::shared_ptr<void>& blas, int64_t rows, int64_t cols, const double* s);
-    // The rows of a block, from a row of X on.
+    // Adds the rows of a block that begins at row `first` of X.
     void add(RowBlock& block, int64_t first);
-    // The sum so far, all of it.
+    // Copies the sum to the host.
     void to_host(double* gram);
 
   private:

@@ -1,17 +1,17 @@
-// A few sums over the threads of a warp or a block, in fixed order.
+// Sums over the threads of a warp or a block, in fixed order.
 #pragma once
 
 namespace bmrm {
 
-// The sum over a warp, to each thread.
+// Returns the sum over a warp, in every thread.
 template <class T>
 __device__ __forceinline__ T sum_warp(T mine) {
     for (int apart = 16; apart; apart /= 2) mine += __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
     return mine;
 }
 
-// Adds up each of K numbers a thread, to `out`.  `scratch` holds K doubles a warp, which nobody else uses on
-// entry, and on return nobody does.
+// Sums each of K numbers per thread over the block, into `out`.  `scratch` has room for K doubles per warp;
+// no other code uses it while this function runs.
 template <int K>
 __device__ __forceinline__ void sum_block(double (&mine)[K], double* scratch, double* out) {
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;

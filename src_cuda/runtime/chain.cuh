@@ -1,34 +1,37 @@
-// Launches that follow one another.  On devices that can (compute capability 9.0 and later; CUDA C++
-// Programming Guide, "Programmatic Dependent Launch") one may begin before the one before it has ended: it is
-// at hand, with what does not depend on that loaded, when that ends.
+// Launches that follow one another.  On devices of compute capability 9.0 and later (CUDA C++ Programming
+// Guide, "Programmatic Dependent Launch") a launch may begin before the one before it has ended.  It is then
+// resident, with everything loaded that does not depend on the earlier launch, when that one ends.
 //
-// So a product reads of its matrix alone, which is constant, before it waits.  Everything that an earlier
-// launch may write, or still read, comes after: inputs, outputs, sums between two launches.  Every launch
-// that may begin early waits, so that what ends has seen the end of all that was queued before it.
+// Before it waits, a product therefore reads only its matrix, which is constant.  Everything that an earlier
+// launch may write, or still read, comes after the wait: inputs, outputs, sums between two launches.  Every
+// launch that may begin early waits, so that the end of a launch implies the end of everything queued before
+// it.
 //
-// Inputs are read by `load_input`.  A load that says that nothing writes there while the kernel runs (__ldg,
-// or any by a pointer that is const and __restrict__) may be moved up before the wait, and some are.
+// Inputs are read by `load_input`.  The compiler may move a load above the wait, and sometimes does, if the
+// load declares that nothing writes there while the kernel runs (__ldg, or any load by a const __restrict__
+// pointer).
 #pragma once
 #include "api/blackbox.h"
 #include "runtime/status.h"
 
 namespace bmrm {
 
-// The next launch may come as soon as there is room for it.
+// Allows the next launch to begin as soon as there is room for it.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 
-// What earlier launches have written is there from here on.
+// Waits until everything that earlier launches have written is visible.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
 #endif
 }
 
-// What an earlier launch may have written; after the wait.  Volatile, as the wait is: these stay in order.
+// Reads, after the wait, what an earlier launch may have written.  Volatile, as the wait is, so that the two
+// stay in order.
 __device__ __forceinline__ float load_input(const float* p) {
     float v;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
@@ -42,7 +45,7 @@ __device__ __forceinline__ double load_input(const double* p) {
 
 inline bool can_chain(const bb_device& device) { return device.major >= 9; }
 
-// A launch and whether it may begin early: before what comes before it in the stream ends, or lets it.
+// A launch, and whether it may begin early: before the launch before it ends, or allows it to begin.
 class NextLaunch {
   public:
     NextLaunch(dim3 blocks, int threads, int64_t shared_bytes, cudaStream_t stream, bool early) {

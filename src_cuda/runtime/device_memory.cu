@@ -38,15 +38,15 @@ std::string size_text(double bytes) {
 
 void check_cuda(cudaError_t error, const char* call) {
     if (error == cudaSuccess) return;
-    cudaGetLastError();  // an error that does not stay must not be met again by the next call
+    cudaGetLastError();  // clears an error that is not sticky, for the next call
     const std::string what = cudaGetErrorString(error);
     if (stays(error)) {
-        static std::string first;  // written once, by whoever meets the failure first
-        static const bool told = (first = std::string(call) + ": " + what, true);
+        static std::string first;  // written once, by the first failure
+        static const bool reported = (first = std::string(call) + ": " + what, true);
         static bool again = false;
-        (void)told;
+        (void)reported;
         const std::string text = again ? "the device failed earlier in " + first + "; start a new process"
-                                       : first + "; the device is of no more use to this process";
+                                       : first + "; this process can no longer use the device";
         again = true;
         throw Failure(BB_CUDA, text);
     }
@@ -68,7 +68,8 @@ Memory::Memory(int device) : device(device) {
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device;
     BB_CHECK(cudaMemPoolCreate(&pool_, &properties));
-    uint64_t keep = UINT64_MAX;  // what is freed serves the next step of the preparation; trim() ends that
+    // Freed memory stays in the pool for the next step of the preparation; trim() ends that.
+    uint64_t keep = UINT64_MAX;
     const cudaError_t error = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
     const cudaError_t made = error ? error : cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking);
     if (made != cudaSuccess) {

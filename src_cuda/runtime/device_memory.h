@@ -1,5 +1,5 @@
-// Device memory of one matrix: a pool of its own, so that all of it goes back when the matrix goes, a limit
-// that is checked before anything is taken, and arrays that free themselves.
+// Device memory of one matrix: a pool of its own, so that all of it is returned with the matrix, a limit that
+// is checked before each allocation, and arrays that free themselves.
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 namespace bmrm {
 
-// Makes `device` current for a scope.
+// Makes `device` current in a scope.
 class OnDevice {
   public:
     explicit OnDevice(int device) {
@@ -41,18 +41,18 @@ class Memory {
     void give(void* pointer, int64_t bytes) noexcept;
     void set_limit(int64_t limit) { limit_ = limit; }
     int64_t limit() const { return limit_; }  // 0: what the device has
-    // Gives back to the device what the pool holds and nobody uses.
+    // Returns unused memory of the pool to the device.
     void trim() noexcept;
-    // Waits for all work on the device and goes back to a stream of its own: a caller's may be gone by the
-    // time that arrays are freed.
+    // Waits for all work on the device and returns to the matrix's own stream: a caller's stream may no
+    // longer exist when arrays are freed.
     void settle() noexcept;
     int64_t used() const { return used_; }
-    int64_t peak() const { return peak_; }  // most bytes that were in use at a time
+    int64_t peak() const { return peak_; }  // maximum number of bytes in use at any time
 
     const int device;
-    cudaStream_t stream = nullptr;  // work is ordered by it; a caller may put its own here
-    // Whether launches of products may begin before what comes before them ends (chain.cuh): within a
-    // product, and its first one, whose matrix must be there already.
+    cudaStream_t stream = nullptr;  // all work is queued here; a caller may set a stream of its own
+    // Whether launches may begin before the one before them ends (chain.cuh): within a product (chains), and
+    // the first launch of a product, if its matrix is already resident (overlaps).
     bool chains = false, overlaps = false;
 
   private:
@@ -83,14 +83,14 @@ class Array {
         size_ = 0;
         lent_ = false;
     }
-    // Frees the elements and goes on with as many at a place that somebody else owns; null where they are
-    // none for the moment.
+    // Frees the elements, and uses as many at a place that another object owns; null if there are none for
+    // now.
     void lie_at(void* place) noexcept {
         if (data_ && !lent_) memory_->give(data_, bytes());
         data_ = static_cast<T*>(place);
         lent_ = true;
     }
-    // Goes on with elements of its own, whose values are open.
+    // Allocates elements of its own again; their values are undefined.
     void own() {
         data_ = static_cast<T*>(memory_->take(bytes()));
         lent_ = false;
@@ -131,7 +131,7 @@ class Array {
     bool lent_ = false;
 };
 
-// Makes an array larger where it has fewer elements; what they are is lost.
+// Enlarges an array that has fewer than `size` elements; its values are lost.
 template <class T>
 void reserve(Memory& memory, Array<T>& array, int64_t size) {
     if (array.size() >= size) return;
@@ -147,13 +147,13 @@ Array<T> on_device(Memory& memory, const std::vector<T>& source) {
     return out;
 }
 
-// A kernel's loop over [0, n): each thread takes every so many-th.
+// A kernel's loop over [0, n): each thread takes every n-th index, n being the number of threads in the grid.
 #define BB_FOR(i, n)                                                                 \
     for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < int64_t(n); \
          i += int64_t(gridDim.x) * blockDim.x)
 
-// Blocks of `threads` that cover `count`, at most what one dimension of a grid holds; kernels stride over the
-// rest.
+// Returns the number of blocks of `threads` threads that cover `count`, within the limit of one grid
+// dimension; kernels loop over the rest.
 inline unsigned blocks_for(int64_t count, int threads = 256) {
     const int64_t blocks = (count + threads - 1) / threads;
     return unsigned(blocks < 1 ? 1 : blocks > 0x7FFFFFF ? 0x7FFFFFF : blocks);

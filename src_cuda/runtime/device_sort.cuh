@@ -1,4 +1,4 @@
-// The two CUB algorithms of the preparation, with their scratch memory.
+// The CUB algorithms that preparation uses, with their scratch memory.
 #pragma once
 #include <thrust/iterator/counting_iterator.h>
 
@@ -14,12 +14,12 @@ inline int bits_for(uint64_t values) {
     return bits;
 }
 
-// Stable sort of `keys` (below `key_values`) with their original positions; `keys` holds the sorted keys
-// after.
+// Sorts `keys`, all below `key_values`, stably and in place; returns the original positions of the sorted
+// keys.
 template <class Key>
 Array<uint32_t> sort_with_positions(Memory& memory, Array<Key>& keys, uint64_t key_values);
 
-// Positions of the set flags, in order.
+// Returns the positions of the set flags, in order.
 inline Array<uint32_t> positions_of(Memory& memory, const Array<uint8_t>& flags) {
     const int64_t n = flags.size();
     Array<uint32_t> out(memory, n);
@@ -46,7 +46,7 @@ __global__ void pick(const T* from, const uint32_t* position, int64_t n, T* to) 
     BB_FOR (i, n) to[i] = from[position[i]];
 }
 
-// What lies at `position`.
+// Returns the elements of `from` at `position`.
 template <class T>
 Array<T> picked(Memory& memory, const Array<T>& from, const Array<uint32_t>& position) {
     Array<T> to(memory, position.size());
@@ -56,7 +56,7 @@ Array<T> picked(Memory& memory, const Array<T>& from, const Array<uint32_t>& pos
     return to;
 }
 
-// Of sorted keys below `values`: where each value begins, and where all end.
+// For sorted keys below `values`: where each value begins, and where the last one ends.
 template <class Key, class Place>
 __global__ void first_of_each(const Key* sorted, int64_t n, int64_t values, Place* first) {
     BB_FOR (i, n + 1) {
@@ -93,7 +93,7 @@ Array<uint32_t> sort_with_positions(Memory& memory, Array<Key>& keys, uint64_t k
     return p.Current() == positions.data() ? std::move(positions) : std::move(other_positions);
 }
 
-// Exclusive sums of `counts`, with the total as one more element.
+// Returns the exclusive prefix sums of `counts`, followed by the total.
 template <class Count>
 Array<Count> offsets_of(Memory& memory, const Array<Count>& counts) {
     const int64_t n = counts.size();

@@ -1,4 +1,4 @@
-// A place in a stream whose time the device notes.
+// An event in a stream whose time the device records.
 #pragma once
 #include "runtime/status.h"
 
@@ -16,13 +16,13 @@ class Event {
     cudaEvent_t event_ = nullptr;
 };
 
-// Round some work, to know how long it takes.
+// Two events around some work, which measure how long it takes.
 struct EventPair {
     void begin(cudaStream_t stream) { BB_CHECK(cudaEventRecord(first_.get(), stream)); }
     void end(cudaStream_t stream) { BB_CHECK(cudaEventRecord(last_.get(), stream)); }
     bool over() const { return cudaEventQuery(last_.get()) == cudaSuccess; }
     void wait() const { BB_CHECK(cudaEventSynchronize(last_.get())); }
-    // Once it is over.
+    // Returns the seconds between the events; only after the work has ended.
     double seconds() const {
         float milliseconds = 0;
         BB_CHECK(cudaEventElapsedTime(&milliseconds, first_.get(), last_.get()));

@@ -1,5 +1,5 @@
-// Failures inside the blackbox: a C++ exception within, a status and a text at the C interface.  No header of
-// CUDA, so that host code tells of its failures the same way.
+// Failures inside the blackbox: a C++ exception within, a status and a text at the C interface.  No CUDA
+// headers, so that host code reports failures the same way.
 #pragma once
 #include <new>
 #include <stdexcept>
@@ -14,10 +14,10 @@ struct Failure : std::runtime_error {
     bb_status status;
 };
 
-// What bb_last_error() of this thread returns from now on.
+// Sets what bb_last_error() returns in this thread.
 void remember_failure(const char* text) noexcept;
 
-// Runs `body`; turns what it throws into a status.
+// Runs `body` and converts what it throws into a status.
 template <class Body>
 bb_status guarded(Body&& body) noexcept {
     try {

@@ -1,4 +1,4 @@
-// Queued work kept as a graph, to be queued again by one call.
+// Queued work recorded as a graph, which one call queues again.
 #pragma once
 #include "runtime/status.h"
 
@@ -12,7 +12,7 @@ class Graph {
     Graph& operator=(const Graph&) = delete;
     explicit operator bool() const { return executable_ != nullptr; }
 
-    // Takes what `queue` queues on the stream in place of what was kept, without running it.
+    // Records what `queue` queues on the stream, without running it, and replaces the earlier recording.
     template <class Queue>
     void capture(cudaStream_t stream, Queue&& queue) {
         reset();

@@ -1,11 +1,11 @@
-// The time of queued work without what the host spends on queueing it.
+// The time of queued work, without the time that the host needs to queue it.
 #pragma once
 #include "runtime/event.h"
 #include "runtime/graph.h"
 
 namespace bmrm {
 
-// Seconds of one of `repeats` launches, replayed as a graph so that the host's share does not count.
+// Returns the seconds of one of `repeats` launches, replayed as a graph so that host time does not count.
 template <class Launch>
 double graph_seconds(cudaStream_t stream, int repeats, Launch&& launch) {
     launch();

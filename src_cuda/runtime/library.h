@@ -1,4 +1,4 @@
-// A shared library that is looked for when it is wanted.
+// A shared library that is loaded on demand.
 #pragma once
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@ namespace bmrm {
 
 class Library {
   public:
-    /// By a name or a path that dlopen knows; it stays open.
+    // Loads the library by a name or a path for dlopen; it is never closed.
     explicit Library(const char* name) : name_(name), handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
         if (!handle_) throw Failure(BB_CUDA, dlerror());
     }

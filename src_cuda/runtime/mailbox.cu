@@ -11,7 +11,7 @@ Mailbox::~Mailbox() {
 
 void Mailbox::reserve(int64_t count, cudaStream_t stream) {
     if (memory_ && count <= capacity_) return;
-    if (memory_) wait(stream);  // nobody may have read it
+    if (memory_) wait(stream);  // the old memory may still be in use
     const int64_t wanted = std::max<int64_t>(2 * count, 1024);
     void* fresh = nullptr;
     BB_CHECK(cudaHostAlloc(&fresh, size_t(kHead + wanted) * 8, cudaHostAllocPortable | cudaHostAllocMapped));

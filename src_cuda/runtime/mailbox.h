@@ -1,5 +1,5 @@
-// Numbers from a kernel to the host without a call of the driver: the kernel writes them into mapped host
-// memory, then a number that the host waits for.  That takes about two microseconds; a copy and a
+// Numbers from a kernel to the host without a driver call: the kernel writes them into mapped host memory,
+// then writes a sequence number for which the host waits.  This takes about two microseconds; a copy and a
 // synchronisation take ten.
 #pragma once
 #include <cuda_runtime.h>
@@ -7,10 +7,10 @@
 
 namespace bmrm {
 
-// What a kernel needs to answer: where to write, and what to write last.
+// What a kernel needs to send a letter: where to write, and what to write last.
 struct Letter {
     double* values;
-    volatile unsigned long long* arrived;  // null where a later kernel closes the letter
+    volatile unsigned long long* arrived;  // null if a later kernel closes the letter
     unsigned long long number;
 };
 
@@ -21,29 +21,30 @@ class Mailbox {
     Mailbox(const Mailbox&) = delete;
     Mailbox& operator=(const Mailbox&) = delete;
 
-    // Room for so many numbers in the next letter; may wait for the last one.
+    // Makes room for `count` numbers in the next letter; may wait for the last one.
     void reserve(int64_t count, cudaStream_t stream);
     Letter next();
-    // Number of the last letter.
+    // Sequence number of the last letter.
     unsigned long long sent() const { return sent_; }
-    // Waits for the last letter; returns its numbers.  Throws where the stream has failed.
+    // Waits for the last letter and returns its numbers.  Throws if the stream has failed.
     const double* wait(cudaStream_t stream);
 
   private:
-    static constexpr int64_t kHead = 16;  // doubles before the numbers, to keep the flag on a line of its own
+    // Doubles before the numbers, so that the flag has a cache line of its own.
+    static constexpr int64_t kHead = 16;
     void* memory_ = nullptr;
     int64_t capacity_ = 0;
     unsigned long long sent_ = 0;
 };
 
 #ifdef __CUDACC__
-// Tells the host that the letter is complete: by one thread, after every writer's __threadfence_system() and
-// a barrier.
+// Tells the host that the letter is complete; called by one thread, after every writer's
+// __threadfence_system() and a barrier.
 __device__ __forceinline__ void close_letter(const Letter& letter) {
     if (letter.arrived) *letter.arrived = letter.number;
 }
 
-// The same for a letter that this thread alone has written.
+// The same for a letter that only this thread has written.
 __device__ __forceinline__ void send(const Letter& letter) {
     __threadfence_system();
     close_letter(letter);

@@ -13,7 +13,8 @@ int resident_blocks(const bb_device& device, int64_t shared_bytes) {
 }
 
 int64_t shared_beside_loads(const bb_device& device, int steps) {
-    // The ways to share out what shared memory and L1 have in common, of which a launch takes the least.
+    // The possible splits of memory between shared memory and L1 (KiB of shared memory), largest first; a
+    // launch takes the smallest that suffices.
     for (const int64_t kib : {196, 164, 132, 100, 64, 32})
         if (kib << 10 < device.shared_per_multiprocessor && --steps == 0) return kib << 10;
     return device.shared_per_multiprocessor;

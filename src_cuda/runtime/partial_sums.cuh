@@ -1,42 +1,34 @@
-// Sums that blocks left side by side in global memory, added up by a launch of its own: where they are many,
-// that is faster than the last block alone (fused/kernels/finish.cuh).
+// Partial sums that blocks have written side by side in global memory, added up by a second launch: if there
+// are many, this is faster than letting the last block do it alone.
 #pragma once
 #include <stdint.h>
 
-#include "runtime/block_sum.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
 
-constexpr int kPartThreads = 256;
-constexpr int kPartsAtOnce = 8;  // loads that a thread has under way, also where fewer are left
+constexpr int kAddThreads = 256;
+constexpr int kLoadsAtOnce = 8;  // loads that a thread has in flight, even if fewer sums are left
 
-// What blocks have of the risk, so many numbers apart, and where it goes; null where there is none to add up.
-struct RiskSums {
-    const double* sums = nullptr;
-    int64_t apart = 1;
-    double* total = nullptr;
-};
-
-// The sum of a few numbers, those of pairs first: fewer of them wait for one another.
-__device__ __forceinline__ double sum_pairs(double (&some)[kPartsAtOnce]) {
+// Returns the sum of a few numbers, added pairwise, which shortens the chain of dependent additions.
+__device__ __forceinline__ double sum_pairs(double (&some)[kLoadsAtOnce]) {
 #pragma unroll
-    for (int apart = kPartsAtOnce / 2; apart; apart /= 2)
+    for (int apart = kLoadsAtOnce / 2; apart; apart /= 2)
 #pragma unroll
         for (int k = 0; k < apart; k++) some[k] += some[k + apart];
     return some[0];
 }
 
-// The sum of every `groups`-th of `parts` numbers from `first` on, `apart` from one another.
+// Returns the sum of every `groups`-th of `count` numbers from `first` on, `apart` elements from one another.
 template <class S>
-__device__ __forceinline__ double sum_of_parts(const S* __restrict__ sums, int64_t parts, int64_t apart,
-                                               int first, int groups) {
+__device__ __forceinline__ double sum_strided(const S* __restrict__ sums, int64_t parts, int64_t apart,
+                                              int first, int groups) {
     double sum = 0;
-    for (int64_t begin = first; begin < parts; begin += kPartsAtOnce * groups) {
-        double some[kPartsAtOnce];
+    for (int64_t begin = first; begin < parts; begin += kLoadsAtOnce * groups) {
+        double some[kLoadsAtOnce];
 #pragma unroll
-        for (int k = 0; k < kPartsAtOnce; k++) {
+        for (int k = 0; k < kLoadsAtOnce; k++) {
             const int64_t p = begin + k * groups;
             some[k] = double(p < parts ? load_input(sums + p * apart) : S(0));
         }
@@ -45,51 +37,44 @@ __device__ __forceinline__ double sum_of_parts(const S* __restrict__ sums, int64
     return sum;
 }
 
-// Adds `parts` rows of `count` sums, `stride` apart, in fixed order: `groups` threads a column, each with its
-// share.  A warp of a block beyond those does the same with what the blocks have of the risk: fewer numbers
-// that wait for one another than with all its threads.
+// Adds `parts` rows of `count` partial sums, `stride` elements apart, in fixed order.  `groups` threads share
+// a column.
 template <class S, class T>
-__global__ void __launch_bounds__(kPartThreads)
-    add_parts(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
-              T* __restrict__ y, RiskSums of_risk) {
-    __shared__ double of_thread[kPartThreads];
-    const int across = kPartThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
+__global__ void __launch_bounds__(kAddThreads)
+    add_partial_sums(const S* __restrict__ sums, int64_t parts, int64_t stride, int64_t count, int groups,
+                     T* __restrict__ y) {
+    __shared__ double of_thread[kAddThreads];
+    const int across = kAddThreads / groups, tx = int(threadIdx.x) % across, ty = int(threadIdx.x) / across;
     const int64_t col = int64_t(blockIdx.x) * across + tx;
     let_next_start();
     wait_for_previous();
-    if (int64_t(blockIdx.x) * across >= count) {
-        if (threadIdx.x >= 32) return;
-        const double risk = sum_warp(sum_of_parts(of_risk.sums, parts, of_risk.apart, int(threadIdx.x), 32));
-        if (threadIdx.x == 0) *of_risk.total = risk;
-        return;
-    }
-    double sum = col < count ? sum_of_parts(sums + col, parts, stride, ty, groups) : 0;
-    // Those of a warp by pairs of threads, then pairs of pairs; those of the few warps one after the other.
+    double sum = col < count ? sum_strided(sums + col, parts, stride, ty, groups) : 0;
+    // Sums within a warp by pairs of threads, then pairs of pairs; the few sums of warps likewise below.
     for (int apart = 16; apart >= across; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
     of_thread[threadIdx.x] = sum;
     __syncthreads();
     if (ty == 0 && col < count) {
-        static_assert(kPartThreads / 32 == kPartsAtOnce, "one number a warp");
-        double of_warp[kPartsAtOnce];
+        static_assert(kAddThreads / 32 == kLoadsAtOnce, "one number a warp");
+        double of_warp[kLoadsAtOnce];
 #pragma unroll
-        for (int k = 0; k < kPartsAtOnce; k++) {
+        for (int k = 0; k < kLoadsAtOnce; k++) {
             const int other = tx + k * max(across, 32);
-            of_warp[k] = other < kPartThreads ? of_thread[other] : 0;
+            of_warp[k] = other < kAddThreads ? of_thread[other] : 0;
         }
         y[col] = T(sum_pairs(of_warp));
     }
 }
 
-// early: as of NextLaunch.
+// Adds partial sums: y[i] is the sum of sums[k * stride + i] over k < parts, for i < count.  early: as in
+// NextLaunch.
 template <class S, class T>
-void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, RiskSums of_risk,
-            cudaStream_t stream, bool early) {
+void add_up(const S* sums, int64_t parts, int64_t stride, int64_t count, T* y, cudaStream_t stream,
+            bool early) {
     int groups = 1;
-    while (groups < 64 && kPartsAtOnce * groups < parts) groups *= 2;
-    const int across = kPartThreads / groups;
-    const NextLaunch launch(unsigned((count + across - 1) / across + (of_risk.total ? 1 : 0)), kPartThreads,
-                            0, stream, early);
-    launch(add_parts<S, T>, sums, parts, stride, count, groups, y, of_risk);
+    while (groups < 64 && kLoadsAtOnce * groups < parts) groups *= 2;
+    const int across = kAddThreads / groups;
+    const NextLaunch launch(unsigned((count + across - 1) / across), kAddThreads, 0, stream, early);
+    launch(add_partial_sums<S, T>, sums, parts, stride, count, groups, y);
 }
 
 }  // namespace bmrm

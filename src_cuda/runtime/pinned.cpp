@@ -1,6 +1,6 @@
-// A team of threads of its own: OpenMP's ends threads when a region wants fewer than the one before, and to
-// start them anew takes as long as a million numbers.  They stay awake for a moment after a job, since the
-// next is mostly near, and then sleep.
+// A team of threads of its own.  OpenMP ends threads when a region needs fewer than the one before, and
+// starting them again takes as long as converting a million numbers.  The threads of this team stay awake for
+// a moment after a job, since the next one mostly follows soon, and then sleep.
 #include "runtime/pinned.h"
 
 #include <algorithm>
@@ -21,10 +21,11 @@ namespace bmrm {
 
 namespace {
 
-constexpr int64_t kLeastPiece = 1 << 12, kMostPiece = 1 << 15;  // numbers that a thread takes at a time
-constexpr int64_t kLine = 64;       // bytes of a line of the cache; no two threads share one
-constexpr int64_t kSent = 1 << 17;  // numbers of a copy, at least, but for the last
-constexpr int kMostThreads = 64;
+constexpr int64_t kMinPiece = 1 << 12;  // minimum numbers that a thread takes at a time
+constexpr int64_t kMaxPiece = 1 << 15;  // ... and maximum
+constexpr int64_t kLine = 64;           // bytes of a cache line; no two threads write to the same one
+constexpr int64_t kSent = 1 << 17;      // minimum numbers per copy, except the last
+constexpr int kMaxThreads = 64;
 constexpr auto kAwake = std::chrono::microseconds(300);
 
 class Team {
@@ -35,12 +36,12 @@ class Team {
         return *team;
     }
 
-    // Calls body(0) on this thread, and body(k) for others, most often of 1 to count - 1, on as many threads
-    // as come before it ends: whoever finds no processor is not waited for.  body(0) must do all that others
-    // leave.
+    // Calls body(0) on this thread and body(k), for k mostly from 1 to count - 1, on the threads that join
+    // before it ends: threads without a processor are not waited for.  body(0) must do all the work that
+    // others leave.
     void run(int count, const std::function<void(int)>& body) {
         const std::unique_lock<std::mutex> mine(use_, std::try_to_lock);
-        count = std::min(count, kMostThreads);
+        count = std::min(count, kMaxThreads);
         if (count <= 1 || !mine) {
             body(0);
             return;
@@ -59,8 +60,9 @@ class Team {
     }
 
   private:
-    static constexpr uint64_t kCounts = 1 << 16;  // a job: its number and how many it wants, in one
-    static constexpr int kClosed = 1 << 30;       // beside the number of threads inside
+    // A job: its sequence number, and how many threads it wants, in one word.
+    static constexpr uint64_t kCounts = 1 << 16;
+    static constexpr int kClosed = 1 << 30;  // added to the number of threads inside
 
     void work(int number, uint64_t seen) {
         while (true) {
@@ -97,7 +99,7 @@ class Team {
     const std::function<void(int)>* body_ = nullptr;
 };
 
-// A call of the driver that fails must not leave the team by an exception.
+// Defers exceptions: a driver call that fails must not leave the team by one.
 class Guard {
   public:
     template <class Body>
@@ -159,8 +161,9 @@ void from_pinned(const void* from, int64_t n, bool narrow, double* to) {
 }
 
 void fill_and_send(int64_t n, int threads, const Range& fill, const Range& send) {
-    const int64_t share = std::clamp(n / (4 * std::max(threads, 1)), kLeastPiece, kMostPiece);
-    const int64_t piece = (share + kLine - 1) / kLine * kLine;  // whole lines, whatever a number takes
+    const int64_t share = std::clamp(n / (4 * std::max(threads, 1)), kMinPiece, kMaxPiece);
+    const int64_t piece =
+        (share + kLine - 1) / kLine * kLine;  // whole cache lines, whatever the size of a number
     const int64_t pieces = (n + piece - 1) / piece;
     const std::unique_ptr<std::atomic<bool>[]> filled(new std::atomic<bool>[size_t(pieces)]());
     std::atomic<int64_t> next{0};
@@ -190,7 +193,8 @@ void wait_and_drain(int64_t n, int64_t piece, int threads, const Range& wait, co
     Guard guard;
     Team::get().run(int(std::min<int64_t>(threads, pieces)), [&](int number) {
         for (int64_t k; (k = next.fetch_add(1)) < pieces;) {
-            // The calling thread waits for the driver, up to its own next piece; the others for it.
+            // The calling thread waits for the driver, up to its own next piece; the other threads wait for
+            // it.
             if (number == 0) {
                 for (int64_t p = come.load(); p <= k; p++) {
                     guard([&] { wait(p * piece, std::min(piece, n - p * piece)); });
@@ -200,7 +204,7 @@ void wait_and_drain(int64_t n, int64_t piece, int threads, const Range& wait, co
             while (come.load(std::memory_order_acquire) <= k) std::this_thread::yield();
             drain(k * piece, std::min(piece, n - k * piece));
         }
-        // Others may have pieces that are behind the last one of this thread.
+        // Other threads may hold pieces after the last one of this thread.
         for (int64_t p = come.load(); number == 0 && p < pieces; p++) {
             guard([&] { wait(p * piece, std::min(piece, n - p * piece)); });
             come.store(p + 1, std::memory_order_release);

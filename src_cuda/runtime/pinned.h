@@ -1,7 +1,7 @@
-// Doubles of the caller's into pinned memory and back, by several threads, while pieces are on the bus.
+// Copies and converts doubles into pinned memory and back, on several threads, while pieces are on the bus.
 //
-// What is on its way to a device is stored past the caches: the bus reads memory faster than lines that a
-// core still holds (a million doubles as floats onto an H200: 206 us, and 125 past the caches).
+// Data for the device is stored past the caches: the bus reads memory faster than cache lines that a core
+// still holds (a million doubles as floats onto an H200: 206 us, and 125 us past the caches).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +16,12 @@ void from_pinned(const void* from, int64_t n, bool narrow, double* to);
 
 using Range = std::function<void(int64_t first, int64_t count)>;
 
-// Calls `fill` for pieces of [0, n), on up to so many threads, and `send` on the calling one for all of them
-// in order, each time for as much as is filled.
+// Calls `fill` for pieces of [0, n) on up to `threads` threads, and `send` on the calling thread for all of
+// them in order, each time for all that is filled.
 void fill_and_send(int64_t n, int threads, const Range& fill, const Range& send);
 
-// Calls `wait` on the calling thread for pieces of [0, n), in order, and `drain` on the others for what has
-// come.
+// Calls `wait` on the calling thread for pieces of [0, n) in order, and `drain` on the other threads for
+// pieces that have arrived.
 void wait_and_drain(int64_t n, int64_t piece, int threads, const Range& wait, const Range& drain);
 
 }  // namespace bmrm

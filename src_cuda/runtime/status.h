@@ -1,4 +1,4 @@
-// The macro round each call of CUDA: a failure that names the call.
+// A macro around each CUDA call: a failure names the call.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -8,11 +8,11 @@
 
 namespace bmrm {
 
-// Throws a Failure that names the call.  An error that stays with the device (an illegal access, say) makes
-// every later call fail: it is told once with the call that met it, and later calls refer to it.
+// Throws a Failure that names the call.  A sticky error (an illegal access, say) makes every later call fail:
+// it is reported once with the call that found it, and later calls refer to it.
 void check_cuda(cudaError_t error, const char* call);
 
-// Bytes as people read them.
+// Formats a number of bytes for people.
 std::string size_text(double bytes);
 
 #define BB_CHECK(call) ::bmrm::check_cuda((call), #call)

@@ -8,9 +8,9 @@ namespace bmrm {
 
 namespace {
 
-constexpr int kMostWorkers = 8;             // as many as fill the bus
-constexpr int64_t kPiece = 1 << 20;         // bytes
-constexpr int64_t kWorthPieces = 16 << 20;  // bytes that are worth starting threads for
+constexpr int kMaxWorkers = 8;              // enough to fill the bus
+constexpr int64_t kPiece = 1 << 20;         // bytes of a pinned piece
+constexpr int64_t kWorthPieces = 16 << 20;  // bytes from which on threads pay
 
 bool is_pageable(const void* address) {
     cudaPointerAttributes found;
@@ -22,7 +22,7 @@ bool is_pageable(const void* address) {
 
 }  // namespace
 
-Uploader::Uploader(int threads) : workers_(std::clamp(threads, 1, kMostWorkers)) {}
+Uploader::Uploader(int threads) : workers_(std::clamp(threads, 1, kMaxWorkers)) {}
 
 Uploader::~Uploader() { release(); }
 
@@ -70,7 +70,7 @@ void Uploader::copy(Memory& memory, void* to, const void* from, int64_t bytes) {
         if (failure) std::rethrow_exception(failure);
 }
 
-// Every so many-th piece.
+// Copies every `workers_`-th piece through this worker's two pinned pieces.
 void Uploader::copy_share(Memory& memory, int worker, unsigned char* to, const unsigned char* from,
                           int64_t bytes) {
     const OnDevice scope(memory.device);

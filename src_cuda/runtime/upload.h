@@ -1,9 +1,9 @@
-// Arrays of the host onto the device at the speed of the bus.
+// Uploads arrays of the host at the speed of the bus.
 //
-// The driver copies pageable memory through a buffer of its own, on one thread: a fraction of what the bus
-// carries.  Here a few threads fill pinned pieces, each of which is on its way while its thread fills
-// another. So a file that is mapped goes from the page cache to the device, and a part of the host's memory
-// that is small and known is pinned for it.
+// The driver copies pageable memory through a buffer of its own, on one thread, which reaches a fraction of
+// the bus's bandwidth.  Here a few threads fill pinned pieces, each of which is copied while its thread fills
+// another. A mapped file thus goes from the page cache to the device, and only a small, known part of host
+// memory is pinned.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -21,9 +21,10 @@ class Uploader {
     Uploader(const Uploader&) = delete;
     Uploader& operator=(const Uploader&) = delete;
 
-    // Copies from the host or the device, queued on the stream; the source may go when the call returns.
+    // Copies from the host or the device, queued on the stream; the source may be freed when the call
+    // returns.
     void copy(Memory& memory, void* to, const void* from, int64_t bytes);
-    // Gives the pinned pieces back.
+    // Frees the pinned pieces.
     void release() noexcept;
 
   private:
@@ -35,8 +36,8 @@ class Uploader {
     void copy_share(Memory& memory, int worker, unsigned char* to, const unsigned char* from, int64_t bytes);
 
     const int workers_;
-    std::vector<Piece> pieces_;  // two a worker
-    bool refused_ = false;       // there is no pinned memory to be had; the driver's way works without
+    std::vector<Piece> pieces_;  // two per worker
+    bool refused_ = false;  // no pinned memory could be allocated; the driver's own copy works without it
 };
 
 }  // namespace bmrm

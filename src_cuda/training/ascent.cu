@@ -1,22 +1,23 @@
-// Accelerated ascent in the dual of a risk under lam/2 |w|^2: all rows at once, where bmrm/dual_ascent.py has
-// one after the other.
+// Accelerated ascent in the dual of a risk under lam/2 |w|^2: all rows at once, whereas
+// bmrm/linear/solvers/dual_ascent.py takes one row after another.
 //
 //     D(r) = -|X' r|^2 / (2 lam) - sum_i f_i(r_i),        f_i the conjugate of the loss of row i.
 //
-// From a point ahead of the last one each r_i goes to where D would be largest if it bent along the row by
-// `bend` times as much as row i alone bends it, and knew of no other row: a step of the proximal gradient,
-// with the momentum of Nesterov (Beck, Teboulle, SIAM J. Imaging Sci. 2 (2009) 183).  The bend is what has
-// been found to be enough, and may become less again (Scheinberg, Goldfarb, Bai, Found. Comput. Math. 14
-// (2014) 389); momentum that leads down begins anew (O'Donoghue, Candes, Found. Comput. Math. 15 (2015) 715).
+// From a point ahead of the last one, each r_i moves to the maximum of a model of D that knows no other row,
+// and whose curvature along row i is `bend` times that of row i alone.  This is a step of the proximal
+// gradient method with Nesterov's momentum (Beck, Teboulle, SIAM J. Imaging Sci. 2 (2009) 183).  The bend is
+// the smallest factor found to suffice, and may decrease again (Scheinberg, Goldfarb, Bai, Found. Comput.
+// Math. 14 (2014) 389); momentum that leads down is restarted (O'Donoghue, Candes, Found. Comput. Math. 15
+// (2015) 715).
 //
-// A step is a product with X', one with X and two short kernels, and asks the host for nothing.
+// A step is a product with X', one with X and two short kernels, and needs nothing from the host.
 #include "training/problem.h"
 
 using namespace bmrm;
 
 namespace {
 
-constexpr int kReplayedSteps = 8;  // queued by one call
+constexpr int kReplayedSteps = 8;  // steps queued by one call
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Sums over ranks: NCCL's calls, found at run time, and the order in which parts are added up.
+// Sums over ranks: NCCL's calls, found at run time, and the order in which contributions are added.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -12,7 +12,7 @@ using namespace bmrm;
 
 namespace {
 
-// NCCL's interface, as far as it is used here; it has not changed since version 2.7.
+// The part of NCCL's interface that is used here; it has not changed since version 2.7.
 struct NcclId {
     char bytes[BB_NCCL_ID_BYTES];
 };
@@ -31,8 +31,8 @@ struct NcclCalls {
 
 constexpr int kNcclBytes = 0;  // ncclInt8
 
-// Up to here each rank sends all it has to all, in one step; above it, pieces in two, which are fewer bytes
-// where there are more than two ranks.
+// Up to this size each rank sends everything to all others, in one step.  Above it, pieces are sent in two
+// steps, which takes fewer bytes if there are more than two ranks.
 constexpr int64_t kOneStepBytes = int64_t(4) << 20;
 
 std::mutex loading;
@@ -43,20 +43,20 @@ void nccl_check(int status, const char* what) {
     if (status) throw Failure(BB_CUDA, std::string(what) + ": " + nccl_calls.text(status));
 }
 
-struct Parts {
-    const void*
-        parts;  // of all ranks but this one, `stride` apart, in the order of ranks; its own is the target
+struct Contributions {
+    const void* received;  // from all ranks except this one, `stride` apart, in the order of ranks; its own
+                           // is the target
     int32_t rank, size;
     int64_t stride;
 };
 
 template <class T>
-__global__ void add_parts(const Parts parts, int64_t n, T* target) {
-    const T* from = static_cast<const T*>(parts.parts);
+__global__ void add_contributions(const Contributions all, int64_t n, T* target) {
+    const T* from = static_cast<const T*>(all.received);
     BB_FOR (i, n) {
         double sum = 0;
-        for (int r = 0; r < parts.size; r++)
-            sum += double(r == parts.rank ? target[i] : from[r * parts.stride + i]);
+        for (int r = 0; r < all.size; r++)
+            sum += double(r == all.rank ? target[i] : from[r * all.stride + i]);
         target[i] = T(sum);
     }
 }
@@ -137,7 +137,7 @@ Collective::~Collective() {
 Collective& Collective::operator=(Collective&& other) noexcept {
     std::swap(ranks_, other.ranks_);
     std::swap(nccl_, other.nccl_);
-    parts_ = std::move(other.parts_);
+    received_ = std::move(other.received_);
     std::swap(staging_, other.staging_);
     std::swap(staged_, other.staged_);
     return *this;
@@ -161,7 +161,7 @@ void Collective::add_up(Memory& memory, bb_type type, void* numbers, int64_t cou
     const int64_t each = whole ? count : (count + size - 1) / size;
     const auto begin = [&](int r) { return whole ? 0 : std::min(count, r * each); };
     const auto length = [&](int r) { return whole ? count : std::min(count, (r + 1) * each) - begin(r); };
-    if (parts_.size() < size * each * bytes) parts_ = Array<unsigned char>(memory, size * each * bytes);
+    if (received_.size() < size * each * bytes) received_ = Array<unsigned char>(memory, size * each * bytes);
     const auto exchange = [&](auto&& sent, auto&& received) {
         nccl_check(nccl_calls.group_start(), "ncclGroupStart");
         for (int r = 0; r < size; r++)
@@ -180,11 +180,11 @@ void Collective::add_up(Memory& memory, bb_type type, void* numbers, int64_t cou
     const int64_t mine = length(rank);
     unsigned char* const target = own + begin(rank) * bytes;
     exchange([&](int r) { return std::make_pair(own + begin(r) * bytes, length(r)); },
-             [&](int r) { return std::make_pair(parts_.data() + r * each * bytes, mine); });
-    const Parts parts = {parts_.data(), rank, size, each};
+             [&](int r) { return std::make_pair(received_.data() + r * each * bytes, mine); });
+    const Contributions all = {received_.data(), rank, size, each};
     by_type(type, [&](auto t) {
-        add_parts<<<blocks_for(mine), 256, 0, memory.stream>>>(parts, mine,
-                                                               reinterpret_cast<decltype(t)*>(target));
+        add_contributions<<<blocks_for(mine), 256, 0, memory.stream>>>(
+            all, mine, reinterpret_cast<decltype(t)*>(target));
     });
     BB_CHECK(cudaGetLastError());
     if (!whole)

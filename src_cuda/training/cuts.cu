@@ -1,4 +1,4 @@
-// Cutting planes: made of derivatives, combined, moved and merged.
+// Cutting planes: made from derivatives, combined, moved and merged.
 #include <algorithm>
 #include <utility>
 
@@ -39,7 +39,7 @@ void bb_problem::gradients(int64_t size, const int64_t* starts, int count, const
 void bb_problem::queue_cut(int64_t size, const int64_t* starts, int count, const void* w, const void* end,
                            Step step, const double* block_sums, Mailbox& box) {
     const int64_t all = size + count, each = all + 1;
-    const int64_t share = std::max<int64_t>(kLeastShare, (space.span + kDotShares - 1) / kDotShares);
+    const int64_t share = std::max<int64_t>(kMinShare, (space.span + kDotShares - 1) / kDotShares);
     const unsigned shares = unsigned((space.span + share - 1) / share);
     constexpr int64_t kRows = kDotThreads / 32;
     box.reserve(count * each + 2 * count, stream());
@@ -66,7 +66,7 @@ bb_status bb_cuts_reserve(bb_problem* problem, int64_t capacity) {
     return on(problem, [&](bb_problem& p) {
         if (capacity <= p.capacity) return;
         Array<unsigned char> more(p.memory, capacity * p.stride * p.bytes());
-        more.fill_bytes(0);  // what fills up a row is copied with it
+        more.fill_bytes(0);  // the padding of a row is copied with it
         if (p.capacity)
             BB_CHECK(cudaMemcpyAsync(more.data(), p.cuts.data(), size_t(p.cuts.bytes()), cudaMemcpyDefault,
                                      p.stream()));
@@ -79,8 +79,8 @@ bb_status bb_cut(bb_problem* problem, int64_t size, const int64_t* starts, int32
                  const void* dz, const void* w, const void* end, double t, double* sums, double* dots) {
     return on(problem, [&](bb_problem& p) {
         const int64_t all = size + blocks, each = all + 1;
-        if (size < 0 || blocks < 1 || blocks > (p.in_rows() ? 1 : kMostBlocks) || all > p.capacity)
-            throw Failure(BB_INVALID, "cuts: more than there is room for");
+        if (size < 0 || blocks < 1 || blocks > (p.in_rows() ? 1 : kMaxBlocks) || all > p.capacity)
+            throw Failure(BB_INVALID, "cuts: more than the reserved number");
         const bool made = blocks == 1 && z && p.ahead == CutPlace{size, z, dz, w, end, t};
         Mailbox& box = made ? p.ahead_mailbox : p.mailbox;
         if (!made) {
@@ -122,7 +122,7 @@ bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weig
         });
         if (!p.in_rows()) {
             p.rounded_of = w;
-            // The solver will want it, unless it stops here.
+            // The solver will need it, unless it stops here.
             p.margins(static_cast<const double*>(w), z);
         }
         std::copy_n(p.answer(), 3, sums);
@@ -164,7 +164,7 @@ bb_status bb_cuts_get(bb_problem* problem, int64_t first, int64_t count, double*
 
 bb_status bb_cuts_set(bb_problem* problem, int64_t first, int64_t count, const double* source) {
     return on(problem, [&](bb_problem& p) {
-        if (p.in_rows()) throw Failure(BB_INVALID, "cuts: in the space of rows none are taken in");
+        if (p.in_rows()) throw Failure(BB_INVALID, "cuts: cannot be set in the space of rows");
         Array<double> wide(p.memory, p.stride);
         for (int64_t k = 0; k < count; k++) {
             BB_CHECK(cudaMemcpyAsync(wide.data(), source + k * p.width, size_t(p.width) * 8,

@@ -1,34 +1,35 @@
-// Several points of a line at a time, until the minimum is found: what bmrm/linesearch.py does from one slope
-// at a time, for a machine that has eight of them for the price of one.
+// Line search with several points per pass: what bmrm/linear/objective/line_search.py does with one slope at
+// a time, for a device that computes eight of them for the price of one.
 //
-// The slope of a convex function grows along the line.  First points are tried over three decades; then each
-// pass puts some where the secant meets zero and close round it, for a slope that is smooth, and some evenly,
-// for one that has kinks.  A point with slope s in a bracket of width h is at most |s| h above the minimum.
+// The slope of a convex function increases along the line.  The first points cover three decades.  Each later
+// pass puts some points at and around the zero of the secant, for a smooth slope, and some at equal
+// distances, for a slope with jumps.  A point with slope s in a bracket of width h is at most |s| h above the
+// minimum.
 #pragma once
 #include "losses.h"
 
 namespace bmrm {
 
 constexpr int kPoints = 8;
-constexpr int kMostPasses = 24;
+constexpr int kMaxPasses = 24;
 
 struct LineBracket {
     double low, slope_low, high, slope_high;
     bool closed;  // there is a high end
 };
 
-// The end whose slope is smaller.
+// The end whose slope is smaller in absolute value.
 BMRM_HD double nearest(const LineBracket& b) {
     return b.closed && b.slope_high <= -b.slope_low ? b.high : b.low;
 }
 
-// How far above the minimum the value there can be.
+// An upper bound on the value there minus the minimum.
 BMRM_HD double excess(const LineBracket& b) {
     const double flatter = -b.slope_low < b.slope_high ? -b.slope_low : b.slope_high;
     return flatter > 0.0 ? flatter * (b.high - b.low) : 0.0;
 }
 
-// The start and points round the first step.
+// The start, and points around the first step.
 BMRM_HD void first_points(double first, double longest, double* t) {
     const double factors[kPoints] = {0.0, 1.0 / 32, 1.0 / 8, 0.5, 1.0, 2.0, 8.0, 32.0};
     for (int k = 0; k < kPoints; k++) {
@@ -47,7 +48,7 @@ BMRM_HD void next_points(const LineBracket& b, double longest, double* t) {
         return;
     }
     const double width = b.high - b.low;
-    // Where nothing is known of the scale, each decade below is tried.
+    // If nothing is known of the scale, tries each decade below.
     if (b.low == 0.0 && !(b.slope_high < -4.0 * b.slope_low)) {
         const double shares[kPoints] = {1e-4, 1e-3, 1e-2, 0.04, 0.12, 0.3, 0.5, 0.75};
         for (int k = 0; k < kPoints; k++) t[k] = b.low + shares[k] * width;
@@ -62,7 +63,7 @@ BMRM_HD void next_points(const LineBracket& b, double longest, double* t) {
         if (!(t[k] > b.low && t[k] < b.high)) t[k] = b.low + (k + 1.0) / (kPoints + 1.0) * width;
 }
 
-// Takes the slopes at `t` into account.  A slope that is lost in an overflow counts as steep.
+// Narrows the bracket by the slopes at `t`.  A slope that was lost in an overflow counts as steep.
 BMRM_HD void narrow(LineBracket& b, const double* t, const double* slope) {
     for (int k = 0; k < kPoints; k++) {
         const double s = slope[k] == slope[k] ? slope[k] : 1e300;
@@ -79,15 +80,15 @@ BMRM_HD void narrow(LineBracket& b, const double* t, const double* slope) {
         }
 }
 
-// Whether another pass would find nothing better.
+// Returns whether another pass would find nothing better.
 BMRM_HD bool found(const LineBracket& b, double longest, double accuracy) {
     if (!b.closed) return b.low >= longest;
     const double middle = b.low + 0.5 * (b.high - b.low);
     return excess(b) <= accuracy || !(b.low < middle && middle < b.high);
 }
 
-// Takes the slopes at `t` of the passes-th pass into account and counts it; puts the points of the next one
-// there, or returns true where there is none.
+// Narrows the bracket by the slopes at `t` of pass number `passes`, and counts the pass.  Puts the points of
+// the next pass into `t`, or returns true if there is none.
 BMRM_HD bool ends(LineBracket& b, int& passes, double longest, double accuracy, double* t,
                   const double* slope) {
     if (passes == 0) {
@@ -96,7 +97,7 @@ BMRM_HD bool ends(LineBracket& b, int& passes, double longest, double accuracy, 
     }
     narrow(b, t, slope);
     passes++;
-    if (passes == kMostPasses || found(b, longest, accuracy)) return true;
+    if (passes == kMaxPasses || found(b, longest, accuracy)) return true;
     next_points(b, longest, t);
     return false;
 }

@@ -119,9 +119,10 @@ bb_status bb_derivatives(bb_problem* problem, const void* z, const void* dz, dou
 
 bb_status bb_set_derivatives(bb_problem* problem, const double* r, const int64_t* starts, int32_t blocks) {
     return on(problem, [&](bb_problem& p) {
-        if (blocks < 1 || blocks > kMostBlocks)
+        if (blocks < 1 || blocks > kMaxBlocks)
             throw Failure(BB_INVALID, "derivatives: too many blocks of rows");
-        // Risk and sum of each block; the gradient of a constant feature is made of the latter.
+        // The risk and the sum of derivatives per block; the gradient of a constant feature comes from the
+        // latter.
         std::vector<double> sums(size_t(2 * blocks), 0.0);
         for (int32_t k = 0; k < blocks; k++)
             for (int64_t row = starts[k]; row < starts[k + 1]; row++) sums[size_t(2 * k + 1)] += r[row];

@@ -1,8 +1,9 @@
 // Newton's point of a smooth risk by conjugate gradients (Lin, Weng, Keerthi, JMLR 9 (2008) 627): a step
-// takes a product with X and one with X', and the host sees two numbers of it.
+// takes a product with X and one with X', and the host sees two of its numbers.
 //
-// Points and residuals are float64, products of the matrix's type: the slope of the quadratic is to shrink to
-// a share only, and objective, cuts and bound do not rest on the point.
+// Points and residuals are float64; products have the matrix's type.  That suffices, since the slope of the
+// quadratic is only reduced to a share, and objective, cuts and bound do not depend on the accuracy of the
+// point.
 #include <cmath>
 
 #include "training/problem.h"
@@ -58,7 +59,7 @@ int32_t bb_problem::newton_point(const double* w, const T* z, const bb_newton_re
     uint32_t* turns = ticket.data();
     const unsigned across = blocks_across(width, kDescentThreads);
 
-    // A step that asks the host for nothing is queued by one call.
+    // A step that needs nothing from the host is queued by one call.
     const bool replayed = ranks.alone() && !request.profile;
     void* second = derivatives[1].data();
     double *total = this->sums.data() + 2, curvature = 0;
@@ -75,7 +76,7 @@ int32_t bb_problem::newton_point(const double* w, const T* z, const bb_newton_re
         int(request.cuts), width, newton.residual.data(), newton.direction.data(), newton.step.data(), narrow,
         share, turns, newton.descent.data());
     BB_CHECK(cudaGetLastError());
-    double each = 0;  // what the products of the first step took, and the others take
+    double each = 0;  // the time of the first step's products, assumed for the others
     int32_t steps = 0;
     for (bool steep = true; steep && steps < request.steps;) {
         if (replayed && steps > 0) {

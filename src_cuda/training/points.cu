@@ -1,4 +1,4 @@
-// Points: weights taken in and given out, moved, and their margins; in the space of columns or of rows.
+// Points: weights set, returned and moved, and their margins, in the space of columns or of rows.
 #include "training/problem.h"
 
 using namespace bmrm;
@@ -71,7 +71,7 @@ T* bb_problem::assemble(const double* point) {
 template <class T>
 void bb_problem::begin(const double* source, double* point) {
     BB_CHECK(cudaMemsetAsync(point, 0, size_t(length) * 8, stream()));
-    if (!source) return;  // 0 is a combination of no rows; other points may rest on the start that there is
+    if (!source) return;  // 0 is a combination of no rows; other points may depend on the current start
     start = Array<double>(memory, width);
     start.from_host(source, width);
     start_margins = Array<unsigned char>(memory, rows * bytes());

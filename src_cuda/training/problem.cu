@@ -1,4 +1,5 @@
-// A problem made: its labels and weights uploaded, its buffers, the kernels of its loss.
+// Creates a problem: uploads its labels and weights, allocates its buffers, and selects the kernels of its
+// loss.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -17,7 +18,7 @@ const void* curvature_kernel() {
     return nullptr;
 }
 
-// Kernels that search and cut `Sloped`, and tell the risk of `Loss`.
+// The kernels that search and cut `Sloped`, and return the risk of `Loss`.
 template <class T, class Loss, class Sloped>
 RiskKernels kernels_with() {
     RiskKernels found = {reinterpret_cast<const void*>(&slope_of_line<T, Sloped>),
@@ -53,7 +54,7 @@ RiskKernels kernels_of(int32_t loss, bool rounded) {
     throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
 }
 
-// Numbers in another type; false at the first that it does not hold.
+// Converts numbers to another type; returns false at the first one that it cannot represent.
 template <class N>
 bool shorten(const double* numbers, std::vector<N>& out) {
     constexpr double low = double(std::numeric_limits<N>::lowest()),
@@ -91,13 +92,13 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
         by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss, false); });
         most = most_blocks();
     }
-    // A thread has some rows, so that few blocks have to wait for one another where rows are few.
+    // A thread has several rows, so that few blocks have to wait for one another if there are few rows.
     blocks = int(std::clamp<int64_t>((rows + 4 * kRowThreads - 1) / (4 * kRowThreads), 1, most));
     const int64_t columns_at_once = int64_t(matrix->device.multiprocessors) * 8;
     partial = Array<double>(memory, std::max(blocks * (2 * kPoints + kTotals), int(4 * columns_at_once)));
     mix_blocks = int(std::clamp<int64_t>((space.span + kMixAcross - 1) / kMixAcross, 1, columns_at_once));
-    sums = Array<double>(memory, 2 * kMostBlocks);
-    sums.fill_bytes(0);  // they go out with a cut also where nobody has made them
+    sums = Array<double>(memory, 2 * kMaxBlocks);
+    sums.fill_bytes(0);  // they are sent with a cut even if nothing has set them
     ahead_sums = Array<double>(memory, 3);
     ticket = Array<uint32_t>(memory, 1);
     ticket.fill_bytes(0);
@@ -109,7 +110,7 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
 }
 
 template <class N>
-bb_numbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to) {
+RowNumbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to) {
     std::vector<N> shorter;
     const void* from = numbers;
     if constexpr (sizeof(N) < sizeof(double)) {
@@ -124,14 +125,14 @@ bb_numbers bb_problem::upload_as(const double* numbers, Array<unsigned char>& to
     return {to.data(), int32_t(sizeof(N))};
 }
 
-bb_numbers bb_problem::upload(const double* numbers, Array<unsigned char>& to) {
-    bb_numbers there = upload_as<int8_t>(numbers, to);
+RowNumbers bb_problem::upload(const double* numbers, Array<unsigned char>& to) {
+    RowNumbers there = upload_as<int8_t>(numbers, to);
     if (!there.data) there = upload_as<float>(numbers, to);
     return there.data ? there : upload_as<double>(numbers, to);
 }
 
-bb_numbers bb_problem::upload_to_lend(const double* numbers, Array<unsigned char>& to) {
-    bb_numbers there = {};
+RowNumbers bb_problem::upload_to_lend(const double* numbers, Array<unsigned char>& to) {
+    RowNumbers there = {};
     if (type == BB_FLOAT32) there = upload_as<float>(numbers, to);
     return there.data ? there : upload_as<double>(numbers, to);
 }
@@ -232,7 +233,7 @@ bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* 
 bb_status bb_round_kinks(bb_problem* problem, double width) {
     return on(problem, [&](bb_problem& p) {
         if (!(width >= 0) || p.in_rows())
-            throw Failure(BB_INVALID, "kinks: the width is negative, or weights are of rows");
+            throw Failure(BB_INVALID, "kinks: expected a width of at least 0, and weights of columns");
         p.round_kinks(width);
     });
 }

@@ -1,4 +1,4 @@
-// A problem: what a solve keeps on the device beside its matrix.  problem.cu makes it, points.cu has its
+// A problem: what a solve keeps on the device besides its matrix.  problem.cu creates it; points.cu has its
 // points and their margins, line_risk.cu the risk along lines, cuts.cu its cutting planes.
 #pragma once
 #include <algorithm>
@@ -17,16 +17,16 @@
 
 namespace bmrm {
 
-constexpr int64_t kMostBlocks = 1024;  // of rows
+constexpr int64_t kMaxBlocks = 1024;  // maximum blocks of rows per pass
 
 // The kernels of a loss.
 struct RiskKernels {
     const void *slope, *value, *derivatives, *search, *points, *end;
-    const void* curvature;                            // null where kinks are as they are
-    const void *begin_ascent, *step_up, *end_ascent;  // null where the conjugate is not known
+    const void* curvature;                            // null if the kinks are not smoothed
+    const void *begin_ascent, *step_up, *end_ascent;  // null if the conjugate is not known
 };
 
-// Where one cut is taken, and its number.
+// The point where a cut is taken, and its number.
 struct CutPlace {
     int64_t size = -1;
     const void *z, *dz, *w, *end;
@@ -43,22 +43,22 @@ struct TimedProducts {
     int64_t times = 1;
 };
 
-// The vectors of Newton's points (newton.cu), where the loss is smooth or its kinks have been rounded.
+// The vectors of Newton's points (newton.cu), if the loss is smooth or its kinks are smoothed.
 struct NewtonVectors {
     Array<double> residual, direction, step, mean_squares;
     Array<unsigned char> image;  // of the direction, in the matrix's type
     Array<Descent> descent;
     Mailbox mailbox;   // of the steps
-    Graph replays[2];  // of a step but the first, by its parity
+    Graph replays[2];  // of a step except the first, by its parity
     void reserve(Memory& memory, int64_t width, int64_t bytes);
 };
 
-// The vectors of ascent in the dual (ascent.cu).
+// The vectors of dual ascent (ascent.cu).
 struct AscentVectors {
     Array<double> r, base, base_margins, ahead, ahead_margins;
     Array<unsigned char> image;  // X X' r, in the matrix's type
     Array<AscentState> state;
-    Graph replay;  // of some steps, for a lam
+    Graph replay;  // of some steps, for one lam
     double lam = 0;
     void reserve(Memory& memory, int64_t rows, int64_t bytes);
 };
@@ -74,21 +74,22 @@ struct bb_problem {
     int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? length * 8 : rows * bytes(); }
     bool in_rows() const { return space.half != 0; }
 
-    // In the smallest type that loses nothing: a pass over the rows is bound by the bytes that it reads.
-    bb_numbers upload(const double* numbers, bmrm::Array<unsigned char>& to);
-    // In the type of the margins where that holds them, to be lent with these.
-    bb_numbers upload_to_lend(const double* numbers, bmrm::Array<unsigned char>& to);
-    // Nothing where that type does not hold them.
+    // Uploads in the smallest type that loses nothing: a pass over the rows is bound by the bytes that it
+    // reads.
+    bmrm::RowNumbers upload(const double* numbers, bmrm::Array<unsigned char>& to);
+    // Uploads in the type of the margins if that loses nothing, for labels that are lent with the margins.
+    bmrm::RowNumbers upload_to_lend(const double* numbers, bmrm::Array<unsigned char>& to);
+    // Returns no data if the type loses something.
     template <class N>
-    bb_numbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
+    bmrm::RowNumbers upload_as(const double* numbers, bmrm::Array<unsigned char>& to);
 
-    // Searches and cuts the risk with kinks rounded over a width from now on; as it is for 0.
+    // From now on searches and cuts the risk with kinks smoothed over a width; 0 for none.
     void round_kinks(double width_of_kinks);
 
-    // Blocks that a search, which meets between passes, may be launched by.
+    // Maximum number of blocks of a search, which synchronises between passes.
     int64_t most_blocks() const;
     void launch(const void* kernel, int count, void** arguments, bool together = false);
-    // Blocks with few numbers a thread, as many as four sums over blocks have room for.
+    // Blocks with few numbers per thread, at most as many as four sums over blocks have room for.
     unsigned blocks_across(int64_t count, int threads) const {
         return unsigned(std::min<int64_t>(bmrm::blocks_for(count, threads), partial.size() / 4));
     }
@@ -105,13 +106,13 @@ struct bb_problem {
     void add_constant_to(const W* constant_weight, T* z);
     void margins(const double* w, void* z);
 
-    // Makes the weights of a point in the space of rows, in the matrix's type, and leaves them in `rounded`.
+    // Computes the weights of a point in the space of rows, in the matrix's type, into `rounded`.
     template <class T>
     T* assemble(const double* point);
-    // Puts a point into the space of rows: the start, of which others are multiples.
+    // Converts weights to a point in the space of rows: the start, of which other points are multiples.
     template <class T>
     void begin(const double* source, double* point);
-    // The products of a point in the space of rows, from its weights and margins.
+    // Computes the products of a point in the space of rows, from its weights and margins.
     template <class T>
     void finish(const T* weights, const T* z, double* point, bmrm::Letter letter);
 
@@ -120,7 +121,7 @@ struct bb_problem {
     double risk_at(const void* z, const void* dz, double t, double b, void* moved);
     void take_derivatives(const void* z, const void* dz, double t, double b, int which, const int64_t* starts,
                           int count, bmrm::Letter letter);
-    // The search, where each pass waits for the rows of other ranks; all of them take the same decisions.
+    // The search in which each pass waits for the rows of other ranks; all ranks take the same decisions.
     bb_search_answer search_over_ranks(const void* z, void* end, void* moved, const void* w,
                                        const void* w_end, const bb_search_request& request);
 
@@ -130,34 +131,35 @@ struct bb_problem {
     T* cut(int64_t number) {
         return reinterpret_cast<T*>(cuts.data()) + number * stride;
     }
-    // Queues the gradients of the derivatives as cuts number `size` and on, and a letter with their products.
+    // Queues the gradients of the derivatives as cuts number `size` onwards, and a letter with their
+    // products.
     void queue_cut(int64_t size, const int64_t* starts, int count, const void* w, const void* end,
                    bmrm::Step step, const double* block_sums, bmrm::Mailbox& box);
-    // From the first derivatives, into the cuts number `size` and on.
+    // Computes gradients from the first set of derivatives, into cuts number `size` onwards.
     template <class T>
     void gradients(int64_t size, const int64_t* starts, int count, const double* block_sums);
 
     // --- Newton's point (newton.cu)
 
-    // image = X' S X direction; less what an intercept takes of it that is minimised out, where `curvature`,
-    // the sum of S, is not 0.  `run` is to queue each product.
+    // image = X' S X direction, minus the contribution of an intercept that is minimised out, if `curvature`,
+    // the sum of S, is not 0.  `run` queues each product.
     template <class T, class Run>
     void image_of_direction(double curvature, Run&& run);
     // Queues a step of conjugate gradients, which sends a letter.
     template <class T, class Run>
     void queue_descent(int32_t number, double curvature, Run&& run);
-    // Returns the steps of conjugate gradients that it took; 0 where nothing bends.
+    // Returns the number of steps of conjugate gradients; 0 if the risk has no curvature.
     template <class T>
     int32_t newton_point(const double* w, const T* z, const bb_newton_request& request, double* to,
                          void* to_margins, double sums[3]);
 
     // --- ascent in the dual (ascent.cu)
 
-    // From the first derivatives, or from 0.
+    // Starts at the first set of derivatives, or at 0.
     void begin_ascent(bool from_derivatives);
-    // Leaves the first derivatives where the steps led; returns the sum of their conjugates.
+    // Leaves the first set of derivatives where the steps led; returns the sum of their conjugates.
     double climb(double lam, int steps);
-    // Queues a step; what is between its kernels are its products, which `run` is to queue.
+    // Queues a step; `run` queues the products between its kernels.
     template <class Run>
     void queue_step_up(double lam, Run&& run);
     void ascent_products();
@@ -166,8 +168,7 @@ struct bb_problem {
 
     // --- times and answers
 
-    // Queues products between two events; what they take counts `times`, for as many more that follow
-    // untimed.
+    // Queues products between two events; their time counts `times`, for those that follow untimed.
     template <class Launch>
     void timed(Launch&& launch, int64_t count = 1, int64_t times = 1) {
         collect();
@@ -180,10 +181,11 @@ struct bb_problem {
         products += count * times;
     }
 
-    // Seconds of the last two products that were timed and are over.
+    // Seconds of the last two products that were timed and have ended.
     double last_products() const { return last_[0] + last_[1]; }
 
-    // The numbers of the last letter.  Products that were queued before it are over by then.
+    // Waits for the last letter and returns its numbers.  Products that were queued before it have ended by
+    // then.
     const double* answer() { return answer(mailbox); }
     const double* answer(bmrm::Mailbox& box) {
         const double* values = box.wait(stream());
@@ -199,18 +201,18 @@ struct bb_problem {
     bb_matrix* matrix;
     bmrm::Memory& memory;
     const bb_type type;
-    const int64_t rows, cols, width;  // width: columns and the constant
+    const int64_t rows, cols, width;  // width: columns, and the constant if there is one
     const bmrm::Space space;
-    const int64_t length, stride;  // numbers of a cut or of weights, and from cut to cut
+    const int64_t length, stride;  // numbers of a cut or of weights, and from one cut to the next
     const double constant;
-    const int32_t loss;  // its number
+    const int32_t loss;  // position in BMRM_LOSSES
     bmrm::RiskRows risk = {};
     bmrm::RiskKernels kernels = {};
     int blocks = 1, mix_blocks = 1;
     bmrm::Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
     bmrm::Array<double> partial, sums, dots;
     bmrm::Array<double> ahead_sums;  // risk, sum of derivatives and step of the cut made ahead
-    bmrm::Array<double> start;  // the point where the solve started, and its margins, in the space of rows
+    bmrm::Array<double> start;       // where the solve started, and the margins there, in the space of rows
     bmrm::Array<unsigned char> start_margins;
     bmrm::Array<uint32_t> ticket;
     bmrm::NewtonVectors newton;
@@ -220,13 +222,13 @@ struct bb_problem {
     double product_seconds = 0;
     int64_t products = 0;  // queued so far
     bmrm::Mailbox mailbox, ahead_mailbox;
-    bmrm::CutPlace ahead = {};  // of the cut that a search has made ahead; none where size is negative
+    bmrm::CutPlace ahead = {};  // the cut that a search has made ahead; none if its size is negative
     bmrm::Collective ranks;
 
   private:
     void collect();
 
-    std::list<bmrm::TimedProducts> queued_, idle_events_;  // that no answer has shown to be complete
+    std::list<bmrm::TimedProducts> queued_, idle_events_;  // not yet shown to be complete by an answer
     double last_[2] = {};
     std::vector<bmrm::Array<unsigned char>> owned_;
     std::vector<void*> idle_[2];

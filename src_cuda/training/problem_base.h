@@ -1,5 +1,5 @@
-// What a loss that the caller evaluates (python_loss.cu) and joint risks (joint/joint.cu) use of a problem
-// (problem.h).
+// The part of a problem (problem.h) that caller-evaluated losses (python_loss.cu) and joint risks
+// (joint/joint.cu) use.
 #pragma once
 #include "matrix/matrix.h"
 #include "training/kernels/risk.cuh"

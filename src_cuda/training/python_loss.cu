@@ -1,8 +1,8 @@
-// A loss that the caller evaluates: launches, and the order of its work and ours.
+// A loss that the caller evaluates: launches, and the order of the caller's work and ours.
 //
-// The caller works on streams of its own.  Events put its reading of margins behind our writing, and our
-// reading of its results behind its work; it may reuse their memory as soon as a call returns, since each
-// waits for sums of all that it has read.
+// The caller works on streams of its own.  Events make its reads of margins wait for our writes, and our
+// reads of its results wait for its work.  It may reuse its memory as soon as a call returns, since each call
+// waits for sums of everything that it reads.
 #include <algorithm>
 #include <memory>
 
@@ -25,7 +25,7 @@ bb_status on(bb_problem* problem, Body&& body) noexcept {
 cudaStream_t stream_of(const ProblemBase& p) { return p.matrix->memory.stream; }
 bb_type type_of(const ProblemBase& p) { return p.matrix->type; }
 
-// Work queued on `later` from now on waits for what is on `first`.
+// Makes work queued on `later` from now on wait for work queued on `first`.
 void follow(cudaStream_t first, cudaStream_t later) {
     if (first == later) return;
     cudaEvent_t made = nullptr;

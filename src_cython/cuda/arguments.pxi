@@ -149,15 +149,3 @@ cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) ex
     if written and array.readonly:
         raise ParameterError(f"{name}: expected an array that may be written")
     return <void*><size_t>array.address
-
-
-cdef bb_numbers _device_numbers(value, str name, int64_t size) except *:
-    """Return one number per row on the device: int8, float32 or float64."""
-    cdef bb_numbers found
-    dtype = np.dtype(np.float64)
-    if hasattr(value, "__cuda_array_interface__"):
-        own = _DeviceArray(value, name).dtype
-        dtype = own if own in (np.int8, np.float32) else dtype
-    found.data = _device_memory(value, name, dtype, size, False)
-    found.bytes = <int32_t>dtype.itemsize
-    return found

@@ -90,10 +90,6 @@ cdef extern from "api/blackbox.h" nogil:
         double prepare_seconds
         int32_t coding, blocks
 
-    ctypedef struct bb_numbers:
-        const void *data
-        int32_t bytes
-
     ctypedef struct bb_times:
         double convert_in, upload, product, download, convert_out
 
@@ -134,9 +130,6 @@ cdef extern from "api/blackbox.h" nogil:
 
     bb_status bb_apply(bb_matrix *matrix, bb_operator op, const void *x, void *y, int32_t columns)
     bb_status bb_apply_wide(bb_matrix *matrix, bb_operator op, const double *x, double *y)
-    bb_status bb_fused(bb_matrix *matrix, int32_t loss, double parameter, double scale, const void *w,
-                       bb_numbers labels, bb_numbers weights, void *margins, void *gradient, double *risk)
-    bb_status bb_can_fuse(bb_matrix *matrix, int32_t *yes)
     bb_status bb_synchronize(bb_matrix *matrix)
     bb_status bb_get_stream(bb_matrix *matrix, void **stream)
     bb_status bb_set_stream(bb_matrix *matrix, void *stream)

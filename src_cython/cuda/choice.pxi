@@ -12,6 +12,18 @@ cdef extern from "choice/select.h" namespace "bmrm" nogil:
         const bb_constants&, const bb_stats&, const bb_plan*, const double*, int32_t) except +
 
 
+cdef _host_arrays(indptr, indices, shape):
+    """Row pointers and columns on the host, checked."""
+    m, d = _shape(shape)
+    idx = _vector(indices, "indices")
+    _stored_type(idx, None, (np.int32, np.int64), "indices", "integers", "iu")
+    idx = np.require(idx, dtype=np.int32, requirements=("C", "A"))
+    ptr = _row_pointers(indptr, 0, m, idx.shape[0])
+    if idx.size and not (0 <= idx.min() and idx.max() < d):
+        raise DataError(f"indices: found {idx.min()} to {idx.max()}, expected 0 to {d - 1}")
+    return ptr, idx
+
+
 def device_count():
     """Return the number of CUDA devices, 0 if there is no driver.
 
@@ -142,7 +154,7 @@ def statistics(indptr, indices, shape, *, value_bytes=4, vector_bytes=4):
     if value_bytes not in (0, 1, 4, 8) or vector_bytes not in (4, 8):
         raise ParameterError(
             f"value_bytes {value_bytes!r}, vector_bytes {vector_bytes!r}: expected 0, 1, 4 or 8, and 4 or 8")
-    ptr, idx, _ = _host_arrays(indptr, indices, None, shape)
+    ptr, idx = _host_arrays(indptr, indices, shape)
     cdef const int64_t* p = <const int64_t*>_address(ptr)
     cdef const int32_t* i = <const int32_t*>_address(idx)
     cdef int64_t rows = m, cols = d

@@ -188,62 +188,6 @@ cdef class _OnDevice(_Products):
             status = bb_apply_wide(X, which, source, target)
         check(status)
 
-    def fused(self, loss, w, labels, margins, gradient, risk, *, weights=None, parameter=0.0, scale=1.0):
-        """Margins, risk and gradient in one read of X, queued on the stream of the matrix.
-
-        ``margins = X w``, ``risk = scale sum_i s_i loss(margins_i, y_i)`` and its gradient in w.
-
-        Parameters
-        ----------
-        loss : int
-            Position in ``bmrm.losses._losses.names()``.
-        w : object with ``__cuda_array_interface__``, shape (d,)
-        labels : object with ``__cuda_array_interface__``, shape (m,)
-            Of int8, float32 or float64.
-        margins, gradient : objects with ``__cuda_array_interface__``, shapes (m,) and (d,)
-            Where to write. These and `w` are of the type `vector_dtype`.
-        risk : object with ``__cuda_array_interface__``, float64, one element
-            Where to write.
-        weights : object with ``__cuda_array_interface__``, shape (m,), optional
-            Of the same types; 1 by default.
-        parameter : float, default 0.0
-            The loss's parameter.
-        scale : float, default 1.0
-
-        Raises
-        ------
-        ParameterError
-            If an array does not fit or the matrix cannot do it (`can_fuse`).
-        BmrmError
-            If the device fails, now or in earlier work.
-        """
-        cdef bb_matrix* X = self._get()
-        cdef int32_t number = <int32_t>_integer(loss, "loss", 0, 2**31 - 1)
-        cdef double of_loss = parameter, factor = scale
-        cdef const void* p_w = _device_memory(w, "w", self._dtype, self._d, False)
-        cdef bb_numbers y = _device_numbers(labels, "labels", self._m)
-        cdef bb_numbers s = bb_numbers(NULL, 0)
-        if weights is not None:
-            s = _device_numbers(weights, "weights", self._m)
-        cdef void* p_z = _device_memory(margins, "margins", self._dtype, self._m, True)
-        cdef void* p_g = _device_memory(gradient, "gradient", self._dtype, self._d, True)
-        cdef double* p_risk = <double*>_device_memory(risk, "risk", np.float64, 1, True)
-        cdef bb_status status
-        with nogil:
-            status = bb_fused(X, number, of_loss, factor, p_w, y, s, p_z, p_g, p_risk)
-        check(status)
-
-    @property
-    def can_fuse(self):
-        """Whether `fused` works: X is dense, or narrow or small enough to be kept for it."""
-        cdef bb_matrix* X = self._get()
-        cdef int32_t yes = 0
-        cdef bb_status status
-        with nogil:
-            status = bb_can_fuse(X, &yes)
-        check(status)
-        return bool(yes)
-
     def synchronize(self):
         """Wait until all work queued on the stream of the matrix is done."""
         cdef bb_matrix* X = self._get()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bmrm.errors import ParameterError
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+sliced_format = importlib.import_module("sliced_format")
 Plan = cuda.Plan
 
 H200 = {
@@ -100,14 +101,14 @@ def test_bins_of_lengths_are_four_to_an_octave(length, bins):
 @settings(deadline=None, max_examples=15)
 def test_the_sliced_format_holds_the_matrix_and_multiplies_by_it(plan, X):
     indptr, indices, data, shape = X
-    found = cuda.reference_format(*X, plan)
+    found = sliced_format.build(*X, plan)
     row = np.repeat(np.arange(shape[0]), np.diff(indptr))
     order = np.lexsort((indices, row))
     held = sorted(found["entries"])
     assert held == sorted(zip(row[order], indices[order], data[order], strict=True))
     x = np.random.default_rng(0).standard_normal(shape[1])
     expected = np.bincount(row, data * x[indices], shape[0])
-    np.testing.assert_allclose(cuda.reference_product(*X, plan, x), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(sliced_format.product(*X, plan, x), expected, rtol=1e-10, atol=1e-10)
 
 
 def parts(found):
@@ -120,7 +121,7 @@ def parts(found):
 def test_the_sliced_format_has_the_documented_layout(plan):
     rng = np.random.default_rng(1)
     X = distinct(300, 5000, rng.choice([0, 1, 4, 9, 40, 700], 300), rng, power=3)
-    found = cuda.reference_format(*X, plan)
+    found = sliced_format.build(*X, plan)
     offset, width, log2, slices, dest = parts(found)
     # Items lie one behind the other, and so do their destinations.
     assert (offset == np.concatenate(([0], np.cumsum(slices * width)))[:-1]).all()
@@ -146,7 +147,7 @@ def test_the_sliced_format_has_the_documented_layout(plan):
 
 def test_rows_too_long_for_one_chunk_are_summed_from_slots():
     X = csr(2, 50, [300, 2], np.random.default_rng(0))
-    found = cuda.reference_format(*X, Plan("sliced", cap=4))
+    found = sliced_format.build(*X, Plan("sliced", cap=4))
     assert not found["direct"]
     assert found["row_slot"].tolist() == [0, 3, 4]  # 300 nonzeros are three chunks of at most 32 x 4
 
@@ -162,7 +163,7 @@ def test_shares_of_blocks_are_runs_of_similar_cost(runs, gathered, fill, blocks)
     tiles = max((tile for _, tile, _ in runs), default=0) + (0 if gathered else 1)
     tile_of = [tile for items, tile, _ in runs for _ in range(items)]
     cost_of = [cost for items, _, cost in runs for _ in range(items)]
-    shares = cuda.share_out(runs, tiles, fill, blocks)
+    shares = sliced_format.share_out(runs, tiles, fill, blocks)
     assert len(shares) == blocks
     at = most = 0
     for begin, end, of_tile, tile in shares:
@@ -183,43 +184,11 @@ def test_shares_of_blocks_are_runs_of_similar_cost(runs, gathered, fill, blocks)
 def test_shares_end_with_tiles_if_starting_another_costs_more():
     seven = [(100, tile, 1.0) for tile in range(7)]
     for blocks in (14, 16):
-        shares = [share for share in cuda.share_out(seven, 7, 50.0, blocks) if share[0] < share[1]]
+        shares = [share for share in sliced_format.share_out(seven, 7, 50.0, blocks) if share[0] < share[1]]
         assert len(shares) == 14
         assert all(begin // 100 == (end - 1) // 100 == tile for begin, end, _, tile in shares)
-    equal = cuda.share_out(seven, 7, 0.0, 16)
+    equal = sliced_format.share_out(seven, 7, 0.0, 16)
     assert max(end - begin for begin, end, _, _ in equal) == 44
-
-
-@given(st.lists(st.integers(0, 1024), max_size=300), st.booleans())
-def test_chunks_are_packed_without_gaps_and_each_nonzero_has_its_place(lengths, empty_too):
-    found = cuda.pack_chunks(lengths, empty_too)
-    shape, dest = found["shape"], found["dest"]
-    first, quads, log2 = shape & 0xFFFF, shape >> 16 & 0xFF, shape >> 24
-    assert len(dest) == len(shape)
-    np.testing.assert_array_equal(first, np.cumsum(quads) - quads)
-    assert found["quads"] == quads.sum()
-    chunks, threads_log2 = dest & 0x1FFF, dest >> 13
-    threads = 0
-    for number, (length, elements) in enumerate(zip(lengths, found["elements"], strict=True)):
-        where, lanes = np.nonzero((chunks == number) & (dest != 0xFFFF))
-        if length == 0 and not empty_too:
-            assert len(lanes) == 0
-            continue
-        size = len(lanes)
-        threads += size
-        assert length <= 32 * size
-        assert size == 1 or length > 16 * size
-        assert len(set(where)) == 1
-        assert 1 << threads_log2[where[0], lanes[0]] == size <= 1 << log2[where[0]]
-        assert lanes[0] % size == 0
-        np.testing.assert_array_equal(lanes, lanes[0] + np.arange(size))
-        place = np.array(elements, int) - 128 * first[where[0]]
-        assert (place < 128 * quads[where[0]]).all()
-        np.testing.assert_array_equal(place % 128 // 4, lanes[0] + np.arange(length) % size)
-    everywhere = [element for elements in found["elements"] for element in elements]
-    assert len(set(everywhere)) == len(everywhere)
-    assert len(shape) == -(-threads // 32)  # all but the last slice are full
-    assert (dest != 0xFFFF).sum() == threads
 
 
 @pytest.mark.parametrize(
@@ -230,7 +199,7 @@ def test_chunks_are_packed_without_gaps_and_each_nonzero_has_its_place(lengths, 
 def test_plans_that_the_format_cannot_hold_are_refused(plan):
     X = csr(2, 100_000, [3, 2], np.random.default_rng(0))
     with pytest.raises(ValueError, match="plan: tile or cap out of range"):
-        cuda.reference_format(*X, plan)
+        sliced_format.build(*X, plan)
     assert cuda.predict(H200, CONSTANTS, statistics(X), plan) == math.inf
 
 
@@ -251,7 +220,7 @@ def test_the_format_without_tiles_is_predicted_exactly(cap, lengths):
     rng = np.random.default_rng(2)
     X = csr(3000, 4000, rng.choice(lengths, 3000), rng)
     plan = Plan("sliced", cap=cap)
-    found = counted(cuda.reference_format(*X, plan))
+    found = counted(sliced_format.build(*X, plan))
     predicted = cuda.prediction(H200, CONSTANTS, statistics(X), plan)
     assert {name: predicted[name] for name in found} == pytest.approx(found)
     stored = 8 * found["elements"] + 4 * found["chunks"] + 16 * found["items"]
@@ -268,7 +237,7 @@ def test_the_format_with_tiles_is_predicted_closely(plan, power):
     rng = np.random.default_rng(3)
     lengths = np.clip(12 * (1 + rng.pareto(1.8, 20_000)), 1, 1500).astype(int)
     X = distinct(20_000, 6000, lengths, rng, power)
-    found = counted(cuda.reference_format(*X, plan))
+    found = counted(sliced_format.build(*X, plan))
     predicted = cuda.prediction(H200, CONSTANTS, statistics(X), plan)
     assert {name: predicted[name] for name in found} == pytest.approx(found, rel=0.25, abs=4)
 
@@ -407,15 +376,6 @@ def test_few_long_builds_are_tried():
     built = [plans[i].kernel for i in chosen if plans[i].kernel not in ("subwarp", "split")]
     assert chosen
     assert not built[1:]
-
-
-def test_a_narrow_x_is_always_tried():
-    stats = statistics(distinct(5000, 54, np.full(5000, 12), np.random.default_rng(5)))
-    plans = cuda.candidates(H200, stats)
-    seconds = [1e-3 if plan.kernel == "narrow" else 1e-6 for plan in plans]
-    chosen = cuda.worth_timing(CONSTANTS, stats, plans, seconds)
-    assert plans[chosen[-1]].kernel == "narrow"
-    assert 7 * len(chosen) <= 50
 
 
 def test_a_product_takes_as_long_as_its_longest_row():

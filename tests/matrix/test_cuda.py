@@ -14,9 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bmrm
-from bmrm import losses
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
-from bmrm.losses import _losses
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix, Plan = cuda.Matrix, cuda.Plan
@@ -161,8 +159,17 @@ def test_narrow_plan(d, kind, dtype):
     rng = np.random.default_rng(d)
     arrays = tidy(rng, *random_csr(rng, 20_000, d, 20_000 * min(d, 12), kind, dtype), kind)
     X = Matrix(*arrays, plan=[Plan("narrow", cap=8), Plan("narrow", cap=8)])
-    assert X.can_fuse
     check(X, reference(*arrays), rng, columns=5)
+
+
+@gpu
+def test_values_that_are_not_finite_stay_in_their_places():
+    A = sp.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, np.inf, 0.0], [np.nan, 0.0, 0.0], [0.0, 0.0, 3.0]]))
+    narrow = Plan("narrow", cap=8)
+    for plan in (None, [narrow, narrow]):
+        X = Matrix(A.indptr.astype(np.int64), A.indices, A.data, A.shape, plan=plan)
+        np.testing.assert_array_equal(X.matvec(np.ones(3)), [3.0, np.inf, np.nan, 3.0])
+        np.testing.assert_array_equal(X.rmatvec(np.ones(4)), [np.nan, np.inf, 5.0])
 
 
 @gpu
@@ -173,7 +180,6 @@ def test_the_narrow_plan_is_refused_where_it_does_not_apply():
     arrays = tidy(rng, *random_csr(rng, 300, 100_000, 4000))
     with pytest.raises(ParameterError, match="plan: X has too many columns"):
         Matrix(*arrays, plan=Plan("narrow", cap=8))
-    assert not Matrix(*arrays, plan=Plan("split")).can_fuse
 
 
 SHAPES = [
@@ -607,168 +613,6 @@ def test_a_stream_of_the_caller():
     X.use_stream(own)
     w = rng.standard_normal(2000)
     np.testing.assert_allclose(X.matvec(w), reference(*arrays) @ w, rtol=1e-4, atol=1e-3)
-
-
-def weights_of(rng, m, kind):
-    return rng.integers(1, 5, m) / (1.0 if kind == np.int8 else 4.0)
-
-
-def check_fused(X, A, rng, loss="logistic", kind=np.float64, weights=None):
-    """Check the fused pass twice: correct, and bit-identical."""
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
-    assert X.can_fuse
-    (m, d), dtype, chosen = A.shape, X.vector_dtype, losses.get(loss)
-    y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
-    s = np.ones(m) if weights is None else weights
-    w = rng.standard_normal(d).astype(dtype)
-    here, labels, given = cp.asarray(w), cp.asarray(y.astype(kind)), cp.asarray(s.astype(kind))
-    outputs = [(cp.full(m, cp.nan, dtype), cp.full(d, cp.nan, dtype), cp.full(1, cp.nan)) for _ in range(2)]
-    cp.cuda.Device().synchronize()
-    for margins, gradient, risk in outputs:
-        X.fused(
-            _losses.names().index(loss), here, labels, margins, gradient, risk,
-            weights=None if weights is None else given,
-            parameter=next(iter(chosen.params.values()), 0.0), scale=1 / m,
-        )  # fmt: skip
-        X.synchronize()
-    z, g, risk = (array.get() for array in outputs[0])
-    tolerance = 1e-4 if dtype == np.float32 else 1e-10
-    part, want = s > 0, A @ w
-    np.testing.assert_allclose(z[part], want[part], rtol=tolerance, atol=tolerance)
-    # Rows without weight may be of values so large that the terms of a small margin are not.
-    assert (np.abs(z - want) <= tolerance * (1 + np.abs(A) @ np.abs(w))).all()
-    # Of the margins as they came out, which a kink may tell from those in double.
-    z, value, slope = z.astype(np.float64), np.zeros(m), np.zeros(m)
-    value[part], slope[part] = chosen.value(z[part], y[part]), chosen.derivative(z[part], y[part])
-    assert risk[0] == pytest.approx((s * value).mean(), rel=tolerance)
-    np.testing.assert_allclose(g, A.T @ (s * slope) / m, rtol=tolerance, atol=tolerance)
-    for once, again in zip(*outputs, strict=True):
-        np.testing.assert_array_equal(once.get(), again.get())
-
-
-LAYOUTS = ["short rows", "narrow", "small", "dense"]
-
-
-def fused_matrix(rng, layout, dtype, factors=None):
-    """A matrix of 5000 rows with a fused pass, and its reference."""
-    columns, nnz = 600 if layout == "long dense" else 60, 15_000 if layout == "short rows" else 120_000
-    arrays = tidy(rng, *random_csr(rng, 5000, columns, nnz, dtype=dtype))
-    if factors is not None:
-        pointers, indices, values, shape = arrays
-        arrays = pointers, indices, (values * np.repeat(factors, np.diff(pointers))).astype(dtype), shape
-    A = reference(*arrays)
-    if layout.endswith("dense"):
-        return Matrix.from_dense(A.toarray().astype(dtype)), A
-    return Matrix(*arrays, plan=None if layout == "small" else Plan("narrow", cap=8)), A
-
-
-@gpu
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kind", [np.int8, np.float32, np.float64])
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "quantile"])
-def test_the_fused_pass(loss, kind, layout, dtype):
-    rng = np.random.default_rng(19)
-    X, A = fused_matrix(rng, layout, dtype)
-    for weights in (None, weights_of(rng, X.shape[0], kind)):
-        check_fused(X, A, rng, loss, kind, weights)
-
-
-@gpu
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("layout", [*LAYOUTS, "long dense"])
-@pytest.mark.parametrize("loss", ["exponential", "poisson"])
-def test_the_fused_pass_skips_rows_without_weight(loss, layout, dtype):
-    rng = np.random.default_rng(20)
-    factors = np.where(np.arange(5000) % 3 > 0, 0.1, 1e4)  # their loss is infinite
-    X, A = fused_matrix(rng, layout, dtype, factors)
-    check_fused(
-        X, A, rng, loss, weights=np.where(factors < 1, weights_of(rng, len(factors), np.float64), 0.0)
-    )
-
-
-@gpu
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("m", "d", "nnz"),
-    [(1, 1, 1), (1, 1024, 3000), (3000, 1, 2000), (33, 255, 20_000), (5000, 256, 40_000),
-     (700, 1024, 150_000), (20_000, 900, 60_000), (200, 40, 30)],
-)  # fmt: skip
-def test_the_fused_pass_of_small_matrices(m, d, nnz, kind, dtype):
-    rng = np.random.default_rng(nnz)
-    arrays = tidy(rng, *random_csr(rng, m, d, nnz, dtype=dtype), kind=kind)
-    check_fused(Matrix(*arrays), reference(*arrays), rng, weights=weights_of(rng, m, np.float64))
-
-
-@gpu
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    m=st.integers(1, 300),
-    d=st.integers(1, 1024),
-    fill=st.integers(1, 6000),
-    kind=st.sampled_from(KINDS),
-    dtype=st.sampled_from(TYPES),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_the_fused_pass_of_any_small_matrix(m, d, fill, kind, dtype, seed):
-    rng = np.random.default_rng(seed)
-    arrays = tidy(rng, *random_csr(rng, m, d, fill, dtype=dtype), kind=kind)
-    check_fused(Matrix(*arrays), reference(*arrays), rng)
-
-
-@gpu
-def test_matrices_without_a_fused_pass():
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
-    rng = np.random.default_rng(27)
-    untidy = random_csr(rng, 2000, 60, 20_000)
-    for arrays in (untidy, tidy(rng, *random_csr(rng, 2000, 1025, 20_000))):
-        m, d = arrays[-1]
-        X = Matrix(*arrays)
-        assert not X.can_fuse
-        with pytest.raises(ParameterError, match="no fused pass"):
-            X.fused(0, *(cp.ones(n, np.float32) for n in (d, m, m, d)), cp.empty(1))
-
-
-@gpu
-def test_values_that_are_not_finite_stay_in_their_places():
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
-    A = sp.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, np.inf, 0.0], [np.nan, 0.0, 0.0], [0.0, 0.0, 3.0]]))
-    X = Matrix(A.indptr.astype(np.int64), A.indices, A.data, A.shape)
-    w, labels, margins, gradient, risk = cp.ones(3), cp.zeros(4), cp.empty(4), cp.empty(3), cp.empty(1)
-    cp.cuda.Device().synchronize()
-    X.fused(_losses.names().index("squared"), w, labels, margins, gradient, risk)
-    X.synchronize()
-    np.testing.assert_array_equal(margins.get(), [3.0, np.inf, np.nan, 3.0])
-    got = gradient.get()
-    assert np.isnan(got[0])
-    assert np.isinf(got[1])
-    assert np.isfinite(got[2])
-    assert np.isnan(risk.get()[0])
-
-
-@gpu
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("d", [1, 7, 100, 128, 129, 250, 256, 300, 511, 512, 513, 700, 2048, 3001])
-def test_the_fused_pass_of_dense_rows(d, dtype):
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
-    rng = np.random.default_rng(d)
-    for m in (1, 3001):
-        A = rng.standard_normal((m, d)).astype(dtype)
-        X = Matrix.from_dense(A)
-        assert X.can_fuse
-        y, w = np.where(rng.random(m) < 0.5, -1.0, 1.0), (rng.standard_normal(d) / np.sqrt(d)).astype(dtype)
-        margins, gradient, risk = cp.empty(m, dtype), cp.empty(d, dtype), cp.empty(1)
-        here, labels = cp.asarray(w), cp.asarray(y)
-        cp.cuda.Device().synchronize()
-        X.fused(_losses.names().index("logistic"), here, labels, margins, gradient, risk, scale=1 / m)
-        X.synchronize()
-        loss, z = losses.get("logistic"), A.astype(np.float64) @ w
-        tolerance = 1e-5 if dtype == np.float32 else 1e-12
-        np.testing.assert_allclose(margins.get(), z, rtol=tolerance, atol=tolerance)
-        assert risk.get()[0] == pytest.approx(loss.value(z, y).mean(), rel=tolerance)
-        want = A.astype(np.float64).T @ loss.derivative(z, y) / m
-        np.testing.assert_allclose(gradient.get(), want, rtol=tolerance, atol=10 * tolerance)
 
 
 @gpu

@@ -206,33 +206,6 @@ def test_dense_rows_stream(dtype):
 
 
 @gpu
-def test_the_fused_pass_streams():
-    cupy = pytest.importorskip("cupy", reason="CuPy makes the arrays on the device")
-    rng = np.random.default_rng(10)
-    arrays = random_csr(rng, 60_000, 90, 1_000_000)
-    A = reference(*arrays)
-    labels = np.where(rng.random(60_000) < 0.5, -1.0, 1.0)
-    w = rng.standard_normal(90).astype(np.float32)
-    for X in (
-        Matrix(*arrays, plan=cuda.Plan("narrow", cap=8), memory_limit=3_000_000 + SPARE, spare=SPARE),
-        Matrix.from_dense(A.toarray().astype(np.float32), memory_limit=8_000_000 + SPARE, spare=SPARE),
-    ):
-        assert X.host_bytes
-        assert X.can_fuse
-        z, g, risk = cupy.empty(60_000, np.float32), cupy.empty(90, np.float32), cupy.empty(1)
-        here, given = cupy.asarray(w), cupy.asarray(labels)
-        cupy.cuda.Device().synchronize()
-        X.fused(0, here, given, z, g, risk, scale=1 / 60_000)
-        X.synchronize()
-        margins = A @ w.astype(np.float64)
-        assert np.allclose(cupy.asnumpy(z), margins, atol=1e-4)
-        slack = 1 - labels * margins
-        assert np.isclose(float(risk[0]), np.maximum(slack, 0).mean(), rtol=1e-5)
-        expected = A.T @ np.where(slack > 0, -labels, 0.0) / 60_000
-        assert np.allclose(cupy.asnumpy(g), expected, atol=2e-4)
-
-
-@gpu
 def test_a_streamed_product_can_be_timed():
     arrays = random_csr(np.random.default_rng(11), 20_000, 2000, 1_000_000)
     X = Matrix(*arrays, memory_limit=4_000_000 + SPARE, spare=SPARE)

@@ -1,14 +1,13 @@
-// First half of the binned product: every nonzero times its input, put where the second half finds it at
-// hand.
+// First half of the binned product: every nonzero times its input, written where the second half reads it.
 //
-// Where neither rows nor columns are close together (graphs), each gather from L2 moves a sector of 32 bytes
-// for 4 that are wanted.  So nonzeros are taken by tiles of columns, whose inputs sit in shared memory, and
-// the products go to regions of the output, each as large as shared memory; then the rows of a region add up
-// theirs from there (sliced.cuh, a matrix of ones).  Both halves read and write whole lines: after
-// Beamer, Asanovic, Patterson, IPDPS 2017 (propagation blocking), with the bins known beforehand, so that
-// nothing is counted or sorted while it runs and sums have a fixed order.
+// If neither rows nor columns are close together (graphs), each gather from L2 moves a sector of 32 bytes for
+// the 4 that are needed.  So nonzeros are processed by tiles of columns, whose inputs are in shared memory,
+// and the products go to regions of the output, each as large as shared memory.  Then the rows of a region
+// are summed from there (sliced.cuh, with a matrix of ones).  Both halves read and write whole lines.  This
+// is propagation blocking (Beamer, Asanovic, Patterson, IPDPS 2017) with the bins known beforehand: nothing
+// is counted or sorted at run time, and sums have a fixed order.
 //
-// Bytes a nonzero: the value's + 2 + 1 (four share a destination), a product written and read, + 2.
+// Bytes per nonzero: the value's + 2 + 1 (four share a destination), a product written and read, + 2.
 #pragma once
 #include "formats/kernels/sliced.cuh"
 
@@ -17,8 +16,8 @@ namespace bmrm {
 // Nonzeros in quads: those of a quad belong to one tile and one region.
 struct BinnedView {
     const uint32_t* tile_quad;  // first quad of each tile; tiles + 1
-    const BlockShare* shares;   // of each block, in quads
-    const uint32_t* dest;       // quad of products that a quad becomes
+    const BlockShare* shares;   // per block, in quads
+    const uint32_t* dest;       // per quad: the quad of products that it becomes
     const uint16_t* local;
     const void *values, *dictionary;
     int64_t cols, tile;

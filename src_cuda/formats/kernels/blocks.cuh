@@ -1,4 +1,4 @@
-// Small kernels round the products of several columns, and the numbers that timings run on.
+// Small kernels around products of several columns, and the numbers that timings use as input.
 #pragma once
 #include "formats/csr.h"
 
@@ -23,7 +23,7 @@ struct BlockStarts {
     int64_t at[33];
 };
 
-// r as a matrix with a column a block of rows, zero outside its block.
+// r as a matrix with one column per block of rows, zero outside its block.
 template <class T>
 __global__ void spread(const T* r, int64_t rows, BlockStarts starts, int blocks, T* out) {
     BB_FOR (i, rows * blocks) {

@@ -1,7 +1,8 @@
 // Y = A X for several columns: the matrix is read once for all of them.
 //
-// The inputs of a nonzero are a short row of X, so that gathers are whole and shared memory has nothing to
-// win. On slices a thread keeps a sum for each column; on compressed rows a thread is a column of one row.
+// The inputs of a nonzero are a short row of X, so gathers are whole sectors and shared memory has nothing to
+// gain. On slices, a thread keeps one sum per column; on compressed rows, a thread computes one column of one
+// row.
 #pragma once
 #include "formats/kernels/sliced.cuh"
 
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// The partial sums of a row, a thread a column.
+// Adds the partial sums of a row, one thread per column.
 template <class T>
 __global__ void __launch_bounds__(256)
     add_partial_columns(const T* __restrict__ partial, const uint32_t* __restrict__ row,

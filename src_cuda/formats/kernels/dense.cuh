@@ -1,13 +1,13 @@
 // A dense row-major X, stored once: X w and X' r.
 //
-// X w: `lanes` threads, a warp or several or a part of one, take four rows at a time, so that each entry of w
-// serves four, and two loads of each row are under way; where rows are few and long, they are cut into
-// segments.  Rows that start at no multiple of 16 bytes are read from the last one before, by whole loads all
-// the same: the four rows are then some apart, so that they start alike, and there is a copy of w for each
-// such start, with zeros for what belongs to the neighbours.  X' r: a thread owns a few neighbouring columns
-// and runs down a share of the rows.
+// X w: `lanes` threads (a part of a warp, a warp, or several) take four rows at a time, so that each entry of
+// w serves four rows, and two loads of each row are in flight.  If rows are few and long, they are cut into
+// segments. Rows that do not start at a multiple of 16 bytes are read by whole loads from the last such
+// multiple before them. The four rows are then some rows apart, so that they start alike, and there is one
+// copy of w per start, with zeros for the entries of neighbouring rows.  X' r: a thread owns a few
+// neighbouring columns and runs down a share of the rows.
 //
-// Bytes an entry: the value's, once for each product.
+// Bytes per entry: the value's, once per product.
 #pragma once
 #include <type_traits>
 
@@ -21,10 +21,12 @@ struct alignas(sizeof(T) * VEC) Pack {
     T x[VEC];
 };
 
-constexpr int kDenseThreads = 256, kDenseRows = 4;
-constexpr int kColumnThreads = 512, kColumnLoads = 8;
+constexpr int kDenseThreads = 256;   // threads per block of dense_rows
+constexpr int kDenseRows = 4;        // rows that a group of threads takes at a time
+constexpr int kColumnThreads = 512;  // threads per block of dense_columns
+constexpr int kColumnLoads = 8;      // loads that a thread of dense_columns has in flight
 
-// Blocks a multiprocessor: as many as have the registers for their loads.
+// Blocks per multiprocessor: as many as have registers for their loads.
 template <bool SHIFTED>
 constexpr int kRowBlocks = SHIFTED ? 3 : 4;
 
@@ -46,7 +48,7 @@ __device__ __forceinline__ Pack<T, VEC> stream_pack(const T* p) {
     return out;
 }
 
-// out: VEC copies of x, the s-th with s zeros before it; `padded` entries each.
+// out: VEC copies of x, copy s with s zeros before it; `padded` entries each.
 template <class T, int VEC>
 __global__ void shift_inputs(const T* __restrict__ x, int64_t cols, int64_t padded, T* __restrict__ out) {
     BB_FOR (i, VEC * padded) {
@@ -55,9 +57,9 @@ __global__ void shift_inputs(const T* __restrict__ x, int64_t cols, int64_t padd
     }
 }
 
-// The sums of kDenseRows numbers over `lanes` threads, side by side within a warp: in each round a thread
-// hands half of its numbers over and keeps the others, so that seven shuffles do for four sums over a warp.
-// A thread ends with the sum number lane / (lanes / kDenseRows).
+// Sums kDenseRows numbers over `lanes` threads, side by side within a warp.  In each round a thread hands
+// over half of its numbers and keeps the others, so that seven shuffles suffice for four sums over a warp.  A
+// thread ends with sum number lane / (lanes / kDenseRows).
 template <class T>
 __device__ __forceinline__ T spread_sums(T (&x)[kDenseRows], int lanes, int lane) {
     static_assert(kDenseRows == 4);
@@ -71,8 +73,9 @@ __device__ __forceinline__ T spread_sums(T (&x)[kDenseRows], int lanes, int lane
     return sum;
 }
 
-// lanes: threads for four rows, 32 WARPS or, for a single warp, fewer.  SHIFTED: not all rows start at a
-// multiple of 16 bytes, and x is what `shift_inputs` made of it, `padded` entries each.  y: (segments, rows).
+// lanes: threads for four rows: 32 WARPS, or fewer for a single warp.  SHIFTED: not all rows start at a
+// multiple of 16 bytes, and x is the output of `shift_inputs`, `padded` entries per copy.  y: (segments,
+// rows).
 template <class T, int VEC, int WARPS, bool SHIFTED>
 __global__ void __launch_bounds__(kDenseThreads, kRowBlocks<SHIFTED>)
     dense_rows(const T* __restrict__ a, int64_t rows, int64_t cols, const T* __restrict__ x, int64_t padded,
@@ -110,7 +113,7 @@ __global__ void __launch_bounds__(kDenseThreads, kRowBlocks<SHIFTED>)
 #pragma unroll
             for (int u = 0; u < LOADS; u++) {
                 const int64_t at = c + u * step;
-                // At either end a load has numbers of the neighbours, which may be none.
+                // At either end a load contains entries of the neighbouring rows, which may not be finite.
                 if (SHIFTED && (at < shift || at + VEC > cols + shift))
 #pragma unroll
                     for (int j = 0; j < VEC; j++)
@@ -169,7 +172,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<T, VEC>)
     for (int j = 0; j < VEC; j++) sum[j] = T(0);
     if (col < cols) {
         const T* from = a + i * cols + col;
-        // Addresses by addition alone: a product of 64 bits a load would cost more than the load.
+        // Addresses by addition only: a 64-bit product per load would cost more than the load.
         for (; i + (kColumnLoads - 1) * down < end; i += kColumnLoads * down, from += kColumnLoads * step) {
             Pack<T, VEC> v[kColumnLoads];
             T factor[kColumnLoads];
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<T, VEC>)
     }
 }
 
-// Entries a load takes for rows of this length: all rows must start aligned.
+// Returns the entries per load for rows of this length: all rows must start aligned.
 template <class T>
 int pack_size(int64_t cols) {
     const int most = kLoadBytes / int(sizeof(T));

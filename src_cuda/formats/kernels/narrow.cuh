@@ -1,19 +1,16 @@
-// X of few columns: X w, X' r, and margins, loss and gradient in one read, from the row slices of X itself.
-// What the loss is, and its value and slope, the fused pass says (fused/kernels/loss.cuh).
+// X of few columns: X w and X' r from the row slices of X itself.
 //
-// The weights lie in shared memory once for each bank, and thread t finds all of its own in bank t.  It owns
-// one accumulator a column in the same way, `columns x 32` of them a warp, so that adding to any column costs
-// neither a conflict nor an atomic.  A row is one thread's, and its columns differ, so several of its
-// nonzeros can be in flight at once.  Blocks leave their sums in global memory, where a launch of its own
-// adds them up in fixed order (runtime/partial_sums.cuh).
+// Shared memory holds the weights once per bank, and thread t finds all of its own in bank t.  In the same
+// way it owns one accumulator per column, `columns x 32` of them per warp, so that adding to any column needs
+// no atomic and has no bank conflict.  A row belongs to one thread, and its columns differ, so several of its
+// nonzeros can be in flight at once.  Blocks write their sums to global memory, where a second launch adds
+// them up in fixed order (runtime/partial_sums.cuh).
 //
-// Bytes a nonzero: the value's + 1, once for both products.
+// Bytes per nonzero: the value's + 1.  Both products read the same format.
 #pragma once
-#include "formats/kernels/row_numbers.cuh"
 #include "formats/kernels/sliced.cuh"
 #include "formats/products.h"
 #include "formats/sliced.h"
-#include "runtime/block_sum.cuh"
 
 namespace bmrm {
 
@@ -21,10 +18,10 @@ struct NarrowView {
     SlicedView slices;
     uint32_t slice_count;
     int32_t columns;
-    double* block_sums;  // blocks x (columns + 1): gradient, then risk
+    double* block_sums;  // blocks x columns
 };
 
-// Calls f(count) with the count as a constant, MOST where it is more: straight code for each, as all threads
+// Calls f(count) with the count as a constant, at most MOST: straight code for each count, since all threads
 // of a warp have the same.
 template <int MOST, class F>
 __device__ __forceinline__ void with_count(uint32_t count, F&& f) {
@@ -49,14 +46,14 @@ __device__ __forceinline__ void with_count(uint32_t count, F&& f) {
     }
 }
 
-// Quads of a row that a thread holds.  Where all rows are short it holds all of each, and two rows fit side
+// Quads of a row that a thread holds.  If all rows are short, it holds all of each row, and two rows fit side
 // by side.
 template <class T, bool SHORT>
 constexpr int kHeldQuads = sizeof(T) == 8 ? 4
                            : SHORT        ? 5
                                           : 6;
 
-// A thread's row, as much of it as it holds: quads, and where those are all of them the rest.
+// The part of its row that a thread holds: quads and, if those are all of them, the remaining elements.
 template <class E, int MOST, bool SHORT>
 struct HeldRow {
     Quad<typename E::IndexType> at[MOST];
@@ -88,7 +85,7 @@ struct HeldRow {
     }
 };
 
-// A number for each column and each bank of shared memory, of which a thread has its own.
+// A number per column and per bank of shared memory, of which a thread uses its own bank.
 template <class T>
 struct Bank {
     const char* first;
@@ -128,9 +125,9 @@ __device__ __forceinline__ T margin_of(const E& e, const HeldRow<E, MOST, SHORT>
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-constexpr int kAddedAtOnce = 2;  // quads, for the latency of shared memory
+constexpr int kAddedAtOnce = 2;  // quads, to hide the latency of shared memory
 
-// acc[column] += value * r.  The columns of a row differ, so quads are loaded whole before they are stored.
+// acc[column] += value * r.  The columns of a row differ, so whole quads are loaded before they are stored.
 template <class T, class E, int MOST, bool SHORT>
 __device__ __forceinline__ void add_row(const E& e, const HeldRow<E, MOST, SHORT>& row, uint32_t width, T r,
                                         const Bank<T>& acc) {
@@ -174,40 +171,34 @@ __device__ __forceinline__ void add_row(const E& e, const HeldRow<E, MOST, SHORT
     }
 }
 
-// What a warp has to know of a slice.  A load of the whole item would have a fourth register that nothing
-// reads: it is used for something else while the load is under way, and that waits for every load of the
-// warp.
+// What a warp needs to know of a slice.  A load of the whole item would fill a fourth register that nothing
+// reads. The compiler would reuse it while the load is in flight, and that waits for every load of the warp.
 struct SliceAt {
     uint32_t offset = 0, width = 0, dest = 0;
     SliceAt() = default;
     __device__ __forceinline__ explicit SliceAt(const Item* item) {
         const uint2 first = __ldg(reinterpret_cast<const uint2*>(item));
         offset = first.x;
-        width = first.y;  // a chunk is one thread's here
+        width = first.y;  // here a chunk has one thread
         dest = __ldg(&item->dest);
     }
 };
 
 constexpr int kWeightsAtOnce = 12;
 
-// Of the passes that are one product.
-struct NoLoss {};
-
-// An item is a slice here.  Shared memory leaves room for few warps, so each looks ahead: of one slice it has
-// the description under way, of the next the rows, of the next the nonzeros and what belongs to their rows.
-// SHORT: no row has more than is held.  Fused: what loss_at() takes, like FusedInput.
-template <class T, int CODING, NarrowPass PASS, bool SHORT, class Fused>
-__global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
-    narrow_product(const NarrowView view, const Fused fused, const T* __restrict__ in,
-                   T* __restrict__ margins) {
-    constexpr bool WEIGHTS = PASS != NARROW_GRADIENT, SUMS = PASS != NARROW_MARGINS,
-                   FUSED = PASS == NARROW_FUSED;
+// An item is one slice here.  Shared memory leaves room for few warps, so each looks ahead: the description
+// of one slice is in flight, the rows of the next, and the nonzeros and inputs of the one after it.  SHORT:
+// no row has more than a thread holds.
+template <class T, int CODING, NarrowPass PASS, bool SHORT>
+__global__ void __launch_bounds__(tuning::kMaxNarrowWarps * 32 * 4 / sizeof(T))
+    narrow_product(const NarrowView view, const T* __restrict__ in, T* __restrict__ margins) {
+    constexpr bool WEIGHTS = PASS == NARROW_MARGINS, SUMS = PASS == NARROW_GRADIENT;
     constexpr int MOST = kHeldQuads<T, SHORT>;
     using E = Elements<T, CODING, uint8_t, ONCE>;
     extern __shared__ __align__(16) unsigned char raw[];
     const int columns = view.columns, warps = int(blockDim.x) / 32, warp = int(threadIdx.x) / 32;
     const uint32_t lane = threadIdx.x % 32;
-    double* scratch = reinterpret_cast<double*>(raw);  // a double a thread
+    double* scratch = reinterpret_cast<double*>(raw);  // one double per thread
     T* table = reinterpret_cast<T*>(scratch + (SUMS ? blockDim.x : 0));
     T* w = table + (CODING == BB_DICTIONARY ? 256 : 0);
     T* all = w + (WEIGHTS ? (columns + 1) * 32 : 0);
@@ -215,7 +206,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     if (CODING == BB_DICTIONARY)
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
             table[i] = static_cast<const T*>(view.slices.dictionary)[i];
-    // Opaque, so that it is not derived anew for each of a row's nonzeros.
+    // Opaque, so that the compiler does not compute it again for each nonzero of a row.
     uint32_t place = lane * uint32_t(sizeof(T));
     asm("" : "+r"(place));
     const Bank<const T> weights = {reinterpret_cast<const char*>(w), place};
@@ -223,9 +214,6 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
 
     const uint8_t* __restrict__ index = static_cast<const uint8_t*>(view.slices.local);
     const uint32_t* __restrict__ dest = view.slices.dest;
-    bool weighted = false;
-    if constexpr (FUSED) weighted = fused.weights.bytes != 0;
-    double loss_sum = 0;
     const Item* items = view.slices.items;
     const uint32_t stop = view.slice_count, step = gridDim.x * uint32_t(warps);
     const auto item_at = [&](uint32_t i) { return i < stop ? SliceAt(items + i) : SliceAt(); };
@@ -238,23 +226,17 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     uint32_t at = blockIdx.x * uint32_t(warps) + uint32_t(warp);
     SliceAt item = item_at(at), item1 = item_at(at + step), item2 = item_at(at + 2 * step);
     uint32_t row = row_at(at, item), row1 = row_at(at + step, item1);
-    // What is held of a slice: rows, and what belongs to them.
+    // What is held of a slice: its rows, and the input of each.
     struct Held {
         HeldRow<E, MOST, SHORT> rows;
         uint32_t width, to;
         T r;
-        HeldNumber label, weight;
     };
-    // What depends on loads of earlier rounds goes first: a warp waits for loads in the order it asked for
-    // them.
+    // Loads that depend on earlier rounds go first: a warp waits for loads in the order of their requests.
     const auto fetch_row = [&](Held& held) {
         const uint32_t safe = row == kNowhere ? 0 : row;
         held.to = row;
-        if (PASS == NARROW_GRADIENT) held.r = load_input(in + safe);
-        if constexpr (FUSED) {
-            held.label.fetch(fused.labels, safe);
-            if (weighted) held.weight.fetch(fused.weights, safe);
-        }
+        if (SUMS) held.r = load_input(in + safe);
     };
     Held one;
     if (at < stop) {
@@ -278,7 +260,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
         }
     if (at < stop) fetch_row(one);
     __syncthreads();
-    // Works on what is held while what is next is under way.
+    // Works on `held` while `next` is loaded.
     const auto work = [&](const Held& held, Held& next) {
         const E e = elements(item);
         item = item1;
@@ -292,20 +274,9 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
             next.width = item.width;
             next.rows.fetch(elements(item), item.width);
         }
-        T r = held.r;
         const T margin = WEIGHTS ? margin_of(e, held.rows, held.width, weights) : T(0);
         if (WEIGHTS && held.to != kNowhere) margins[held.to] = margin;
-        if constexpr (FUSED) {
-            double value, slope;
-            Fused loss = fused;
-            // Else what each loss divides by is worked out before the loop, whatever the loss.
-            asm volatile("" : "+d"(loss.parameter));
-            loss_at(loss, double(margin), held.label.value(fused.labels), value, slope);
-            const double factor = weighted ? held.weight.value(fused.weights) * fused.scale : fused.scale;
-            r = T(Fused::weighted(factor, slope));
-            if (held.to != kNowhere) loss_sum += Fused::weighted(factor, value);
-        }
-        if (SUMS) add_row(e, held.rows, held.width, held.to == kNowhere ? T(0) : r, acc);
+        if (SUMS) add_row(e, held.rows, held.width, held.to == kNowhere ? T(0) : held.r, acc);
     };
     if constexpr (SHORT) {  // the two take turns, so that nothing is copied
         Held other;
@@ -313,7 +284,7 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
             work(one, other);
             if (at < stop) work(other, one);
         }
-    } else {  // there are no registers for that
+    } else {  // there are not enough registers for that
         while (at < stop) {
             const Held held = one;
             work(held, one);
@@ -322,9 +293,9 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
     let_next_start();
     if (!SUMS) return;
     __syncthreads();
-    // A column's sums lie in all 32 banks for each warp: threads of neighbouring columns start at
-    // neighbouring ones.
-    double* sums = view.block_sums + int64_t(blockIdx.x) * (columns + 1);
+    // A column's sums are in all 32 banks of each warp: threads of neighbouring columns start at neighbouring
+    // banks.
+    double* sums = view.block_sums + int64_t(blockIdx.x) * columns;
     const int threads = int(blockDim.x), groups = min(warps, max(1, threads / columns));
     for (int first = 0; first < columns; first += threads) {
         const int c = first + int(threadIdx.x) % min(columns, threads), group = int(threadIdx.x) / columns;
@@ -347,24 +318,22 @@ __global__ void __launch_bounds__(tuning::kMostNarrowWarps * 32 * 4 / sizeof(T))
         }
         __syncthreads();
     }
-    double risk[1] = {loss_sum};
-    sum_block(risk, scratch, sums + columns);
 }
 
-template <class T, int CODING, NarrowPass PASS, bool SHORT, class Fused>
+template <class T, int CODING, NarrowPass PASS, bool SHORT>
 const void* narrow_kernel() {
-    return reinterpret_cast<const void*>(&narrow_product<T, CODING, PASS, SHORT, Fused>);
+    return reinterpret_cast<const void*>(&narrow_product<T, CODING, PASS, SHORT>);
 }
 
-// For rows of so many nonzeros at most.
-template <NarrowPass PASS, class Fused>
+// Returns the kernel for rows of at most `longest` nonzeros.
+template <NarrowPass PASS>
 const void* narrow_kernel(const ValueArray& coding, uint32_t longest) {
     const void* kernel = nullptr;
     with_values(coding.type, coding.coding, [&](auto kind) {
         using T = typename decltype(kind)::T;
         constexpr int CODING = decltype(kind)::CODING;
-        kernel = longest < 4 * (kHeldQuads<T, true> + 1) ? narrow_kernel<T, CODING, PASS, true, Fused>()
-                                                         : narrow_kernel<T, CODING, PASS, false, Fused>();
+        kernel = longest < 4 * (kHeldQuads<T, true> + 1) ? narrow_kernel<T, CODING, PASS, true>()
+                                                         : narrow_kernel<T, CODING, PASS, false>();
     });
     return kernel;
 }

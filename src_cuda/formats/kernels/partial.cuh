@@ -1,9 +1,9 @@
-// Second stage of the sliced products: the partial sums of a row, which lie side by side, added in fixed
+// Second stage of the sliced products: the partial sums of a row, which are side by side, are added in fixed
 // order.
 //
-// Most rows have a few; `lanes` threads take one.  A row of a popular column can have thousands: such rows
-// are listed, and each gets a block of its own in the same launch.  Sums are in double: float32 partial sums
-// of a long row would lose what short ones keep.
+// Most rows have a few partial sums; `lanes` threads take one row.  A row of a popular column can have
+// thousands: such rows are listed, and each gets a block of its own in the same launch.  Sums are in double:
+// float32 partial sums of a long row would lose the accuracy that short rows keep.
 #pragma once
 #include <stdint.h>
 
@@ -13,7 +13,7 @@ namespace bmrm {
 
 constexpr int kPartialThreads = 256;
 
-// `rows` of them, y[row[i]] = sum of partial[slot[i] .. slot[i + 1]).
+// For `rows` rows: y[row[i]] = sum of partial[slot[i] .. slot[i + 1]).
 template <class T>
 __global__ void __launch_bounds__(kPartialThreads)
     add_partial(const T* __restrict__ partial, const uint32_t* __restrict__ row,

@@ -1,13 +1,13 @@
 // y = A x on plain compressed rows: the two kernels that need no preparation.
 //
-// subwarp: `LANES` threads a row (Bell, Garland, SC 2009, "CSR vector").  Good for rows of like length.
+// subwarp: `LANES` threads per row (Bell, Garland, SC 2009, "CSR vector").  Good for rows of similar length.
 //
-// split: equal shares of nonzeros, whatever the rows (after Merrill, Garland, SC 2016, without the merge:
-// rows that end in a share are found beforehand).  Products of a share go to shared memory, rows that end in
-// it are summed there; what is left of the row that goes on is carried to the next share and added by `carry`
-// in order, so the sum never depends on who came first.
+// split: equal shares of nonzeros, whatever the rows (after Merrill, Garland, SC 2016, but without the merge:
+// the rows that end in a share are found beforehand).  The products of a share go to shared memory, and rows
+// that end in the share are summed there.  What is left of the row that goes on is carried to the next share
+// and added by `carry` in order, so that the sum does not depend on timing.
 //
-// Bytes a nonzero: the value's + 4, + 8 a row.
+// Bytes per nonzero: the value's + 4, + 8 per row.
 #pragma once
 #include "formats/kernels/values.cuh"
 #include "formats/tuning.h"
@@ -16,8 +16,8 @@
 
 namespace bmrm {
 
-// early: whether the kernel may begin early.  Each block would wait, and where they are more than run at a
-// time, most for nothing.
+// early: whether the kernel may begin early.  Each block would have to wait; if there are more blocks than
+// run at a time, most would wait for nothing.
 template <class T, int CODING, int LANES>
 __global__ void __launch_bounds__(tuning::kPlainThreads)
     subwarp(const int64_t* __restrict__ ptr, const uint32_t* __restrict__ col, const void* __restrict__ data,
@@ -50,9 +50,9 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
     if (row < rows && lane == 0) y[row] = total;
 }
 
-constexpr int kSplitEach = tuning::kSplitNonzeros / tuning::kPlainThreads;  // nonzeros of a thread
+constexpr int kSplitEach = tuning::kSplitNonzeros / tuning::kPlainThreads;  // nonzeros per thread
 
-// First row that a share touches: the row of its first nonzero.
+// The first row that a share touches: the row of its first nonzero.
 static __global__ void split_rows(const int64_t* __restrict__ ptr, int64_t rows, int64_t nnz, int64_t shares,
                                   int64_t* __restrict__ share_row) {
     const int64_t share = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -91,13 +91,13 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
         if (i < count) products[i] = e.value(e.one_value(i)) * load_input(x + e.one_index(i));
     }
     __syncthreads();
-    // Rows first .. last begin before this share ends.  All but the last end in it; the last one is carried
-    // on, also where it ends exactly with the share.
+    // Rows first .. last begin before this share ends.  All but the last one end in it.  The last one is
+    // carried on, even if it ends exactly with the share.
     const int64_t first = blockIdx.x == 0 ? 0 : share_row[blockIdx.x], last = share_row[blockIdx.x + 1];
     const bool is_end = end == nnz;
     const int64_t stop = is_end ? rows : last;
     const int64_t many = stop - first;
-    // As many threads a row as keep all busy, a power of two up to a warp.
+    // Threads per row: as many as keep all threads busy, a power of two up to a warp.
     int lanes = 1;
     while (lanes < 32 && int64_t(lanes) * 2 * many <= tuning::kPlainThreads) lanes *= 2;
     const int group = int(threadIdx.x) / lanes, lane = int(threadIdx.x) % lanes,
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
     }
 }
 
-// Adds to each row what earlier shares carried to it: the share in which a row ends takes all of its carries.
+// Adds to each row what earlier shares carried to it: the share in which a row ends adds all of its carries.
 template <class T>
 __global__ void carry(const int64_t* __restrict__ share_row, int64_t shares, const T* __restrict__ carried,
                       T* __restrict__ y) {
@@ -138,7 +138,7 @@ __global__ void carry(const int64_t* __restrict__ share_row, int64_t shares, con
     wait_for_previous();
     if (share >= shares) return;
     const int64_t row = share_row[share];
-    // The row at the start of this share ends here, unless it is also the one carried to the next.
+    // The row at the start of this share ends here, unless it is also the one carried to the next share.
     if (share + 1 < shares && share_row[share + 1] == row) return;
     double sum = 0;
     for (int64_t s = share - 1; s >= 0; s--) {

@@ -1,11 +1,11 @@
-// y = A x for the sliced format (formats/sliced.h), inputs from shared memory, gathered, or both.
+// y = A x for the sliced format (formats/sliced.h), with inputs from shared memory, gathered, or both.
 //
 // A block takes an equal share of the items.  For a shared tile it first copies the tile's slice of x into
-// shared memory, so that gathers cost a bank access and no traffic; for the gathered tile (columns too rare
-// to be worth a slot) it reads x through L1 and L2.  Each chunk's sum goes to one place: the row itself where
-// every row is one chunk, else a slot of partial sums that partial.cuh adds up in fixed order.
+// shared memory, so that gathers cost a bank access and no traffic.  For the gathered tile (columns too rare
+// to be worth a slot) it reads x through L1 and L2.  Each chunk's sum goes to one place: the row itself if
+// every row is one chunk, otherwise a slot of partial sums, which partial.cuh adds up in fixed order.
 //
-// Bytes a nonzero: the value's (8, 4, 1 or 0) + 1, 2 or 4 for the index + 4 / chunk length for the
+// Bytes per nonzero: the value's (8, 4, 1 or 0) + 1, 2 or 4 for the index + 4 / chunk length for the
 // destination.
 #pragma once
 #include <cuda_pipeline.h>
@@ -25,8 +25,8 @@ struct SlicedView {
     const void* values;
     const void* dictionary;
     const uint32_t* tile_item;  // first item of each tile; tiles + 1
-    const BlockShare* shares;   // of each block
-    const uint32_t* tile_size;  // inputs of each tile where they differ, else null
+    const BlockShare* shares;   // per block
+    const uint32_t* tile_size;  // inputs per tile if they differ, else null
     uint64_t shared_elements;   // elements before the gathered tile
     int64_t cols, tile;
     int32_t shared;
@@ -47,7 +47,7 @@ struct GatheredInput {
     __device__ __forceinline__ T operator[](uint32_t i) const { return i < size ? load_input(x + i) : T(0); }
 };
 
-// Where sums of chunks go: a row that is one chunk to its place, the chunks of others to partial sums.
+// Where sums of chunks go: a row that is one chunk to its place, the chunks of other rows to partial sums.
 template <class T>
 struct Output {
     T* y;
@@ -68,8 +68,8 @@ __device__ __forceinline__ T add_chunk(T sum, uint32_t log2) {
     return sum;
 }
 
-// Slices narrower than a quad, several of them in flight at a time.  A thread has a chunk: those of more
-// threads are wider, as caps are at least 8.
+// Slices narrower than a quad, several of them in flight at a time.  Each thread has a chunk of its own:
+// chunks of several threads are wider, since caps are at least 8.
 template <int WIDTH, class T, class E, class Input>
 __device__ __forceinline__ void thin_slices(const E& elements, uint32_t slices, const Input& x,
                                             const uint32_t* __restrict__ dest, const Output<T>& out) {
@@ -109,7 +109,8 @@ __device__ __forceinline__ void thin_slices(const E& elements, uint32_t slices, 
     }
 }
 
-// What a thread holds of a slice: a batch of up to MOST quads, and with the last batch the rest.
+// What a thread holds of a slice: a batch of up to MOST quads and, with the last batch, the remaining
+// elements.
 template <class E, int MOST>
 struct Batch {
     Quad<typename E::IndexType> at[MOST];
@@ -118,7 +119,7 @@ struct Batch {
     typename E::Code::Stored odd_v[3];
     uint32_t quads, rest;
 
-    // `first`: quads of the slice before this batch.  Most batches are full, and those go without a branch.
+    // `first`: quads of the slice before this batch.  Most batches are full, and those need no branch.
     __device__ __forceinline__ void fetch(const E& e, uint32_t width, uint32_t first) {
         const uint32_t lane = threadIdx.x & 31, all = width / 4;
         const E from = e.after(first * 128 + lane * 4);
@@ -175,7 +176,7 @@ struct Batch {
     }
 };
 
-// The batches of a warp's items one after the other; items narrower than a quad are passed over.
+// The batches of a warp's items, one after the other; items narrower than a quad are skipped.
 template <int MOST>
 struct BatchCursor {
     const uint4* items;
@@ -215,13 +216,13 @@ struct BatchCursor {
     }
 };
 
-// Four quads for each of 16 warps are more than memory needs to be busy; wider values take as many bytes in
-// two. Gathers from global memory hold an address each, so half as many fit the registers.
+// Four quads for each of 16 warps keep memory more than busy; wider values take as many bytes in two.
+// Gathers from global memory hold an address each, so half as many fit in the registers.
 template <class T, class Index>
 constexpr int kBatch = (sizeof(T) == 4 ? 4 : 2) / (sizeof(Index) == 4 ? 2 : 1);
 
-// A warp's share of the items of one tile.  The next batch is under way while one is added up, the first one
-// even before the inputs are there.
+// A warp's share of the items of one tile.  The next batch is in flight while one is added up; the first one
+// is requested even before the inputs have arrived.
 template <class T, int CODING, class Index>
 struct Work {
     using E = Elements<T, CODING, Index, ONCE>;
@@ -243,7 +244,7 @@ struct Work {
           begin(begin),
           end(end),
           next_to(kNowhere) {}
-    // Apart from the constructor, so that what a block has to do first goes on while items are loaded.
+    // Separate from the constructor, so that what a block has to do first continues while items are loaded.
     __device__ __forceinline__ void begin_fetching() {
         cursor.find_first();
         if (cursor.valid()) fetch();
@@ -261,7 +262,7 @@ struct Work {
 
     template <class Input>
     __device__ __forceinline__ void run(const Input& x, const Output<T>& out) {
-        const E e = elements(0);  // for its coding alone
+        const E e = elements(0);  // only for its coding
         T sum[4] = {T(0), T(0), T(0), T(0)};
         while (cursor.valid()) {
             const Batch<E, kBatch<T, Index>> batch = next;
@@ -298,7 +299,7 @@ struct Work {
     }
 };
 
-// Starts to copy x[0 .. count) to `slice`, and ends it with the zero that padding points at.
+// Starts to copy x[0 .. count) to `slice`, and appends the zero that padding points at.
 template <class T>
 __device__ __forceinline__ void start_fill(T* slice, const T* __restrict__ x, int64_t count, int64_t tile) {
     constexpr int PACK = 16 / sizeof(T);

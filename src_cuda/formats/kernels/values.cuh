@@ -1,7 +1,7 @@
 // How kernels load: values of every coding and indices of every width, four at a time or one by one.
 //
-// A matrix is read once a product and never written, so its loads bypass L1: what L1 holds are inputs.  What
-// is loaded stays packed in registers until it is used, so that many loads can be under way.
+// A matrix is read once per product and never written, so its loads bypass L1, which holds inputs.  Loaded
+// data stays packed in registers until it is used, so that many loads can be in flight.
 #pragma once
 #include <stdint.h>
 
@@ -11,7 +11,7 @@
 
 namespace bmrm {
 
-// How often a kernel reads an element: once (L1 is passed by), or again soon (L1 keeps it).
+// How often a kernel reads an element: once (bypassing L1), or again soon (L1 keeps it).
 enum Use { ONCE, AGAIN };
 
 template <Use USE, class V>
@@ -67,7 +67,7 @@ struct Quad<uint32_t> {
     }
 };
 
-// What is stored for a value, one and four at a time, and what it stands for; `table` is the dictionary.
+// What is stored for a value, one and four at a time, and how to decode it; `table` is the dictionary.
 template <class T, int CODING>
 struct Coded;
 
@@ -131,7 +131,7 @@ struct Elements {
         : index(index + first_index),
           stored(static_cast<const typename Code::Stored*>(values) + (CODING == BB_ONES ? 0 : first_value)),
           table(table) {}
-    // From `more` elements on.  A pointer, so that what follows lies at constant distances from it.
+    // The elements after the first `more`.  A pointer, so that later accesses have constant offsets from it.
     __device__ __forceinline__ Elements after(uint32_t more) const {
         Elements out = *this;
         out.index += more;

@@ -1,15 +1,15 @@
 // Structured hinge bounds of measures of a contingency table: the formulas of src_cython/joint/contingency.h.
 //
 // Segment 0 has the negative rows, segment 1 the positive ones.  For each number c of positives labelled
-// wrong a thread bisects for the best number b of negatives, whose gains fall; the largest of all is the
-// risk.
+// wrongly, a thread bisects for the best number b of negatives, whose gains decrease; the largest of all
+// values is the risk.
 #pragma once
 #include "contingency_table.h"
 #include "joint/kernels/order.cuh"
 
 namespace bmrm {
 
-// The b highest margins of negatives, the c lowest of positives.
+// The b highest margins of negatives, and the c lowest of positives.
 template <class T>
 struct ExtremesTerm {
     Ordered<T> order;
@@ -21,13 +21,14 @@ struct ExtremesTerm {
     }
 };
 
-// The labelling of the largest term: c positives and b negatives wrong.
+// The labelling with the largest value: c positives and b negatives are wrong.
 struct Labelling {
     double value;
     int64_t c, b;
 };
 
-// The larger; of equals the one with fewer positives wrong, which the scan of the CPU meets first.
+// The better of two labellings; of equal ones that with fewer wrong positives, which the CPU's scan meets
+// first.
 __device__ __forceinline__ Labelling better(const Labelling& x, const Labelling& y) {
     return y.value > x.value || (y.value == x.value && y.c < x.c) ? y : x;
 }
@@ -43,12 +44,12 @@ __device__ __forceinline__ Labelling best_of_block(Labelling mine) {
     return best;
 }
 
-// partial: one a block; the last one leaves the best of all at `best`.
+// partial: one per block; the last block writes the best of all to `best`.
 template <class T>
 __global__ void __launch_bounds__(kTableThreads)
     best_labelling(const Ordered<T> order, const ContingencyTable table, double scale, const Sums<2>* sums,
                    Labelling* partial, uint32_t* ticket, Labelling* best) {
-    // The true labelling is always allowed, and its term is 0.
+    // The true labelling is always allowed, and its value is 0.
     Labelling mine = {0.0, 0, 0};
     BB_FOR (c, table.positives + 1) {
         const int64_t a = table.positives - c, least = table.least(a), most = table.most(a);

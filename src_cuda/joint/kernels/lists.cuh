@@ -35,9 +35,9 @@ struct RelevantTerm {
 template <class T>
 struct ReciprocalRows {
     Ordered<T> order;
-    const Sums<1>* relevant;  // their margins before each position
+    const Sums<1>* relevant;  // sums of their margins before each position
     const double* share;
-    uint32_t* ahead;  // of each group: irrelevant rows that it pays to put first
+    uint32_t* ahead;  // per group: the number of irrelevant rows that it pays to put first
 
     struct Lists {
         uint32_t bad_from, good_from, good_to;
@@ -52,12 +52,13 @@ struct ReciprocalRows {
     __device__ __forceinline__ double lowest(const Lists& of, uint32_t count) const {
         return relevant[of.good_from + count].of[0] - relevant[of.good_from].of[0];
     }
-    // Relevant rows of lower margin than u.
+    // Returns the number of relevant rows whose margin is lower than u.
     __device__ __forceinline__ uint32_t below(const Lists& of, double u) const {
         return partition_point(of.good_from, of.good_to, [&](uint32_t i) { return order.margin[i] < u; }) -
                of.good_from;
     }
-    // What is gained by putting the irrelevant row of margin u ahead of all relevant ones, as number `rank`.
+    // Returns the gain from putting the irrelevant row of margin u ahead of all relevant ones, as number
+    // `rank`.
     __device__ __forceinline__ double gain(const Lists& of, uint32_t rank, double u, uint32_t under) const {
         const double forced = double(of.good() - under) * u - (lowest(of, of.good()) - lowest(of, under));
         return 1.0 / (double(rank + 1) * double(rank + 2)) + of.scale * forced;
@@ -68,7 +69,7 @@ struct ReciprocalRows {
         const Lists of = lists(group);
         const double u = double(order.margin[q]);
         if (segment & 1) {
-            // It pays for the rows forced ahead of it, and for those that are above it by themselves.
+            // It gains from the rows forced ahead of it, and from those that are above it by themselves.
             const uint32_t higher =
                 of.good_from - partition_point(of.bad_from, of.good_from,
                                                [&](uint32_t j) { return !(order.margin[j] > u); });
@@ -87,7 +88,7 @@ __global__ void put_all_ahead(const ReciprocalRows<T> rows, int64_t groups) {
     BB_FOR (g, groups) rows.ahead[g] = rows.lists(uint32_t(g)).bad();
 }
 
-// Each row ahead gains less than the one before: the first that does not pay ends it.
+// Each row ahead gains less than the one before: the first that does not pay ends the search.
 template <class T>
 __global__ void find_ahead(const ReciprocalRows<T> rows) {
     BB_FOR (q, rows.order.size) {

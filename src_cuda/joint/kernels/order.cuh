@@ -1,11 +1,11 @@
 // Margins in order, and sums along that order.
 //
 // Floating-point numbers become integers of the same order, which CUB sorts together with the places of their
-// rows.  The sort is stable: ties go by place, as on the CPU.  A second stable sort by segment leaves each
-// segment in order of margins; segments are groups of rows, or classes, or both.
+// rows.  The sort is stable: ties are in order of place, as on the CPU.  A second stable sort by segment puts
+// each segment in order of margins; segments are groups of rows, or classes, or both.
 //
-// CUB's scans may add up floating-point numbers in another order each time, so sums are taken here: those of
-// tiles, then sums of these, then each tile again from where it starts.
+// CUB's scans may add floating-point numbers in a different order each time, so sums are computed here: first
+// those of tiles, then the sums before each tile, then each tile again from there.
 #pragma once
 #include <type_traits>
 
@@ -20,7 +20,7 @@ using Key = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 template <class T>
 __device__ __forceinline__ Key<T> key_of(T margin) {
     constexpr int top = int(8 * sizeof(T)) - 1;
-    margin += T(0);  // -0 and 0 are one margin
+    margin += T(0);  // -0 and 0 are the same margin
     Key<T> key;
     memcpy(&key, &margin, sizeof key);
     return key ^ (key >> top ? ~Key<T>(0) : Key<T>(1) << top);
@@ -32,15 +32,15 @@ struct Ordered {
     int64_t size;
     const uint32_t* place;    // of the row at each position
     const T* margin;          // at each position
-    const uint32_t* segment;  // at each position; null where all rows are one
+    const uint32_t* segment;  // at each position; null if there is only one
     const uint32_t* starts;   // of the segments, and the end
     const uint32_t* row;      // of X, by place
 
     __device__ __forceinline__ uint32_t segment_at(int64_t q) const { return segment ? segment[q] : 0; }
 };
 
-// margins[place] = z + t dz + b in the type of the matrix, the key of that or of value - margin, and places
-// in order.
+// margins[place] = z + t dz + b in the type of the matrix; the sort key of that or of value - margin; and the
+// places in order.
 template <class T>
 __global__ void make_keys(const uint32_t* rows, const double* value, int64_t size, const T* z, const T* dz,
                           double t, double b, T* margins, Key<T>* keys, uint32_t* places) {
@@ -63,7 +63,8 @@ __global__ void gather(const T* from, const uint32_t* places, int64_t n, T* to) 
     BB_FOR (i, n) to[i] = from[places[i]];
 }
 
-// The first position in [low, high) that `before` does not hold of; it holds of a first part.
+// Returns the first position in [low, high) for which `before` is false; it is true for all positions up to
+// there.
 template <class Before>
 __device__ __forceinline__ uint32_t partition_point(uint32_t low, uint32_t high, Before&& before) {
     while (low < high) {
@@ -76,7 +77,7 @@ __device__ __forceinline__ uint32_t partition_point(uint32_t low, uint32_t high,
     return low;
 }
 
-// Sums before a position: how many rows, and N numbers of each.
+// Sums before a position: the number of rows, and N numbers of each.
 template <int N>
 struct Sums {
     uint32_t count;
@@ -92,8 +93,8 @@ struct AddSums {
     }
 };
 
-// Of a sum and what rounding has taken from it (Knuth, The Art of Computer Programming 2, 4.2.2, theorem C):
-// what is left where two such sums cancel has the digits of a sum of its own.
+// A sum and the part that rounding has removed from it (Knuth, The Art of Computer Programming 2, 4.2.2,
+// theorem C): the difference of two such sums is as accurate as a sum of its own.
 struct AddExactly {
     __device__ __forceinline__ Sums<2> operator()(const Sums<2>& a, const Sums<2>& b) const {
         const double sum = __dadd_rn(a.of[0], b.of[0]), added = __dsub_rn(sum, a.of[0]);
@@ -104,11 +105,13 @@ struct AddExactly {
     }
 };
 
-constexpr int kTileThreads = 256, kTileRows = 4 * kTileThreads;
+constexpr int kTileThreads = 256;            // threads per block of a sum along the order
+constexpr int kTileRows = 4 * kTileThreads;  // rows per tile, which a block adds up
 
 inline int64_t tiles_of(int64_t size) { return (size + kTileRows - 1) / kTileRows; }
 
-// tiles[b]: the sum of tile b; or, where `out` is there, every position's, from the sums before the tiles.
+// tiles[b]: the sum of tile b; or, if `out` is given, the sum at every position, from the sums before the
+// tiles.
 template <int N, class Add, class Term>
 __global__ void __launch_bounds__(kTileThreads)
     sum_tiles(const Term term, int64_t size, Sums<N>* tiles, Sums<N>* out) {
@@ -127,7 +130,7 @@ __global__ void __launch_bounds__(kTileThreads)
         if (first + j <= size) out[first + j] = Add()(before, mine[j]);
 }
 
-// Each tile's sum becomes that of all before it; one block, which leaves the sum of all to `end`.
+// Replaces each tile's sum by the sum of all tiles before it; one block, which passes the total to `end`.
 template <class Add, class S, class End>
 __global__ void __launch_bounds__(kTileThreads) sum_before(S* tiles, int64_t count, const End end) {
     using Scan = cub::BlockScan<S, kTileThreads>;
@@ -144,7 +147,7 @@ __global__ void __launch_bounds__(kTileThreads) sum_before(S* tiles, int64_t cou
     if (threadIdx.x == 0) end(before);
 }
 
-// Where nobody needs the sum of all.
+// For sums whose total is not needed.
 struct NoEnd {
     template <class S>
     __device__ void operator()(const S&) const {}
@@ -161,13 +164,13 @@ void sums_of(cudaStream_t stream, const Term& term, int64_t size, Sums<N>* tiles
     BB_CHECK(cudaGetLastError());
 }
 
-// What a row adds to the risk, and its derivative.
+// A row's contribution to the risk, and its derivative.
 struct Share {
     double risk, slope;
 };
 
-// Adds up risk, slope along dz and sum of the derivatives: `rule(q)` is the Share of the row at position q.
-// Where `out` is there it gets the derivatives, and `sums` the risk and their sum.
+// Adds up the risk, the slope along dz and the sum of the derivatives: `rule(q)` is the Share of the row at
+// position q. If `out` is given, it gets the derivatives, and `sums` gets the risk and their sum.
 template <class T, class Rule>
 __global__ void __launch_bounds__(kRowThreads)
     finish_rows(const Ordered<T> order, const Rule rule, const T* dz, T* out, double* sums, double* partial,

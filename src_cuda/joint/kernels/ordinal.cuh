@@ -1,16 +1,16 @@
 // Ordinal regression with its thresholds minimised out: the formulas of src_cython/joint/ordinal.h.
 //
-// The CPU merges the knots of the rows above a threshold with those of the rest until the slope turns.  Here
-// every row finds by bisection what slope the merge has behind its own knot, from sums along the order; the
-// first row of each kind behind which the slope is positive is found by a minimum over integers, and the
-// earlier of the two knots is the one.
+// The CPU merges the knots of the rows above a threshold with those of the other rows until the slope changes
+// sign.  Here every row finds, by bisection, the slope of the merge after its own knot, from sums along the
+// order.  A minimum over integers finds the first row of each kind after which the slope is positive; the
+// earlier of the two knots is the threshold.
 #pragma once
 #include "joint/kernels/order.cuh"
 
 namespace bmrm {
 
-// Level and weight of the row at each position; and, would it be above a threshold or not, the position up to
-// which the knots of the rows of the other kind come before its own.
+// Level and weight of the row at each position; and, for a row above a threshold and for one below, the
+// position up to which the knots of the rows of the other kind come before its own.
 struct OrdinalRows {
     uint32_t *level, *as_above, *as_below;
     double* weight;
@@ -27,9 +27,9 @@ struct ThresholdTerm {
     }
 };
 
-// Where the merge stops: rows of the two kinds that lie before the knot, and the knot's share.
+// Where the merge stops: the numbers of rows of the two kinds before the knot, and the knot's share.
 struct DeviceKnot {
-    uint32_t first[2];  // of the rows below and above: the first with a positive slope behind its knot
+    uint32_t first[2];  // of the rows below and above: the first with a positive slope after its knot
     uint32_t below, above;
     double share;
     uint32_t at_above;
@@ -54,7 +54,7 @@ __global__ void gather_ordinal(const Ordered<T> order, const uint32_t* level, co
     }
 }
 
-// Slope of the merge before the knot of the row at q.
+// Returns the slope of the merge before the knot of the row at q.
 __device__ __forceinline__ double slope_before(const OrdinalRows& rows, int64_t size, const Sums<2>* sums,
                                                uint32_t q, bool above) {
     const uint32_t others = above ? rows.as_above[q] : rows.as_below[q];
@@ -65,14 +65,14 @@ static __global__ void find_knot(const OrdinalRows rows, int64_t size, uint32_t 
                                  DeviceKnot* knot) {
     BB_FOR (q, size) {
         const bool above = rows.level[q] > k;
-        // Most rows behind the knot need not be told: an earlier one was.
+        // Most rows after the knot need not report: an earlier one has.
         if (uint32_t(q) < *static_cast<volatile uint32_t*>(&knot->first[above]) &&
             slope_before(rows, size, sums, uint32_t(q), above) + rows.weight[q] > 0.0)
             atomicMin(&knot->first[above], uint32_t(q));
     }
 }
 
-// One thread.
+// Runs on one thread.
 template <class T>
 __global__ void settle_knot(const Ordered<T> order, const OrdinalRows rows, const Sums<2>* sums,
                             DeviceKnot* knot) {
@@ -89,7 +89,7 @@ __global__ void settle_knot(const Ordered<T> order, const OrdinalRows rows, cons
     knot->below = at_above ? rows.as_above[q] : q;
 }
 
-// How many of a row's hinges are active, and with which signs in all.
+// The number of a row's active hinges, and the sum of their signs.
 struct Hinges {
     double active, slope;
 };
@@ -118,7 +118,7 @@ struct OrdinalRule {
 
     __device__ __forceinline__ Share operator()(int64_t q) const {
         const double factor = share[0] * weight[q];
-        // The derivatives add up to zero: margins may be taken from any origin.
+        // The derivatives add up to zero, so margins may be taken from any origin.
         const double origin = double(order.margin[order.size / 2]);
         const Hinges mine = hinges[q];
         return {factor * (mine.active + mine.slope * (double(order.margin[q]) - origin)),

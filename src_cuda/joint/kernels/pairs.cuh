@@ -1,15 +1,15 @@
-// Hinges of pairs of rows of unlike level, the formulas of src_cython/joint/pairs.h.
+// Hinges of pairs of rows of different levels: the formulas of src_cython/joint/pairs.h.
 //
-// In the order of margins the rows that form an active pair with a row are a stretch at the upper end of its
-// group, and one at the lower end, found by bisection.  What is asked of a stretch is a sum over the levels
-// below the row's own, or above.  The CPU keeps a tree of sums and sweeps; here all rows ask at once, by a
+// In the order of margins, the rows that form an active pair with a row are a stretch at the upper end of its
+// group and one at the lower end, found by bisection.  Of a stretch we need a sum over the levels below the
+// row's own, or above it.  The CPU keeps a tree of sums and sweeps.  Here all rows query at once, with a
 // wavelet tree of the levels (Grossi, Gupta, Vitter, SODA 2003; in the arrangement of Claude, Navarro, SPIRE
-// 2012) with four branches: rows are split by the two highest bits of their level, in order; then by the next
-// two.  How many rows of each digit are before an end of a stretch is known from the counts before a word of
-// 64 rows and the bits of its rows; it is where the stretch's rows of that digit go in the split.  So those
-// whose digit is unlike a row's own are a stretch each of the next order, of which counts are told at once
-// and sums are the difference of two.  Where all rows weigh the same, as those of graded pairs do, counts
-// stand for weights.
+// 2012) with four branches: rows are split by the two highest bits of their level, in order, then by the next
+// two.  The number of rows of each digit before an end of a stretch follows from the counts before a word of
+// 64 rows and the bits of its rows; it is also where the stretch's rows of that digit go in the split.  So
+// the rows whose digit differs from a row's own form one stretch each in the next order, whose count is known
+// at once and whose sum is the difference of two prefix sums.  If all rows have the same weight, as those of
+// graded pairs do, counts replace weights.
 #pragma once
 #include "joint/kernels/order.cuh"
 
@@ -17,20 +17,20 @@ namespace bmrm {
 
 enum class PairKind { kCounted, kWeighted, kGraded };
 
-// The rows in the order of the splits so far; without weights where they are counted, and with values where
-// pairs are graded.
+// The rows in the order of the splits so far; without weights if they are counted, and with values if pairs
+// are graded.
 struct LevelRows {
     uint32_t* level;
     double *weight, *value;
 };
 
-// Of a row: the stretches of rows above and below it in margin that are still to be asked.
+// Of a row: the stretches of rows above and below it in margin that remain to be queried.
 struct Stretches {
     uint32_t up_from, up_to, down_from, down_to;
 };
 
-// Number or weight of the active rows of lower level and of higher, and their values.  Weights may be of
-// unlike size, so that their sums take two numbers each.
+// The number or weight of the active rows of lower and of higher level, and their values.  Weights may differ
+// in size, so their sums take two numbers each.
 template <PairKind KIND>
 struct PairSums {
     static constexpr int kEach = KIND == PairKind::kGraded ? 2 : 1;
@@ -38,13 +38,13 @@ struct PairSums {
     double below[kEach], above[kEach];
 };
 
-// Of what a row is looked up by: two bits of its level.
+// Values of a digit: two bits of a level.
 constexpr int kDigits = 4;
 
 struct DigitCounts {
     uint32_t of[kDigits];
 
-    // By a digit known at run time, without a place in memory for the counts.
+    // By a digit known at run time, without keeping the counts in memory.
     __device__ __forceinline__ uint32_t at(uint32_t digit) const {
         const uint32_t even = digit & 2 ? of[2] : of[0], odd = digit & 2 ? of[3] : of[1];
         return digit & 1 ? odd : even;
@@ -58,8 +58,9 @@ struct AddCounts {
     }
 };
 
-// 64 rows: how many of each digit are before them, and the bits of theirs.
-constexpr int kWordRows = 64, kTileWords = kTileRows / kWordRows;
+// 64 rows: the number of rows of each digit before them, and the bits of theirs.
+constexpr int kWordRows = 64;
+constexpr int kTileWords = kTileRows / kWordRows;
 
 struct alignas(32) DigitWord {
     DigitCounts before;
@@ -68,14 +69,14 @@ struct alignas(32) DigitWord {
     __device__ __forceinline__ uint64_t rows_of(uint32_t digit) const {
         return (digit & 2 ? high : ~high) & (digit & 1 ? low : ~low);
     }
-    // Rows of a digit before the one at a position of these 64.
+    // Returns the rows of a digit before a position among these 64.
     __device__ __forceinline__ uint32_t rank(uint32_t digit, uint32_t position) const {
         const uint64_t earlier = (uint64_t(1) << (position % kWordRows)) - 1;
         return before.at(digit) + uint32_t(__popcll(rows_of(digit) & earlier));
     }
 };
 
-// Where a position of the rows is in those of each digit, once they are split: these begin at `start`.
+// Returns where a position is in the rows of each digit after the split; these begin at `start`.
 __device__ __forceinline__ DigitCounts after_split(const DigitWord* words, const DigitCounts& start,
                                                    uint32_t position) {
     const DigitWord word = words[position / kWordRows];
@@ -84,7 +85,8 @@ __device__ __forceinline__ DigitCounts after_split(const DigitWord* words, const
     return out;
 }
 
-// The words of a tile of rows, with counts from the tile's first row, and what the tile has of each digit.
+// The words of a tile of rows, with counts from the tile's first row, and the tile's number of rows of each
+// digit.
 __global__ void __launch_bounds__(kTileThreads)
     mark_digits(const uint32_t* level, int shift, int64_t size, DigitWord* words, DigitCounts* tiles) {
     __shared__ DigitCounts counts[kTileWords];
@@ -119,7 +121,7 @@ __global__ void __launch_bounds__(kTileThreads)
     }
 }
 
-// Leaves where each digit's rows start behind the tiles' counts.
+// Writes where each digit's rows start, after the counts of the tiles.
 struct DigitStarts {
     DigitCounts* starts;
 
@@ -158,8 +160,8 @@ __global__ void find_stretches(const Ordered<T> order, Stretches* stretches) {
     }
 }
 
-// Splits rows by their digit.  `words` count from the start of their tile, `whole` gets those that count from
-// the first row of all.  Levels are not kept where `to` has no room for them: that was their last digit.
+// Splits rows by their digit.  `words` count from the start of their tile; `whole` gets words that count from
+// the first row of all.  Levels are dropped if `to` has no room for them: that was their last digit.
 __global__ void split_by_digit(LevelRows from, int shift, int64_t size, const DigitWord* words,
                                const DigitCounts* tiles, int64_t count, DigitWord* whole, LevelRows to) {
     const DigitCounts start = tiles[count];
@@ -176,7 +178,7 @@ __global__ void split_by_digit(LevelRows from, int shift, int64_t size, const Di
     }
 }
 
-// What is added up of the rows of a stretch beside their number.
+// What is summed over the rows of a stretch besides their number.
 template <PairKind KIND>
 struct StretchTerm {
     LevelRows rows;
@@ -185,8 +187,8 @@ struct StretchTerm {
     }
 };
 
-// Adds what a digit tells to the sums of each row, and moves its stretches on to the next digit's order.
-// `sums`: of the rows in that order, where more than their number is asked.
+// Adds the contribution of a digit to the sums of each row, and maps its stretches to the next digit's order.
+// `sums`: of the rows in that order, if more than their number is needed.
 template <PairKind KIND>
 __global__ void ask_digit(const uint32_t* own, int shift, bool first, int64_t size, const DigitWord* words,
                           const DigitCounts* starts, const Sums<PairSums<KIND>::kSums>* sums,
@@ -217,8 +219,8 @@ __global__ void ask_digit(const uint32_t* own, int shift, bool first, int64_t si
     }
 }
 
-// Values of graded pairs are times their group's share already, so that sums along all groups hold numbers
-// that count alike.
+// Values of graded pairs are already multiplied by their group's share, so that sums across groups hold
+// numbers of equal standing.
 template <class T, PairKind KIND>
 struct PairRule {
     Ordered<T> order;
@@ -238,7 +240,8 @@ struct PairRule {
             factor *= share[group];
         }
         const double slope = factor * (above - below);
-        // The derivatives add up to zero, so that margins may be taken from any origin: one among them.
+        // The derivatives add up to zero, so margins may be taken from any origin: one of the margins
+        // themselves.
         const double origin = double(order.margin[from + (to - from) / 2]);
         return {factor * below + slope * (double(order.margin[q]) - origin), slope};
     }

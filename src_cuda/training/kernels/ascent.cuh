@@ -1,5 +1,5 @@
-// The kernels of accelerated ascent in the dual (training/ascent.cu) beside its products: the rows' next
-// derivatives, and the decision whether they were an advance.  Sums are float64, over fixed shares of the
+// The kernels of accelerated dual ascent (training/ascent.cu), besides its products: the rows' next
+// derivatives, and the decision whether the step was an advance.  Sums are float64, over fixed shares of the
 // rows, added in the order of blocks.
 #pragma once
 #include "conjugates.h"
@@ -7,25 +7,26 @@
 
 namespace bmrm {
 
-// How much the dual is taken to bend, over its bend along single rows: no less than along one alone, a little
-// less with each advance, since it differs from place to place, and more where a step went too far.
-constexpr double kLeastBend = 1.0, kEased = 0.98, kRaised = 1.3;
+// The *bend* is the assumed curvature of the dual, relative to that along single rows.
+constexpr double kMinBend = 1.0;  // as along one row alone
+constexpr double kEased = 0.98;   // factor per advance, since the curvature differs from place to place
+constexpr double kRaised = 1.3;   // minimum factor after a step that went too far
 
 constexpr int kAscentThreads = 256;
 
-// Units in the last place, of margins, that a bend may be off by.
+// Units in the last place, of margins, by which a bend may be off.
 constexpr double kRoundedUnits = 8.0;
 
-// What the steps leave for one another on the device.
+// State that the steps pass on, on the device.
 struct AscentState {
-    double bend;      // by which the next step is bounded
+    double bend;      // bounds the next step
     double turn;      // of the momentum, since the last restart
-    double momentum;  // share of the last advance that the next step begins ahead with
+    double momentum;  // share of the last advance by which the next step starts ahead
     int64_t advanced;
 };
 
-// Numbers of the rows: derivatives r where the last step led, `base` where it began, margins there, and the
-// point ahead of the base that the step went out from, with its margins.
+// Numbers of the rows: derivatives r after the last step, `base` before it, the margins there, and the point
+// ahead of the base where the step started, with its margins.
 struct AscentRows {
     double *r, *base, *base_margins, *ahead, *ahead_margins;
     const double* squares;  // of the rows
@@ -37,7 +38,7 @@ __device__ __forceinline__ Conjugate conjugate_at(const RiskRows& rows, int64_t 
     return Dual<Loss>::of(number_at(rows.labels, row), rows.parameter).weighted(weight);
 }
 
-// Begins at derivatives, or where there are none at 0, as far as the conjugates allow.
+// Starts at given derivatives or at 0, as far as the conjugates allow.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kAscentThreads)
     begin_ascent(const RiskRows rows, const T* from, AscentRows at, T* out, AscentState* state) {
@@ -46,10 +47,10 @@ __global__ void __launch_bounds__(kAscentThreads)
         at.r[row] = at.base[row] = r;
         out[row] = T(r);
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0) *state = {kLeastBend, 1.0, 0.0, 1};
+    if (blockIdx.x == 0 && threadIdx.x == 0) *state = {kMinBend, 1.0, 0.0, 1};
 }
 
-// Takes the last step in, if it was an advance, and makes the next one.  `image`: X X' r; `factor`: 1 / lam.
+// Accepts the last step, if it was an advance, and takes the next one.  `image`: X X' r; `factor`: 1 / lam.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kAscentThreads)
     step_up(const RiskRows rows, double factor, const T* __restrict__ image, AscentRows at, T* out,
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kAscentThreads)
         double ahead, margins;
         if (now.advanced) {
             const double r = at.r[row], margin = -factor * double(image[row]);
-            // Nothing is known of the base's margins before the first step.
+            // Before the first step the margins of the base are not known.
             const double more = now.momentum > 0 ? now.momentum * (margin - at.base_margins[row]) : 0.0;
             at.ahead[row] = ahead = r + now.momentum * (r - at.base[row]);
             at.ahead_margins[row] = margins = margin + more;
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kAscentThreads)
     }
 }
 
-// Whether the step was an advance: where the dual bends along it by no more than the step was bounded by.
+// Decides whether the step was an advance: whether the dual's curvature along it is no more than assumed.
 template <class T>
 __global__ void __launch_bounds__(kAscentThreads)
     judge_step(int64_t count, double factor, double unit, const T* __restrict__ image, AscentRows at,
@@ -98,14 +99,14 @@ __global__ void __launch_bounds__(kAscentThreads)
         if (mine[3] > 0) next.turn = 1.0;
         next.momentum = (next.turn - 1.0) / (next.turn + 0.5);
         next.turn += 0.5;
-        next.bend = fmax(kLeastBend, kEased * next.bend);
+        next.bend = fmax(kMinBend, kEased * next.bend);
     } else {
         next.bend = fmax(kRaised * next.bend, mine[0] > 0 ? mine[1] / mine[0] : 0.0);
     }
     *state = next;
 }
 
-// Leaves the derivatives where the last advance led.  The letter: the sum of their conjugates.
+// Sets the derivatives to those after the last advance.  The letter: the sum of their conjugates.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kAscentThreads)
     end_ascent(const RiskRows rows, AscentRows at, T* out, const AscentState* state, double* partial,

@@ -1,15 +1,16 @@
-// Cutting planes on the device: a gradient a row, of the matrix's type, and products with few of them at a
-// time.  Sums are float64, over fixed shares of the columns.
+// Cutting planes on the device: one gradient per row, in the matrix's type, and products with few of them at
+// a time. Sums are float64, over fixed shares of the columns.
 #pragma once
 #include "training/kernels/risk.cuh"
 
 namespace bmrm {
 
-constexpr int kMixRows = 240;  // a kernel's arguments hold so many weights
-constexpr int kMixAcross = 32, kMixDown = 8;
+constexpr int kMixRows = 240;   // maximum weights that fit in a kernel's arguments
+constexpr int kMixAcross = 32;  // columns per block of a combination
+constexpr int kMixDown = 8;     // warps per block of a combination
 constexpr int kDotThreads = 256;
-constexpr int kDotShares = 96;        // shares of the columns, at most
-constexpr int64_t kLeastShare = 512;  // columns
+constexpr int kDotShares = 96;      // maximum shares of the columns
+constexpr int64_t kMinShare = 512;  // minimum columns per share
 
 struct Mix {
     int32_t count;
@@ -17,16 +18,16 @@ struct Mix {
     double weight[kMixRows];
 };
 
-// What cuts and weights are: numbers of columns, or coefficients and products of rows (api/training.h), the
-// latter `half` numbers behind the former.  An inner product takes one's coefficients and the other's
-// products.
+// What cuts and weights consist of: numbers of columns, or coefficients of rows and products with rows
+// (api/training.h), the products `half` numbers after the coefficients.  An inner product takes the
+// coefficients of one vector and the products of the other.
 struct Space {
-    int64_t span;  // numbers that an inner product goes over
+    int64_t span;  // numbers that an inner product covers
     int64_t half;  // 0 in the space of columns, where the two are the same
 };
 
-// w (+)= sum_k weight[k] cuts[number[k]]; `narrow`: its first products in the matrix's type, `products` of
-// them.  In the last launch of a combination the letter gets |w|^2, from . (w - from) and |w - from|^2.
+// w (+)= sum_k weight[k] cuts[number[k]]; `narrow`: the first `products` numbers of w in the matrix's type.
+// In the last launch of a combination the letter gets |w|^2, from . (w - from) and |w - from|^2.
 template <class T>
 __global__ void __launch_bounds__(kMixAcross* kMixDown)
     combine_cuts(const T* __restrict__ cuts, Space space, int64_t stride, const Mix mix, bool first,
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(kMixAcross* kMixDown)
     __shared__ double part[kMixDown][kMixAcross];
     __shared__ double scratch[kMixAcross * kMixDown];
     const int tx = int(threadIdx.x) % kMixAcross, ty = int(threadIdx.x) / kMixAcross;
-    double sums[4] = {};  // three, and one that makes the sum over blocks a power of two apart
+    double sums[4] = {};  // three sums, and one so that the sum over blocks has a power of two
     for (int64_t tile = blockIdx.x; tile * kMixAcross < space.span; tile += gridDim.x) {
         const int64_t col = tile * kMixAcross + tx;
         double coefficient = 0, base = 0;
@@ -80,16 +81,16 @@ __global__ void constant_gradient(double factor, const double* sums, int64_t str
     cuts[int64_t(threadIdx.x) * stride + at] = T(factor * sums[2 * threadIdx.x + 1]);
 }
 
-// A step, known to the host or where a kernel before has left it.
+// A step, known to the host or computed by an earlier kernel.
 struct Step {
     double value;
     const double* at;
     __device__ double get() const { return at ? *at : value; }
 };
 
-// Products of the gradient `number` with cuts 0 to count - 1 and with the weights w + t (end - w): a warp a
-// row and share of the numbers.  partial: (count + 1) x shares.  The letter: the products at `at`, and where
-// it ends here the sums of the derivatives.
+// Products of the gradient `number` with cuts 0 to count - 1 and with the weights w + t (end - w): one warp
+// per row and share of the numbers.  partial: (count + 1) x shares.  The letter: the products at `at` and, if
+// it ends here, the sums of the derivatives.
 template <class T>
 __global__ void __launch_bounds__(kDotThreads)
     dot_cuts(const T* __restrict__ cuts, Space space, int64_t stride, int64_t number, int count,
@@ -119,7 +120,8 @@ __global__ void __launch_bounds__(kDotThreads)
         if (lane == 0) partial[int64_t(row) * shares + blockIdx.x] = sum;
     }
     if (!comes_last(ticket)) return;
-    // Eight lanes a product: few are to be added up, and one after another their latencies would.
+    // Eight lanes per product: there are few numbers to add, and one after another their latencies would add
+    // up.
     constexpr int kLanes = 8;
     for (int first = 0; first <= count; first += kDotThreads / kLanes) {
         const int k = first + int(threadIdx.x) / kLanes;
@@ -131,7 +133,7 @@ __global__ void __launch_bounds__(kDotThreads)
         if (k <= count && threadIdx.x % kLanes == 0) letter.values[at + k] = sum;
     }
     if (letter.arrived) {
-        // Behind the products of all new gradients: the sums of each block.
+        // After the products of all new gradients: the sums of each block.
         double* tail = letter.values + at + count + 1;
         for (int k = int(threadIdx.x); k < 2 * blocks; k += kDotThreads) tail[k] = sums[k];
     }
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(kDotThreads)
     if (threadIdx.x == 0) close_letter(letter);
 }
 
-// A cut's product with the point where the solve started, from the margins there: a block a cut.
+// A cut's product with the start of the solve, from the margins there: one block per cut.
 template <class T>
 __global__ void __launch_bounds__(kDotThreads)
     along_start(T* cuts, Space space, int64_t stride, int64_t rows, const T* __restrict__ margins) {
@@ -153,8 +155,8 @@ __global__ void __launch_bounds__(kDotThreads)
     if (threadIdx.x == 0) cut[space.half + rows] = T(*total);
 }
 
-// The end of a point in the space of rows whose weights are known: its last product, that with the start, and
-// in the letter the square of the weights.  One block.
+// Completes a point in the space of rows whose weights are known: its last product, the one with the start,
+// and in the letter the square of the weights.  One block.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     measure_weights(const T* __restrict__ weights, const double* __restrict__ start, int64_t width,
@@ -193,7 +195,7 @@ __global__ void __launch_bounds__(kRowThreads)
     if (threadIdx.x == 0) *out = T(constant * *total);
 }
 
-// share of the first, the rest of the second
+// first = share * first + (1 - share) * second
 template <class T>
 __global__ void mix(T* first, const T* second, double share, int64_t n) {
     BB_FOR (i, n) first[i] = T(share * double(first[i]) + (1.0 - share) * double(second[i]));

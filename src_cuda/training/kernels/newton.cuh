@@ -1,5 +1,5 @@
 // The kernels of a Newton point by conjugate gradients (training/newton.cu): second derivatives of the rows,
-// products weighed by them, and the steps of the method on vectors of columns.  Sums are float64, over fixed
+// products weighted by them, and the steps of the method on vectors of columns.  Sums are float64, over fixed
 // shares, added in the order of blocks.
 #pragma once
 #include "training/kernels/risk.cuh"
@@ -8,17 +8,17 @@ namespace bmrm {
 
 constexpr int kDescentThreads = 256;
 
-// What the steps leave for one another on the device: a step that is replayed as a graph (runtime/graph.h)
-// takes all that changes from here.
+// State that the steps pass on, on the device: a step that is replayed as a graph (runtime/graph.h) takes
+// everything that changes from here.
 struct Descent {
     double size[2];             // scaled squares of the residual, by the parity of the step
-    double first;               // of the residual where the step is 0
+    double first;               // of the residual at step 0
     double bend;                // the direction's product with its image
     double lam, curvature;      // of the point: the penalty's, and the sum of the rows'
-    unsigned long long letter;  // number of the last one
+    unsigned long long letter;  // number of the last letter
 };
 
-// The rows' second derivatives, each times its weight.  At `total` and in the letter: their sum.
+// The rows' second derivatives, each times its weight.  Their sum goes to `total` and to the letter.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     curvature_of_rows(const RiskRows rows, const T* z, double b, T* out, double* partial, uint32_t* ticket,
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kRowThreads)
     }
 }
 
-// margins = curvature (margins - mean), and at `total` their sum.
+// margins = curvature (margins - mean); their sum goes to `total`.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     weigh(const T* __restrict__ curvature, T* __restrict__ margins, int64_t rows, double mean,
@@ -68,15 +68,14 @@ __global__ void __launch_bounds__(kRowThreads)
     if (sum_grid(mine, scratch, partial, ticket)) *total = mine[0];
 }
 
-// What is known of the Hessian's diagonal, by which the method scales the features: as if all rows bent
-// alike.
+// The approximate diagonal of the Hessian that preconditions the method: as if all rows had the same
+// curvature.
 __device__ __forceinline__ double diagonal_at(const Descent& descent, const double* mean_squares, int64_t i) {
     return descent.lam + descent.curvature * mean_squares[i];
 }
 
-// The residual where the step is 0, minus the gradient of J, and the first direction.  `gradients`: of the
-// risk, as many parts as it has cuts.  `total`: where the sum of second derivatives is, or null where it is
-// in `first`.
+// The residual at step 0, minus the gradient of J, and the first direction.  `gradients`: of the risk, one
+// per cut. `total`: where the sum of second derivatives is; if null, it is in `first`.
 template <class T>
 __global__ void __launch_bounds__(kDescentThreads)
     begin_descent(const double* __restrict__ w, Descent first, const double* total,
@@ -102,7 +101,7 @@ __global__ void __launch_bounds__(kDescentThreads)
     }
 }
 
-// The direction's product with its image, the image being lam times it and `image`.
+// The direction's product with its image, which is lam times the direction plus `image`.
 template <class T>
 __global__ void __launch_bounds__(kDescentThreads)
     measure_bend(const double* __restrict__ direction, const T* __restrict__ image, int64_t n,
@@ -114,8 +113,8 @@ __global__ void __launch_bounds__(kDescentThreads)
     if (sum_grid(mine, scratch, partial, ticket)) descent->bend = mine[0];
 }
 
-// Goes down the direction, to its lowest point; not at all where nothing bends.  The letter, the next after
-// the last: the scaled square of what is left of the residual, how much it bends, and the square at first.
+// Moves along the direction to its lowest point, or not at all without curvature.  The letter, the next one
+// after the last: the scaled square of the remaining residual, the curvature, and the first square.
 template <class T>
 __global__ void __launch_bounds__(kDescentThreads)
     descend(const double* __restrict__ direction, const T* __restrict__ image,
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(kDescentThreads)
     }
 }
 
-// The next direction, conjugate to those before.
+// The next direction, conjugate to the earlier ones.
 template <class T>
 __global__ void turn(const double* __restrict__ residual, const double* __restrict__ mean_squares, int64_t n,
                      int parity, const Descent* descent, double* direction, T* narrow) {
@@ -160,7 +159,7 @@ __global__ void __launch_bounds__(kDescentThreads)
     end_descent(const double* __restrict__ w, const double* __restrict__ step, int64_t n, double* to,
                 T* narrow, double* partial, uint32_t* ticket, Letter letter) {
     __shared__ double scratch[kDescentThreads];
-    double mine[4] = {};  // three, and one that makes the sum over blocks a power of two apart
+    double mine[4] = {};  // three sums, and one so that the sum over blocks has a power of two
     BB_FOR (i, n) {
         const double sum = w[i] + step[i];
         to[i] = sum;

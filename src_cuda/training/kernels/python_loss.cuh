@@ -1,5 +1,5 @@
-// Passes over the rows for a loss that the caller evaluates: the margins that it is lent, and sums of the
-// values and derivatives that it gives back.  Sums are float64, over fixed shares of the rows.
+// Passes over the rows for a loss that the caller evaluates: the margins lent to it, and sums of the values
+// and derivatives that it returns.  Sums are float64, over fixed shares of the rows.
 #pragma once
 #include "api/python_loss.h"
 #include "training/kernels/risk.cuh"
@@ -39,14 +39,14 @@ __global__ void __launch_bounds__(kRowThreads)
     }
 }
 
-// out: the weighted derivatives.  sums: risk and sum of derivatives; the letter has at `at` these, and how
-// many values of rows that count are below `least`.
+// out: the weighted derivatives.  sums: the risk and the sum of the derivatives.  The letter has these at
+// `at`, and the number of values below `least` of rows with weight.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     risk_of_rows(const RiskRows rows, const bb_rows values, const bb_rows slopes, double least, T* out,
                  double* partial, uint32_t* ticket, double* sums, Letter letter, int at) {
     __shared__ double scratch[kRowThreads];
-    double mine[4] = {};  // three, and one that makes the sum over blocks a power of two apart
+    double mine[4] = {};  // three sums, and one so that the sum over blocks has a power of two
     for (int64_t i = rows.begin + int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < rows.end;
          i += int64_t(gridDim.x) * blockDim.x) {
         const double s = rows.scale * number_at(rows.weights, i), value = number_of(values, i);

@@ -1,33 +1,34 @@
 // The risk over the rows of a line of margins: its slope, its value, the rows' derivatives, and the search
 // for its minimum, which is one launch however many passes it takes.
 //
-// Bytes a row and pass: two margins and a label, read; the value's pass writes the moved margin, that of the
+// Bytes per row and pass: two margins and a label read; the value's pass writes the moved margin, that of the
 // derivatives the derivative.  Sums are over fixed shares of the rows, added in the order of blocks.
 #pragma once
 #include <cooperative_groups.h>
 
 #include "api/training.h"
-#include "formats/kernels/row_numbers.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/device_memory.h"
 #include "runtime/mailbox.h"
+#include "training/kernels/row_numbers.cuh"
 #include "training/line_bracket.h"
 
 namespace bmrm {
 
 constexpr int kRowThreads = 512;
-constexpr int kRowBlocks = 2;    // a multiprocessor
-constexpr int kTotals = 4;       // of a search's last pass, filled up to a power of two
-constexpr int kSummedRows = 16;  // slopes that are added in the type of the margins before they are in double
+constexpr int kRowBlocks = 2;  // per multiprocessor
+constexpr int kTotals = 4;     // sums of a search's last pass, padded to a power of two
+// Slopes that are added in the type of the margins before they are added in double.
+constexpr int kSummedRows = 16;
 
 struct RiskRows {
     int64_t begin, end;
-    bb_numbers labels, weights;
+    RowNumbers labels, weights;
     double scale;
     LossParameter parameter;
 };
 
-// Sums what all blocks left at `partial` (blocks x K), in every thread of this block alike.
+// Sums what all blocks wrote to `partial` (blocks x K), with the same result in every thread of this block.
 template <int K>
 __device__ __forceinline__ void sum_blocks(const double* partial, double* scratch, double (&total)[K]) {
     const int groups = int(blockDim.x) / K, k = int(threadIdx.x) % K, group = int(threadIdx.x) / K;
@@ -46,7 +47,7 @@ __device__ __forceinline__ void sum_blocks(const double* partial, double* scratc
     __syncthreads();
 }
 
-// True in the block that comes last of all, for which what the others wrote is visible.
+// Returns true in the block that arrives last, which can read what the others wrote.
 __device__ __forceinline__ bool comes_last(uint32_t* ticket) {
     __shared__ bool last;
     __threadfence();
@@ -61,8 +62,8 @@ __device__ __forceinline__ bool comes_last(uint32_t* ticket) {
     return last;
 }
 
-// Sums over all blocks of a grid, each of which leaves its own at `partial` (blocks x K).  True in the one
-// thread that has them.
+// Sums over all blocks of a grid, each of which writes its own sums to `partial` (blocks x K).  Returns true
+// in the one thread that has the totals.
 template <int K>
 __device__ __forceinline__ bool sum_grid(double (&mine)[K], double* scratch, double* partial,
                                          uint32_t* ticket) {
@@ -72,8 +73,8 @@ __device__ __forceinline__ bool sum_grid(double (&mine)[K], double* scratch, dou
     return threadIdx.x == 0;
 }
 
-// Calls body(margin, direction, label, weight, out) for this thread's rows, in numbers of type R. What the
-// body puts into out[k] goes to the row's place in outs[k], where there is one.
+// Calls body(margin, direction, label, weight, out) for this thread's rows, in numbers of type R.  What the
+// body puts into out[k] goes to the row's place in outs[k], unless that is null.
 template <class R, int OUTS, class T, class Body>
 __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const T* dz,
                                          T* const (&outs)[OUTS], Body&& body) {
@@ -129,8 +130,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     }
 }
 
-// DERIVATIVES: they, the risk and their sum; else the moved margins and the risk there.  The sums go to
-// `sums`, and to the letter where there is one.
+// DERIVATIVES: computes the derivatives, the risk and the sum of the derivatives; otherwise the moved margins
+// and the risk there.  The sums go to `sums`, and to the letter if there is one.
 template <class T, class Loss, bool DERIVATIVES>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     risk_of_line(const RiskRows rows, const T* z, const T* dz, double t, double b, T* out, double* partial,
@@ -156,12 +157,12 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     }
 }
 
-// The points of a line whose slopes a pass takes.
+// The points of a line whose slopes a pass computes.
 struct LinePoints {
     double t[kPoints];
 };
 
-// Adds up this thread's rows' slopes at some points, in the type of the margins: what they decide is where to
+// Adds up the slopes of this thread's rows at some points, in the type of the margins: they decide where to
 // stop, not what the risk is there.  In the first pass the margins `end` become the direction.
 template <class T, class Loss>
 __device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* end, const double* t,
@@ -181,7 +182,7 @@ __device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* 
 #pragma unroll
         for (int k = 0; k < kPoints; k++) {
             const T slope = Loss::slope(z0 + steps[k] * d, y, rows.parameter);
-            sums[k] += ds == T(0) ? T(0) : ds * slope;  // as with_weight, also where the row does not move
+            sums[k] += ds == T(0) ? T(0) : ds * slope;  // as in with_weight, also if the row does not move
         }
         if (++rows_summed % kSummedRows == 0)
 #pragma unroll
@@ -194,7 +195,8 @@ __device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* 
     for (int k = 0; k < kPoints; k++) slope[k] += double(sums[k]);
 }
 
-// One pass of a search that the host directs, since rows are elsewhere too.  The letter: the rows' slopes.
+// One pass of a search that the host directs, since other ranks have rows too.  The letter: the slopes of
+// these rows.
 template <class T, class Loss>
 __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     slopes_at_points(const RiskRows rows, const T* z, T* end, const LinePoints points, bool first,
@@ -210,8 +212,8 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
 }
 
 // The last pass of a search: the moved margins and the risk there.  With `derivatives` also those of the cut
-// at `beyond`, where the solver will most likely want it, with its risk and their sum behind the risk in
-// `totals`.  Sloped: the loss that is searched and cut, be it `Loss` itself or that with its kinks rounded.
+// at `beyond`, where the solver will most likely want it; its risk and their sum follow the risk in `totals`.
+// Sloped: the loss that is searched and cut, either `Loss` itself or its smoothed version.
 template <class T, class Loss, class Sloped>
 __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, const T* end, double step,
                                            double beyond, T* moved, T* derivatives,
@@ -230,7 +232,8 @@ __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, con
     });
 }
 
-// It, where the host directs the search.  The letter: the risk; sums: risk and sum of derivatives of the cut.
+// The last pass of a search that the host directs.  The letter: the risk; sums: risk and sum of derivatives
+// of the cut.
 template <class T, class Loss, class Sloped>
 __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     end_search(const RiskRows rows, const T* z, const T* end, double step, double beyond, T* moved,
@@ -248,9 +251,9 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     }
 }
 
-// A search in one cooperative launch.  partial: two rounds of kPoints doubles a block, and kTotals.  The
-// letter: step, risk, passes, and the step of the cut.  Where there is to be a cut, sums gets its risk and
-// sum of derivatives, and after them its step.
+// A search in one cooperative launch.  partial: two rounds of kPoints doubles per block, and kTotals.  The
+// letter: step, risk, passes, and the step of the cut.  If there is a cut, sums gets its risk and sum of
+// derivatives, then its step.
 template <class T, class Loss, class Sloped>
 __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
     search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,

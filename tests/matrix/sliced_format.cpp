@@ -1,13 +1,41 @@
+// The sliced format (formats/sliced.h) built on the host, one step after the other, from the functions of
+// that header from which the device builds it: with it the tests see the format and the shares of blocks on a
+// machine without a GPU.  sliced_format.py compiles this file.
+//
 // The order of everything is part of the format: rows, then tiles, then chunks number the slots; a stable
 // sort by chunk_key orders the chunks; equal keys make a run.
-#include "reference/sliced_reference.h"
-
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
+
+#include "formats/shares.h"
+#include "formats/sliced.h"
 
 namespace bmrm {
 namespace {
+
+// Compressed rows; `values` may be null for ones.
+struct HostRows {
+    const int64_t* ptr;
+    const int32_t* col;
+    const double* values;
+    int64_t rows, cols;
+};
+
+struct SlicedFormat {
+    Cut cut;
+    int64_t rows, cols;
+    bool direct;  // each row is one chunk, whose destination is the row; else destinations are slots
+    uint64_t shared_elements;
+    std::vector<Item> items;
+    std::vector<uint32_t> dest;
+    std::vector<uint32_t> index;  // of every element: local in the shared tiles, global in the gathered one
+    std::vector<double> values;   // of every element
+    std::vector<uint32_t> tile_item;  // first item of each tile, and one past the last
+    std::vector<uint32_t> row_slot;   // first slot of each row, and one past the last; empty if direct
+    std::vector<uint32_t> order;      // columns by popularity if the cut is by_count, else as they are
+};
 
 constexpr uint32_t kGatheredPadding = 0xFFFFFFFFu;
 
@@ -79,7 +107,7 @@ std::vector<uint32_t> slots_of_rows(const std::vector<Chunk>& chunks, int64_t ro
 class Layout {
   public:
     Layout(const HostRows& matrix, const std::vector<Chunk>& chunks, const std::vector<uint32_t>& rank,
-           int target, SlicedReference& out)
+           int target, SlicedFormat& out)
         : matrix_(matrix), chunks_(chunks), rank_(rank), target_(target), out_(out) {}
 
     // A run of chunks of one key, named by their slots.
@@ -137,13 +165,13 @@ class Layout {
     const std::vector<Chunk>& chunks_;
     const std::vector<uint32_t>& rank_;
     const int target_;
-    SlicedReference& out_;
+    SlicedFormat& out_;
     uint32_t tile_ = 0;
 };
 
 // Calls body(tile, destination, index, value) for every element, padding included, chunk by chunk.
 template <class Body>
-void for_each_element(const SlicedReference& format, Body&& body) {
+void for_each_element(const SlicedFormat& format, Body&& body) {
     for (size_t tile = 0; tile + 1 < format.tile_item.size(); tile++) {
         for (uint32_t i = format.tile_item[tile]; i < format.tile_item[tile + 1]; i++) {
             const Item& item = format.items[i];
@@ -162,24 +190,21 @@ void for_each_element(const SlicedReference& format, Body&& body) {
     }
 }
 
-bool is_padding(const SlicedReference& format, size_t tile, uint32_t index) {
+bool is_padding(const SlicedFormat& format, size_t tile, uint32_t index) {
     return index == (tile < size_t(format.cut.shared) ? uint32_t(format.cut.tile) : kGatheredPadding);
 }
 
-uint32_t column_of(const SlicedReference& format, size_t tile, uint32_t index) {
+uint32_t column_of(const SlicedFormat& format, size_t tile, uint32_t index) {
     const bool shared = tile < size_t(format.cut.shared);
     return format.order[shared ? size_t(int64_t(tile) * format.cut.tile) + index : index];
 }
 
-}  // namespace
-
-SlicedReference build_reference(const HostRows& matrix, const bb_plan& plan) {
-    SlicedReference out{};
+SlicedFormat build(const HostRows& matrix, const bb_plan& plan) {
+    SlicedFormat out{};
     out.cut = cut_of(plan, matrix.cols);
     out.rows = matrix.rows;
     out.cols = matrix.cols;
     const int tiles = out.cut.shared + out.cut.gathered;
-    if (!can_slice(plan, matrix.cols)) throw std::invalid_argument("plan: tile or cap out of range");
     out.order = column_order(matrix, out.cut.by_count != 0);
     std::vector<uint32_t> rank(out.order.size());
     for (size_t i = 0; i < out.order.size(); i++) rank[out.order[i]] = uint32_t(i);
@@ -201,7 +226,8 @@ SlicedReference build_reference(const HostRows& matrix, const bb_plan& plan) {
     return out;
 }
 
-void reference_product(const SlicedReference& format, const double* x, double* y) {
+// y = A x, sums in double.
+void multiply(const SlicedFormat& format, const double* x, double* y) {
     std::vector<double> sums(format.direct ? size_t(format.rows) : size_t(format.row_slot.back()));
     for_each_element(format, [&](size_t tile, uint32_t to, uint32_t index, double value) {
         if (to != kNowhere && !is_padding(format, tile, index))
@@ -215,7 +241,13 @@ void reference_product(const SlicedReference& format, const double* x, double* y
     }
 }
 
-std::vector<Entry> decode(const SlicedReference& format) {
+struct Entry {
+    int64_t row, col;
+    double value;
+};
+
+// What the format holds, without its padding.
+std::vector<Entry> decode(const SlicedFormat& format) {
     std::vector<uint32_t> row_of;
     for (size_t row = 0; row + 1 < format.row_slot.size(); row++)
         row_of.resize(format.row_slot[row + 1], uint32_t(row));
@@ -229,10 +261,56 @@ std::vector<Entry> decode(const SlicedReference& format) {
         const int64_t row = format.direct ? to : row_of[to];
         entries.push_back({row, column_of(format, tile, index), value});
     });
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-        return a.row != b.row ? a.row < b.row : a.col < b.col;
-    });
     return entries;
 }
 
+}  // namespace
 }  // namespace bmrm
+
+extern "C" {
+
+// Is given the bytes of one array after the other, by name.
+typedef void (*Sink)(const char* name, const void* data, int64_t bytes);
+
+// Builds the format of a plan, gives its arrays to `sink`, and multiplies: y = A x.  Returns 1 if the format
+// cannot hold the plan, 2 if it was built wrong, else 0.
+int sliced_format(const int64_t* ptr, const int32_t* col, const double* values, int64_t rows, int64_t cols,
+                  const bb_plan* plan, const double* x, double* y, Sink sink) {
+    if (!bmrm::can_slice(*plan, cols)) return 1;
+    const bmrm::SlicedFormat format = bmrm::build({ptr, col, values, rows, cols}, *plan);
+    const auto give = [&](const char* name, const auto& array) {
+        sink(name, array.data(), int64_t(array.size() * sizeof array[0]));
+    };
+    const bmrm::Cut& cut = format.cut;
+    const std::vector<int64_t> scalars = {cut.tile,
+                                          cut.shared,
+                                          cut.gathered,
+                                          cut.by_count,
+                                          cut.index_bytes,
+                                          format.direct,
+                                          int64_t(format.shared_elements)};
+    try {
+        give("entries", bmrm::decode(format));
+    } catch (const std::logic_error&) {
+        return 2;
+    }
+    give("scalars", scalars);
+    give("items", format.items);
+    give("dest", format.dest);
+    give("index", format.index);
+    give("values", format.values);
+    give("tile_item", format.tile_item);
+    give("row_slot", format.row_slot);
+    give("order", format.order);
+    bmrm::multiply(format, x, y);
+    return 0;
+}
+
+// shares: `blocks` of them.
+void share_out(const bmrm::ItemRun* runs, int64_t count, int32_t tiles, double fill, int32_t blocks,
+               bmrm::BlockShare* shares) {
+    const auto found = bmrm::share_out({runs, runs + count}, tiles, fill, blocks);
+    std::copy(found.begin(), found.end(), shares);
+}
+
+}  // extern "C"
