@@ -49,7 +49,7 @@ TABLE = {
     "petsc": f"{DATA} distributed losses linear",
     "cli": f"{DATA} distributed losses linear petsc",
 }
-"""Each package, or module of `bmrm.linear`, and what it may import besides itself, `errors` and `_version`."""
+"""Each package, or module of `bmrm.linear`, and what it may import, besides `errors` and `_version`."""
 
 ALLOWED = {row: set(below.split()) for row, below in TABLE.items()}
 ALWAYS_ALLOWED = {"errors", "_version"}
