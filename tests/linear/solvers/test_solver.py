@@ -957,6 +957,6 @@ def test_a_label_that_is_too_large_is_named():
     y[3] = 1e200
     with (
         np.errstate(over="ignore"),
-        pytest.raises(DataError, match=r"labels: row 4 has 1e\+200, expected at most"),
+        pytest.raises(DataError, match=r"labels: row 4 has 1e\+200, expected an absolute value"),
     ):
         bmrm.solve(X, y, "squared")
