@@ -1,0 +1,68 @@
+"""The comparison of two records of ``scripts/same_bits.py``."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "same_bits.py"
+
+BITS = {"shape": [2], "type": "<f8", "digest": "00", "sample": [1.0, 2.0]}
+RECORD = {
+    "about": {"backend": "cpu"},
+    "cases": {
+        "one": {"w": BITS, "objective": 0.5, "status": "converged", "file": {"notes": {"loss": "hinge"}}},
+        "two": {"error": "ParameterError"},
+    },
+}
+
+
+@pytest.fixture
+def compared(tmp_path):
+    def compare(new):
+        for name, record in (("old", RECORD), ("new", new)):
+            (tmp_path / name).write_text(json.dumps(record))
+        words = [sys.executable, SCRIPT, "compare", tmp_path / "old", tmp_path / "new"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert not done.stderr
+        return done.returncode, done.stdout
+
+    return compare
+
+
+def test_equal_records(compared):
+    assert compared(RECORD) == (0, "2 cases in both files: 2 equal, 0 unlike; 0 in one file alone\n")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "line"),
+    [
+        ("objective", 0.75, "one: objective: 0.5 -> 0.75, apart by 0.25"),
+        ("objective", float("nan"), "one: objective: 0.5 -> NaN, apart by nan"),
+        ("status", "max_iter", 'one: status: "converged" -> "max_iter"'),
+        ("w", {**BITS, "digest": "01", "sample": [1.0, 2.5]}, "one: w: apart by 0.5 of 2, in 1 of 2 entries"),
+        ("w", {**BITS, "digest": "01"}, "one: w: unlike, but not in the 2 entries that were written down"),
+        ("w", {**BITS, "shape": [3]}, "one: w: <f8 [2] -> <f8 [3]"),
+        ("file", {"notes": {"loss": "logistic"}}, 'one: file.notes.loss: "hinge" -> "logistic"'),
+        ("more", 1, "one: more: in the new file alone, 1"),
+    ],
+)
+def test_a_field_that_differs(compared, field, value, line):
+    new = copy.deepcopy(RECORD)
+    new["cases"]["one"][field] = value
+    code, text = compared(new)
+    assert (code, text.splitlines()[0]) == (1, line)
+
+
+def test_a_case_that_is_missing_or_raises_something_else(compared):
+    new = copy.deepcopy(RECORD)
+    del new["cases"]["one"]
+    new["cases"] |= {"two": {"error": "TypeError"}, "three": {}}
+    code, text = compared(new)
+    assert code == 1
+    assert "one: missing in" in text
+    assert "three: missing in" in text
+    assert 'two: error: "ParameterError" -> "TypeError"' in text
