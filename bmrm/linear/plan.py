@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.units import size_text
+from bmrm.base.vectors import Vector
 from bmrm.linear.bundle.cuts_per_pass import MAX_SHORT_BLOCKS, blocks_of, short_blocks
 from bmrm.linear.intercept import Intercept
 from bmrm.linear.memory import (
@@ -37,9 +37,6 @@ from bmrm.linear.solvers.newton import hessian_pays, newton_pays
 from bmrm.losses import CallableLoss, JointLoss, Loss, ScalarLoss
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.gpu.memory import MAX_ASCENT_ROWS_PER_COLUMN
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 log = logging.getLogger("bmrm")
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.intercept import Intercept
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

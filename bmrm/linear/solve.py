@@ -7,10 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from bmrm import losses
 from bmrm.base.interrupts import HELD, interruptible, set_signal_mode
+from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, Interrupted, ParameterError
 from bmrm.linear import regularizers
 from bmrm.linear.backends.base import Backend
@@ -47,8 +48,6 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.overflow import blame_overflow
 from bmrm.matrix.row_weights import ClassWeight, lam_from_c
-
-Vector = NDArray[np.float64]
 
 
 @interruptible
@@ -395,7 +394,7 @@ def result_of(
     run: BundleMethod,
     data: Dataset | Examples,
     labels: Vector,
-    classes: NDArray[np.float64] | None,
+    classes: Vector | None,
 ) -> Result:
     """Return what a run has found, with the objective from a new product."""
     best = run.certified()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import check_finite, numbers
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
 from bmrm.linear.backends.base import Backend
@@ -34,8 +34,6 @@ from bmrm.losses import CallableLoss, Loss
 from bmrm.matrix.checksums import MODULUS, array_checksum, format_checksum
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-
-Vector = NDArray[np.float64]
 
 log = logging.getLogger("bmrm")
 
@@ -365,7 +363,7 @@ def go_on(run: BundleMethod, end: End) -> None:
     state.resume(end.n_iter, bound, end.radius)
 
 
-def of_data(data: Dataset, labels: NDArray[np.float64], loss: Loss) -> dict[str, str]:
+def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
     """Return the checksums of what a loss takes of the data, those of all ranks.
 
     Parameters

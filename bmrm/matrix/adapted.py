@@ -12,11 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.matrix import _cpu
-
-Vector = NDArray[np.float64]
 
 
 class MatrixView:
@@ -70,7 +68,7 @@ class MatrixAdapter(MatrixView):
         """``out = X w``."""
         return self.inner.matvec(w, out)
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> object:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> object:
         """``out[p] = X_p' r_p`` for each block of rows."""
         return self.inner.rmatvec_blocks(r, starts, out)
 
@@ -158,7 +156,7 @@ class MultiOutput(MatrixAdapter):
             self.inner.matmat(W[:-1], Z)
             Z += self.constant * W[-1]
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
         """``out[p] = X_p' R_p``, row after row, for each block of whole rows of X."""
         blocks, K = starts // self.n_outputs, self.n_outputs
         R, full = r.reshape(-1, K), out.reshape(len(out), -1, K)
@@ -171,7 +169,7 @@ class MultiOutput(MatrixAdapter):
         for p in range(len(out)):
             full[p, -1] = self.constant * R[blocks[p] : blocks[p + 1]].sum(axis=0)
 
-    def _products(self, R: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def _products(self, R: Vector, starts: Indices, out: Vector) -> None:
         if len(out) == 1:
             self.inner.rmatmat(R, out[0])
         elif isinstance(self.inner, _cpu.Matrix):
@@ -231,7 +229,7 @@ class WithConstant(MatrixAdapter):
         self.inner.matvec(w[:-1], out)
         out += self.constant * w[-1]
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
         """``out[p] = [X_p, constant 1]' r_p`` for each block of rows."""
         inner = np.empty((out.shape[0], out.shape[1] - 1))
         self.inner.rmatvec_blocks(r, starts, inner)
@@ -271,7 +269,7 @@ class StackedIdentity(MatrixAdapter):
         """``out`` is w, once per block."""
         out.reshape(-1, len(w))[:] = w
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
         """``out[p]`` is the sum of the copies of block p."""
         d = self.shape[1]
         out[:] = np.add.reduceat(r.reshape(-1, d), starts[:-1] // d, axis=0)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear import regularizers
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.store import CutStore
@@ -18,9 +16,6 @@ from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.settings import Settings
 from bmrm.losses import Loss
 from bmrm.matrix.adapted import MatrixAdapter
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 class Backend(Protocol):

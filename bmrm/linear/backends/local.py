@@ -6,8 +6,8 @@ import functools
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.joint import JointPasses
@@ -33,9 +33,6 @@ from bmrm.losses.labels import encode
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 class LocalBackend:

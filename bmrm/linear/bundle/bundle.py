@@ -25,18 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import integer
-from bmrm.base.vectors import dot, dot_rows, read_only_view
+from bmrm.base.vectors import Indices, Vector, dot, dot_rows, read_only_view
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.cut_model import rounding_gap
 from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.bundle.inner_qp import MAX_CHANGES
-from bmrm.linear.bundle.store import CutStore, FillableStore, MetricStore, StoredCuts
+from bmrm.linear.bundle.store import CutStore, StoredCuts
 from bmrm.linear.objective.objective import CutBatch, Iterate, Weights
 from bmrm.linear.objective.running_error import Blur, ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
 
 MAX_IDLE_MINIMISATIONS = 50
 """The number of minimisations for which a cut without mass is kept: it may come back."""
@@ -187,21 +185,20 @@ class Bundle:
     @property
     def whole(self) -> bool:
         """Whether whole gradients are on the host, so that their products may be taken in another metric."""
-        return getattr(self.store, "whole", False)  # asked each pass: quicker than the protocol
+        return self.store.whole
 
     @property
     def metric(self) -> Vector | None:
         """Weights of the features in products of gradients; None if all are 1."""
-        return self.store.metric if self.whole else None  # type: ignore[attr-defined]
+        return self.store.metric if self.whole else None
 
     def change_metric(self, metric: Vector) -> None:
         """Take products of gradients with other weights from now on."""
-        assert isinstance(self.store, MetricStore)
         self.store.size = n = self.size
         self.active_set, self._gram[:n, :n] = _qp.ActiveSet(), self.store.change_metric(metric)
 
     @property
-    def serials(self) -> NDArray[np.int64]:
+    def serials(self) -> Indices:
         """A number for each cut that no other has had, shape (cuts,); a view that cannot be written to."""
         return read_only_view(self._serial[: self.size])
 
@@ -210,7 +207,7 @@ class Bundle:
         """The number that the next cut will have."""
         return self._made
 
-    def _number(self, count: int) -> NDArray[np.int64]:
+    def _number(self, count: int) -> Indices:
         self._made += count
         return np.arange(self._made - count, self._made)
 
@@ -291,7 +288,6 @@ class Bundle:
         n = len(cuts.offsets)
         if n > self.max_cuts:
             raise ParameterError(f"max_cuts: found {self.max_cuts}, expected at least {n} for the old cuts")
-        assert isinstance(self.store, FillableStore)
         self._allocate(max(len(self._offset), n))
         self._gram[:n, :n] = self.store.put(cuts.gradients)
         self._offset[:n], self._group[:n], self._alpha[:n] = cuts.offsets, cuts.blocks, cuts.alpha

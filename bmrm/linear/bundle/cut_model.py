@@ -7,12 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.linear.bundle import products
 from bmrm.linear.objective.running_error import ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
 
 ROUNDING_SHARE = 1e-15
 """A gap of the dual below this share of the objective is rounding."""
@@ -96,7 +94,7 @@ class CutModel(Protocol):
         """
 
     @property
-    def serials(self) -> NDArray[np.int64]:
+    def serials(self) -> Indices:
         """A number for each cut that no other has had, shape (cuts,)."""
 
     @property

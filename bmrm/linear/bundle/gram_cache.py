@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.bundle.products import gram
-
-Vector = NDArray[np.float64]
 
 MAX_CHANGED_SHARE = 0.25
 """Maximum number of features whose weight changes, as a share of those that move, that is worth an update:
@@ -27,11 +26,11 @@ class GramCache:
 
     def __init__(self) -> None:
         self._gram = np.empty((0, 0))
-        self._serials: NDArray[np.int64] = np.empty(0, np.int64)
+        self._serials: Indices = np.empty(0, np.int64)
         self._weights = np.empty(0)
         self._taken_away = 0.0
 
-    def update(self, cuts: Vector, serials: NDArray[np.int64], weights: Vector, threads: int) -> Vector:
+    def update(self, cuts: Vector, serials: Indices, weights: Vector, threads: int) -> Vector:
         """Return the products of all pairs of cuts.
 
         Parameters
@@ -67,7 +66,7 @@ class GramCache:
                 self._form(cuts, serials, weights, threads)
         return self._gram
 
-    def _places(self, serials: NDArray[np.int64]) -> NDArray[np.intp]:
+    def _places(self, serials: Indices) -> NDArray[np.intp]:
         """Return the earlier positions of cuts; -1 for new ones."""
         n = len(self._serials)
         if n <= len(serials) and np.array_equal(self._serials, serials[:n]):
@@ -78,7 +77,7 @@ class GramCache:
         at = order[np.minimum(np.searchsorted(self._serials[order], serials), n - 1)]
         return np.where(self._serials[at] == serials, at, -1)
 
-    def _form(self, cuts: Vector, serials: NDArray[np.int64], weights: Vector, threads: int) -> None:
+    def _form(self, cuts: Vector, serials: Indices, weights: Vector, threads: int) -> None:
         n = len(serials)
         self._reserve(n)
         self._gram[:n, :n] = _products(cuts, np.flatnonzero(weights), weights, threads)
@@ -88,7 +87,7 @@ class GramCache:
         if n > len(self._gram):
             self._gram = np.zeros((2 * n, 2 * n))
 
-    def _arrange(self, old: NDArray[np.intp], serials: NDArray[np.int64]) -> None:
+    def _arrange(self, old: NDArray[np.intp], serials: Indices) -> None:
         """Move the products to the positions that the cuts have now."""
         n, known = len(serials), np.flatnonzero(old >= 0)
         if len(self._serials) > n or n > len(self._gram) or (old[known] != known).any():

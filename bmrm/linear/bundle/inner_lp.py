@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.linear.bundle.cut_model import CutModel, combination
 from bmrm.linear.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import highspy
 
-Vector = NDArray[np.float64]
 Bound = Callable[[CutModel, Vector], float]
 
 FEASIBILITY_TOL = 1e-10
@@ -61,7 +60,7 @@ class LinearModel:
     def __init__(self, terms: Separable) -> None:
         self.terms = terms
         self._highs: highspy.Highs | None = None
-        self._rows: NDArray[np.int64] = np.empty(0, np.int64)
+        self._rows: Indices = np.empty(0, np.int64)
         # The columns of each feature, above and below the prior mean; 0, which is a block's column, for none.
         self._up, self._down = np.zeros((2, len(terms.l1)), np.int32)
         self.taken = True
@@ -101,7 +100,7 @@ class LinearModel:
                 break
         return best
 
-    def _places(self, serials: NDArray[np.int64]) -> NDArray[np.intp]:
+    def _places(self, serials: Indices) -> NDArray[np.intp]:
         """Return the rows of cuts, not counting the row of the floor."""
         order = np.argsort(self._rows)
         return np.asarray(order[np.searchsorted(self._rows[order], serials)])

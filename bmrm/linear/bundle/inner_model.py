@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Vector
 from bmrm.linear.bundle.cut_model import CutModel
 from bmrm.linear.bundle.l2_model import L2Model
 from bmrm.linear.bundle.proximal_model import ProximalModel
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
 
 
 class InnerModel(Protocol):

@@ -16,14 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows
+from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.cut_model import CutModel, combination, risk_and_excess, rounding_gap
 from bmrm.linear.bundle.gram_cache import GramCache
 from bmrm.linear.objective.line_search import bracket_minimum
 from bmrm.linear.regularizers.separable import Separable
-
-Vector = NDArray[np.float64]
 
 MAX_CHANGES = 5000
 """Maximum number of cuts that may enter or leave in one QP; the next one goes on from there."""
@@ -52,7 +50,7 @@ def maximise(
     best: float,
     rel_tol: float,
     abs_tol: float,
-    serials: NDArray[np.int64] | None = None,
+    serials: Indices | None = None,
     active_set: _qp.ActiveSet | None = None,
     origin: Vector | None = None,
 ) -> None:

@@ -21,15 +21,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows
+from bmrm.base.vectors import Vector, dot, dot_rows
 from bmrm.linear.bundle.cut_model import CutModel, combination, risk_and_excess
 from bmrm.linear.bundle.steepness import EASED_SHARE, MAX_MULTIPLIER_STEPS, Steepness
 from bmrm.linear.objective.running_error import UNIT
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
 
 MAX_HIDDEN_SHARE = 0.1
 """Share of the QP's gap that rounding of products of cuts may hide before the QP is refined."""

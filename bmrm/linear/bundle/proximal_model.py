@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Vector, dot
 from bmrm.linear.bundle.cut_model import CutModel, combination
 from bmrm.linear.bundle.gram_cache import GramCache
 from bmrm.linear.bundle.inner_lp import LinearModel
@@ -27,8 +27,6 @@ from bmrm.linear.bundle.separable_bound import SeparableBound
 from bmrm.linear.bundle.steepness import EASED_SHARE, MAX_MULTIPLIER_STEPS, Steepness
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import Separable
-
-Vector = NDArray[np.float64]
 
 MIN_SLOPE_SHARE = 1e-4
 """Smallest square of a slope that the first mu is chosen for, as a share of that of the plane, and of what

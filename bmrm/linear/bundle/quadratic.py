@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.bundle import _qp
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
 
 
 def quadratic_minimiser(reg: Regularizer, hessian: Vector, gradient: Vector, w: Vector) -> Vector | None:

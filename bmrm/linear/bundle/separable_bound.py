@@ -13,15 +13,12 @@ a bound on J whatever the weights of the mean are.  Two things need care:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Vector, dot
 from bmrm.linear.bundle import _qp, products
 from bmrm.linear.bundle.cut_model import CutModel, combination
 from bmrm.linear.regularizers import RADIUS
 from bmrm.linear.regularizers.separable import Separable
-
-Vector = NDArray[np.float64]
 
 COVERED_FACTOR = 4.0
 """Certificates cover features without a penalty up to this many times the distance of the best point from the

@@ -8,11 +8,9 @@ a proximal term of its own, and the bound is that of the model without the term.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.bundle.cut_model import CutModel
-
-Vector = NDArray[np.float64]
 
 MAX_CURVATURE = 1e9
 """Maximum curvature of a cut in one feature, as a multiple of the first objective, that the QP takes as it

@@ -6,16 +6,15 @@ rows, ``gpu/cuts.py`` on a GPU, and ``ranks/cuts.py`` with their columns spread 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.objective.running_error import Blur
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
 
 CUT_BYTES = 1 << 30
 """Maximum number of bytes that cuts take, unless ``max_cuts`` is given."""
@@ -50,6 +49,14 @@ class CutStore(Protocol):
     @property
     def hands_over(self) -> bool:
         """Whether a warm start goes on with these cuts themselves, and not with copies."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether whole gradients are on the host, so that their products may be taken in another metric."""
+
+    @property
+    def metric(self) -> Vector | None:
+        """Weights of the features in products of gradients; None if all are 1."""
 
     @property
     def most(self) -> int:
@@ -96,23 +103,20 @@ class CutStore(Protocol):
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
         """Copy the gradients of some cuts, for a file."""
 
-
-@runtime_checkable
-class FillableStore(CutStore, Protocol):
-    """A store that can be filled with gradients from elsewhere."""
-
     def put(self, gradients: Vector) -> Vector:
-        """Fill an empty store; return the products of all with all."""
+        """Fill an empty store with gradients from elsewhere; return the products of all with all.
 
-
-@runtime_checkable
-class MetricStore(CutStore, Protocol):
-    """A store that takes products of gradients in a metric."""
-
-    metric: Vector | None
-    """Weights of the features; None if all are 1."""
-    whole: bool
-    """Whether the gradients are here with all of their columns."""
+        Raises
+        ------
+        NotImplementedError
+            The store keeps combinations of rows on the host. No plan restores a checkpoint into one.
+        """
 
     def change_metric(self, metric: Vector) -> Vector:
-        """Take products in another metric from now on; return those of all with all."""
+        """Take products in another metric from now on; return those of all with all.
+
+        Raises
+        ------
+        NotImplementedError
+            The store is not `whole`.
+        """

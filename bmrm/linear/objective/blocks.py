@@ -7,9 +7,8 @@ group are together.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Indices = NDArray[np.int64]
+from bmrm.base.vectors import Indices
 
 
 def group_borders(groups: Indices, firsts: Indices, rows: int) -> Indices:

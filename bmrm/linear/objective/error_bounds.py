@@ -6,15 +6,12 @@ import math
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Vector, dot
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
-
-Vector = NDArray[np.float64]
 
 
 class Sums(Protocol):

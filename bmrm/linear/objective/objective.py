@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
 from bmrm.linear.objective.blocks import block_starts
 from bmrm.linear.objective.line_search import Bracket, bracket_minimum, search_ray
@@ -32,7 +32,6 @@ from bmrm.linear.objective.passes import (
     Margins,
     Operator,
     Passes,
-    Starts,
     Subgradients,
     Weights,
 )
@@ -52,12 +51,10 @@ __all__ = [
     "Objective",
     "Operator",
     "Passes",
-    "Starts",
     "Subgradients",
     "Weights",
 ]
 
-Vector = NDArray[np.float64]
 
 LEVEL_SLOPE = 1e-12
 """Slopes in b below this share of the numbers that they are sums of may be rounding. Such a slope is not
@@ -234,7 +231,7 @@ class Objective:
             found = errors.of_conjugates(offsets, planes.slope, known)
         return found
 
-    def block_rows(self, extent: Extent) -> Starts:
+    def block_rows(self, extent: Extent) -> Indices:
         """Return the maximum number of margins of each block."""
         return np.diff(self.starts)
 

@@ -14,17 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.objective.line_search import search_ray
 from bmrm.linear.objective.running_error import Blur, Derivatives
 from bmrm.linear.regularizers import Regularizer, Slopes
 from bmrm.losses import Loss
 from bmrm.losses.base import Pieces
 
-Vector = NDArray[np.float64]
-Starts = NDArray[np.int64]
 Weights: TypeAlias = Any
 """A point w where `Passes` keeps it: an array, or a handle of one on a device."""
 Margins: TypeAlias = Any
@@ -73,7 +69,7 @@ class Operator(Protocol):
     def matvec(self, w: Vector, out: Vector) -> object:
         """``out = X w``."""
 
-    def rmatvec_blocks(self, r: Vector, starts: Starts, out: Vector) -> object:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> object:
         """``out[p] = X_p' r_p`` for each block of rows."""
 
     def weighted_gram(self, s: Vector, out: Vector) -> object:
@@ -96,7 +92,7 @@ class Problem(Protocol):
     loss: Loss
     reg: Regularizer
     profile: bool
-    starts: Starts
+    starts: Indices
 
     def gradient(self, gradients: Vector) -> Vector:
         """Return the gradient of the risk from those of its parts."""
@@ -260,7 +256,7 @@ class InteriorPasses(Protocol):
     def placed(self, w: Vector, margins: Vector) -> tuple[Weights, Margins]:
         """Copy a point and its margins from the host."""
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
+    def planes_of(self, r: Vector, starts: Indices, w: Vector) -> Subgradients:
         """Return the cutting planes of any derivatives; their risk is not known."""
 
 
@@ -323,11 +319,11 @@ class Passes(InteriorPasses, Protocol):
         """Replace the first derivatives by ``share`` of themselves plus the rest of the second ones."""
 
     def planes(
-        self, z: Margins, dz: Margins | None, t: float, starts: Starts, w: Weights, end: Weights
+        self, z: Margins, dz: Margins | None, t: float, starts: Indices, w: Weights, end: Weights
     ) -> Subgradients:
         """Return the cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
 
-    def mixed_planes(self, starts: Starts, w: Weights, end: Weights, t: float) -> Subgradients:
+    def mixed_planes(self, starts: Indices, w: Weights, end: Weights, t: float) -> Subgradients:
         """Return the cutting planes of the first derivatives as they are."""
 
     def round_kinks(self, width: float) -> None:
@@ -370,13 +366,13 @@ class Passes(InteriorPasses, Protocol):
     def size(self, w: Weights, lengths: Vector | float) -> float:
         """Return the size of a point that `between` did not make."""
 
-    def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
+    def known_of(self, starts: Indices, which: int, extra: float = 0.0) -> Derivatives | None:
         """Return what is known of one of the two sets of derivatives, by block of rows.
 
         ``extra`` is added to the sum of the rows' derivatives.
         """
 
-    def constants(self, starts: Starts) -> Vector | None:
+    def constants(self, starts: Indices) -> Vector | None:
         """Return the offsets of the last planes of a loss with kinks, from their derivatives alone.
 
         None if the derivatives, or the rows that they belong to, are not at hand.

@@ -30,13 +30,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import norm
+from bmrm.base.vectors import Indices, Vector, norm
 from bmrm.linear.regularizers import RADIUS, Reach, Regularizer
 from bmrm.losses.extent import Extent
-
-Vector = NDArray[np.float64]
 
 UNIT = 2.0**-53
 """Unit roundoff of float64."""
@@ -188,7 +185,7 @@ class ErrorBound:
         floor: float,
         steepness: Callable[[float], float | None],
         bend: float,
-        blocks: NDArray[np.int64],
+        blocks: Indices,
         *,
         level: float = 0.0,
         together: bool = False,

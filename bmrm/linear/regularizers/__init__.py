@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import check_finite, flag, number, numbers
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.regularizers.base import RADIUS, Reach, Regularizer, Slopes, strength
 from bmrm.linear.regularizers.l2 import L2
@@ -27,7 +27,6 @@ from bmrm.linear.regularizers.separable_penalty import SeparablePenalty
 
 __all__ = ["L1_RATIO", "L2", "NAMES", "RADIUS", "Reach", "Regularizer", "SeparablePenalty", "Slopes", "get"]
 
-Vector = NDArray[np.float64]
 NAMES = ("l2", "l1", "elastic_net")
 
 L1_RATIO = 0.5

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.arguments import number
+from bmrm.base.vectors import Vector
 from bmrm.errors import ParameterError
 from bmrm.linear.regularizers.separable import FreeFace, Separable
-
-Vector = NDArray[np.float64]
 
 MIN_LAM = 1e-200
 """Below this, quotients by lam would overflow."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Vector, dot
 from bmrm.linear.regularizers.base import Reach, strength
 from bmrm.linear.regularizers.separable import FreeFace, StraightLine
-
-Vector = NDArray[np.float64]
 
 
 class L2:

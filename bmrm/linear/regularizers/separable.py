@@ -17,9 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
-
-Vector = NDArray[np.float64]
+from bmrm.base.vectors import Vector, dot
 
 SHRINK = 1.0 - 2.0**-50
 """A few units in the last place less than 1, so that a slope that is scaled to its limit does not pass it."""

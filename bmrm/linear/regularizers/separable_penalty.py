@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.regularizers.base import Reach
 from bmrm.linear.regularizers.separable import BentLine, FreeFace, Separable
-
-Vector = NDArray[np.float64]
 
 
 class SeparablePenalty:

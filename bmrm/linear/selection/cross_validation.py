@@ -29,6 +29,7 @@ import numpy.typing as npt
 from bmrm import losses
 from bmrm.base.arguments import refuse
 from bmrm.base.interrupts import interruptible
+from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.linear.backends.choose import backend_of
@@ -67,7 +68,6 @@ from bmrm.matrix.row_weights import lam_from_c
 if TYPE_CHECKING:
     from bmrm.matrix.resident import Matrix
 
-Vector = npt.NDArray[np.float64]
 
 COPIED = 1 << 30
 """Bytes of a resident X up to which a copy is made with its rows in the order of the folds."""
@@ -107,7 +107,7 @@ class CrossValidation:
     values: Vector = field(repr=False)
     scored: Vector = field(repr=False)
     targets: Any = field(repr=False)
-    groups: npt.NDArray[np.int64] | None = field(repr=False, default=None)
+    groups: Indices | None = field(repr=False, default=None)
     weights: Vector | None = field(repr=False, default=None)
 
     def __repr__(self) -> str:
@@ -335,7 +335,7 @@ class FoldProblem:
 def deal_for(
     loss: Loss,
     labels: Vector,
-    groups: npt.NDArray[np.int64] | None,
+    groups: Indices | None,
     weights: Vector | None,
     rows: int,
     folds: int,

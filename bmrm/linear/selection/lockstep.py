@@ -18,15 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import interrupts
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.host._ascent import Ascent
 from bmrm.linear.backends.host.ascent import ascent_on
 from bmrm.matrix._cpu import Matrix
 from bmrm.matrix.adapted import MatrixView
 
-Vector = NDArray[np.float64]
 Found = TypeVar("Found")
 
 
@@ -93,7 +92,7 @@ class Worker(MatrixView):
         self.wait(_Product(False, w, out))
         return out
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> Vector:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> Vector:
         """``out[p] = X_p' r_p`` for each block of rows."""
         if len(starts) > 2:
             return np.asarray(self.inner.rmatvec_blocks(r, starts, out))

@@ -18,6 +18,7 @@ from bmrm.base.arguments import flag, matrix, numbers
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
 from bmrm.base.tables import format_table
+from bmrm.base.vectors import Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError, Interrupted, ParameterError
 from bmrm.io.csr import Csr, find_numbering
@@ -39,7 +40,6 @@ from bmrm.matrix.row_weights import row_weights
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Vector = NDArray[np.float64]
 
 LAMS = tuple(float(lam) for lam in np.logspace(-1.5, -6.0, 10))
 """The grid where none is given: half a power of ten apart."""

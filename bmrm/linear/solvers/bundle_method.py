@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import interrupts
-from bmrm.base.vectors import copy_arrays
+from bmrm.base.vectors import Vector, copy_arrays
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.objective.objective import Objective
@@ -31,8 +30,6 @@ from bmrm.linear.solvers.steps import (
     Step,
     interior_step,
 )
-
-Vector = NDArray[np.float64]
 
 QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 """Gap of the inner QP, as a share of the outer one."""

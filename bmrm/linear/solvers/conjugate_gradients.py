@@ -13,16 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Vector, dot
 from bmrm.linear.objective.line_search import bracket_minimum
 from bmrm.linear.objective.passes import MAX_LINE_STEP
 from bmrm.linear.regularizers import Regularizer, Slopes
 from bmrm.linear.regularizers.separable import FreeFace
 from bmrm.linear.solvers.newton import CG_FORCING, MAX_CG_STEPS
-
-Vector = NDArray[np.float64]
 
 
 def minimise_quadratic(

@@ -26,14 +26,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.errors import DeviceMemoryError
 from bmrm.linear.objective.objective import LEVEL_SLOPE, Objective
 from bmrm.linear.objective.passes import CutBatch, InteriorPasses, Iterate
-from bmrm.linear.regularizers import L2
-
-Vector = NDArray[np.float64]
 
 STEP_TO_BOUND = 0.995
 """Share of the way to the nearest bound that a step goes."""
@@ -134,7 +131,6 @@ class InteriorPoint:
     """
 
     def __init__(self, objective: Objective, at: Iterate, gap: float) -> None:
-        assert isinstance(objective.reg, L2)
         self._objective, self._operator, self._reg = objective, objective.operator, objective.reg
         self._passes = passes = objective.passes
         self._pieces = passes.pieces()

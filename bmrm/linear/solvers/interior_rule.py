@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from bmrm.linear.objective.passes import Operator, StepCosts
-from bmrm.linear.regularizers import L2, Regularizer
+from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 
 MAX_HESSIAN_COLUMNS = 4096
@@ -37,7 +37,7 @@ MIN_SPENT_SHARE = 0.25
 
 def may_step(operator: Operator, loss: Loss, reg: Regularizer) -> bool:
     """Whether a problem has such steps if the backend has them: for losses with kinks, under l2."""
-    return operator.shape[1] <= MAX_HESSIAN_COLUMNS and loss.kinked and isinstance(reg, L2)
+    return operator.shape[1] <= MAX_HESSIAN_COLUMNS and loss.kinked and reg.terms is None
 
 
 class InteriorRule:

@@ -8,13 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bmrm.base.vectors import Vector
 from bmrm.linear.bundle.bundle import Bundle
-
-Vector = NDArray[np.float64]
-
 
 Status = Literal["converged", "max_iter", "max_time", "interrupted", "precision", "max_cuts"]
 

@@ -9,8 +9,8 @@ there it is a share of `State.scale`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError
 from bmrm.linear.bundle.bundle import FLOOR_ERROR, Bundle
 from bmrm.linear.bundle.inner_model import inner_model
@@ -20,8 +20,6 @@ from bmrm.linear.solvers.progress import Clock, Status
 from bmrm.linear.solvers.rounding import rounding
 from bmrm.linear.solvers.settings import SMALLEST_TOL, Settings
 from bmrm.linear.solvers.stalling import StallWatch
-
-Vector = NDArray[np.float64]
 
 SEARCH_TOL = 2e-4
 """Accuracy of a line search, as a share of the gap: with many rows and few features a coarser one takes a

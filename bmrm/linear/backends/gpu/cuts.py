@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.row_space import RowCuts
 from bmrm.linear.bundle.bundle import Bundle
@@ -21,8 +22,6 @@ from bmrm.matrix.gpu.memory import room_for_cuts
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
-Vector = NDArray[np.float64]
-
 
 Resident: TypeAlias = "_cuda.Vector"
 
@@ -36,6 +35,8 @@ class GpuCuts:
     """
 
     hands_over = True  # copies would take as much device memory again
+    whole = False
+    metric: Vector | None = None
 
     def __init__(self, problem: _cuda.Problem) -> None:
         self.problem, self.width, self.size = problem, problem.width, 0
@@ -112,6 +113,9 @@ class GpuCuts:
         kept = self.get()
         gram(kept, kept, products)
         return products
+
+    def change_metric(self, metric: Vector) -> Vector:
+        raise NotImplementedError("cuts on a GPU have no other metric")
 
 
 class GpuRowCuts(GpuCuts):

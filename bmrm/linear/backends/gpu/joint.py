@@ -8,17 +8,14 @@ once would be eight sorts.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
 from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import JointLoss
 from bmrm.matrix.gpu.devices import import_cuda
-
-Vector = NDArray[np.float64]
-Starts = NDArray[np.int64]
 
 MAX_WEIGHT_RATIO = 1e15
 """Maximum ratio of the largest weight of a row to the least. Sums over pairs are differences of sums over all
@@ -63,7 +60,7 @@ class JointPasses(SlopePasses):
         return risk, total
 
     def planes(
-        self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
+        self, z: Resident, dz: Resident | None, t: float, starts: Indices, w: Resident, end: Resident
     ) -> Subgradients:
         risk, total = self.derivatives(z, dz, t, 0.0, 0)
         plane = self.mixed_planes(starts, w, end, t)

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.gpu.ascent import GpuAscent
 from bmrm.linear.backends.gpu.cuts import GpuCuts, GpuRowCuts, Resident
 from bmrm.linear.backends.host.passes import OneProcess, search_on_slopes
@@ -38,9 +38,6 @@ from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCT
 from bmrm.linear.solvers.newton import CG_FORCING, MAX_CG_STEPS
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.matrix.gpu.libraries import has_blas
-
-Vector = NDArray[np.float64]
-Starts = NDArray[np.int64]
 
 # What passes and interior-point steps cost, measured on an H200 with 16 cores.
 
@@ -99,11 +96,11 @@ class GpuPasses(OneProcess):
     def size(self, w: Resident, lengths: Vector | float) -> float:
         return float(lengths) * math.sqrt(max(0.0, w.square))
 
-    def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
+    def known_of(self, starts: Indices, which: int, extra: float = 0.0) -> Derivatives | None:
         """Return None: the derivatives stay on the device."""
         return None
 
-    def constants(self, starts: Starts) -> Vector | None:
+    def constants(self, starts: Indices) -> Vector | None:
         """Return None: the derivatives stay on the device."""
         return None
 
@@ -166,15 +163,15 @@ class GpuPasses(OneProcess):
         self.problem.round_kinks(width)
 
     def planes(
-        self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
+        self, z: Resident, dz: Resident | None, t: float, starts: Indices, w: Resident, end: Resident
     ) -> Subgradients:
         return self._planes(starts, z, dz, w, end, t)
 
-    def mixed_planes(self, starts: Starts, w: Resident, end: Resident, t: float) -> Subgradients:
+    def mixed_planes(self, starts: Indices, w: Resident, end: Resident, t: float) -> Subgradients:
         return self._planes(starts, None, None, w, end, t)
 
     def _planes(
-        self, starts: Starts, z: Resident | None, dz: Resident | None, w: Resident, end: Resident, t: float
+        self, starts: Indices, z: Resident | None, dz: Resident | None, w: Resident, end: Resident, t: float
     ) -> Subgradients:
         size = self.cuts.size
         sums, products = self.problem.cut(size, starts, z, dz, w, end, t)
@@ -214,7 +211,7 @@ class GpuPasses(OneProcess):
         """Copy a point to the device; its margins come from a product."""
         return self.fresh(self.weights(w))
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
+    def planes_of(self, r: Vector, starts: Indices, w: Vector) -> Subgradients:
         point = self.weights(w)
         self.problem.set_derivatives(r, starts)
         return self._planes(starts, None, None, point, point, 0.0)

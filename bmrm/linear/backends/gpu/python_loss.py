@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.foreign_arrays import DeviceRows, borrow_rows, make_importer
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
-from bmrm.linear.backends.host.passes import Starts
 from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import CallableLoss
-
-Vector = NDArray[np.float64]
 
 
 class PythonLossPasses(SlopePasses):
@@ -59,7 +56,7 @@ class PythonLossPasses(SlopePasses):
         return float(risk), float(total)
 
     def planes(
-        self, z: Resident, dz: Resident | None, t: float, starts: Starts, w: Resident, end: Resident
+        self, z: Resident, dz: Resident | None, t: float, starts: Indices, w: Resident, end: Resident
     ) -> Subgradients:
         values, derivatives, _ = self._call(z, dz, t, 0.0, keep=False)
         self._sums(values, derivatives, 0, starts)
@@ -78,7 +75,9 @@ class PythonLossPasses(SlopePasses):
         name = f"loss {self.loss.name}: {what}"
         return borrow_rows(array, name, matrix.shape[0], matrix.device, self.own.stream, self.own.borrow)
 
-    def _sums(self, values: DeviceRows, derivatives: DeviceRows | None, which: int, starts: Starts) -> Vector:
+    def _sums(
+        self, values: DeviceRows, derivatives: DeviceRows | None, which: int, starts: Indices
+    ) -> Vector:
         """Return risk, sum of derivatives, and number of values below the minimum, for each block of rows."""
         found = self.own.risk(values, derivatives, which, starts, self.loss.minimum)
         if found[:, 2].any():

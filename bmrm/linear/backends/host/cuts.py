@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows
+from bmrm.base.vectors import Vector, dot, dot_rows
 from bmrm.linear.bundle.products import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
-
-Vector = NDArray[np.float64]
-
 
 AHEAD = 8
 """Times the cuts asked for that get an address: those there are would be copied each time it ends."""

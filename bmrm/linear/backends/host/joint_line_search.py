@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.objective.passes import LineSearchProblem, LineSearchResult
 from bmrm.losses.base import ValuedRisk
-
-Vector = NDArray[np.float64]
 
 
 class MarginMoves(Protocol):

@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows
+from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.linear.backends.host.ascent import DualAscent
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
 from bmrm.linear.bundle.products import along
@@ -39,9 +38,6 @@ from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
 from bmrm.linear.solvers.newton import hessian_pays
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
-
-Vector = NDArray[np.float64]
-Starts = NDArray[np.int64]
 
 MIN_THREADED_MARGINS = 100_000
 """Number of margins from which threads move them: with fewer, starting the threads takes longer."""
@@ -121,14 +117,14 @@ class HostPasses(OneProcess):
     def size(self, w: Vector, lengths: Vector | float) -> float:
         return dot(np.abs(w), cast("Vector", lengths))
 
-    def known_of(self, starts: Starts, which: int, extra: float = 0.0) -> Derivatives | None:
+    def known_of(self, starts: Indices, which: int, extra: float = 0.0) -> Derivatives | None:
         r = self._derivatives[which]
         parts = [r[i:j] for i, j in pairwise(starts.tolist())]
         squares = self.total(np.array([dot(part, part) for part in parts]))
         most = -self.least(-float(max(np.count_nonzero(part) for part in parts)))
         return Derivatives(np.sqrt(squares), int(most), self._sums(parts, extra))
 
-    def constants(self, starts: Starts) -> Vector | None:
+    def constants(self, starts: Indices) -> Vector | None:
         """Return the offsets of the last planes, if the loss knows them without the risk."""
         if self._exact is not self.rows:  # planes of other rows
             return None
@@ -232,7 +228,7 @@ class HostPasses(OneProcess):
     def placed(self, w: Vector, margins: Vector) -> tuple[Vector, Vector]:
         return w, margins
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
+    def planes_of(self, r: Vector, starts: Indices, w: Vector) -> Subgradients:
         self._keep(r)
         gradients = np.empty((len(starts) - 1, self.operator.shape[1]))
         with self._timed():
@@ -256,14 +252,14 @@ class HostPasses(OneProcess):
         return float(self.total(np.array([dot(a, b)]))[0])
 
     def planes(
-        self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
+        self, z: Vector, dz: Vector | None, t: float, starts: Indices, w: Vector, end: Vector
     ) -> Subgradients:
         along, step = (z, 0.0) if dz is None else (dz, t)
         values, slopes = self.cut_of.cut(z, along, step, 0.0, starts, self._derivatives[0])
         self._note_constants(0)
         return self._planes(starts, self.between(w, end, t), values, slopes)
 
-    def mixed_planes(self, starts: Starts, w: Vector, end: Vector, t: float) -> Subgradients:
+    def mixed_planes(self, starts: Indices, w: Vector, end: Vector, t: float) -> Subgradients:
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 
@@ -326,5 +322,5 @@ class HostPasses(OneProcess):
         step = operator.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROW_WORK * rows
         return StepCosts(2 * nnz + row_work * rows, step, d, FACE_CHANGES_PER_CUT)
 
-    def _planes(self, starts: Starts, w: Vector, risk: Vector, slope: Vector) -> Subgradients:
+    def _planes(self, starts: Indices, w: Vector, risk: Vector, slope: Vector) -> Subgradients:
         return self.planes_of(self._derivatives[0], starts, w)._replace(risk=risk, slope=slope)

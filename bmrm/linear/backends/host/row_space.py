@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows, norm
+from bmrm.base.vectors import Indices, Vector, dot, dot_rows, norm
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.products import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
@@ -24,9 +24,6 @@ from bmrm.linear.objective.passes import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.base import RowRisk
-
-Vector = NDArray[np.float64]
-Starts = NDArray[np.int64]
 
 COEFFICIENTS, PRODUCTS = 0, 1
 
@@ -107,7 +104,7 @@ class RowPasses(HostPasses):
         dw = end - w
         return StraightLine(reg.lam * inner(w, dw), reg.lam * inner(dw, dw))
 
-    def planes_of(self, r: Vector, starts: Starts, w: Vector) -> Subgradients:
+    def planes_of(self, r: Vector, starts: Indices, w: Vector) -> Subgradients:
         """Return the cutting plane in the form that `RowCuts` keeps; there is only one block."""
         self._keep(r)
         cut = np.zeros((2, w.shape[1]))
@@ -129,7 +126,8 @@ class RowCuts:
     threads : int
     """
 
-    hands_over = False
+    hands_over = whole = False
+    metric: Vector | None = None
 
     def __init__(self, operator: Operator, threads: int) -> None:
         self.operator, self.threads, self.size = operator, threads, 0
@@ -225,3 +223,9 @@ class RowCuts:
         for k, number in enumerate(numbers):
             gradients[k] = _combined(self.operator, self._kept[COEFFICIENTS, number, :-1])
         return gradients
+
+    def put(self, gradients: Vector) -> Vector:
+        raise NotImplementedError("cuts that are combinations of rows cannot be made from gradients")
+
+    def change_metric(self, metric: Vector) -> Vector:
+        raise NotImplementedError("cuts that are combinations of rows have no other metric")

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import interrupts
+from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
@@ -53,8 +53,6 @@ from bmrm.losses.labels import append_labels, convert_label_sets, distinct_label
 from bmrm.losses.multiclass import ClassLoss
 from bmrm.matrix.adapted import MatrixAdapter
 
-Vector = NDArray[np.float64]
-
 
 class RanksBackend:
     """What a solve on a shard is put together from; see `bmrm.linear.backends.base.Backend`."""
@@ -67,7 +65,7 @@ class RanksBackend:
         """Whether this rank is the one that prints."""
         return bool(self.group.rank == 0)
 
-    def labels(self, loss: Loss) -> tuple[Vector, NDArray[np.float64] | None]:
+    def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
         """Code the labels of this rank's rows as all ranks' labels ask for."""
         if not (loss.by_rows or isinstance(loss, JointLoss)):
             raise ParameterError(
@@ -132,7 +130,7 @@ class RanksBackend:
         whole = group.everyones((margins, labels, np.ones(len(labels)) if weights is None else weights))
         return loss.thresholds(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
 
-    def borders(self, loss: Loss) -> NDArray[np.int64] | None:
+    def borders(self, loss: Loss) -> Indices | None:
         """Return the rows of all ranks that a block with a cut of its own may begin with; None for any."""
         if loss.by_rows:
             return None
@@ -260,9 +258,7 @@ class RanksBackend:
         )
 
 
-def _spread_blocks(
-    cuts: NDArray[np.int64], rows: list[int]
-) -> tuple[list[NDArray[np.int64]], list[tuple[int, int]]]:
+def _spread_blocks(cuts: Indices, rows: list[int]) -> tuple[list[Indices], list[tuple[int, int]]]:
     """Return where the blocks of all rows begin in those of each rank, and which it has some of."""
     firsts = np.cumsum([0, *rows[:-1]])
     starts = [np.clip(cuts - first, 0, m) for first, m in zip(firsts, rows, strict=True)]

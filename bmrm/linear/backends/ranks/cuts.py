@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot, dot_rows
+from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.products import combine
@@ -15,17 +15,13 @@ from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
 
-Vector = NDArray[np.float64]
-
 
 class SplitCuts(HostCuts):
     """Cuts of which each rank has some columns, and of their metric too."""
 
     whole = False
 
-    def __init__(
-        self, group: Group, bounds: NDArray[np.int64], threads: int, metric: Vector | None = None
-    ) -> None:
+    def __init__(self, group: Group, bounds: Indices, threads: int, metric: Vector | None = None) -> None:
         self.group, self.bounds = group, bounds
         self.columns = int(bounds[group.rank]), int(bounds[group.rank + 1])
         super().__init__(self.columns[1] - self.columns[0], threads, metric)

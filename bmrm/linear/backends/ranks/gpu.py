@@ -14,9 +14,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bmrm.distributed.group import Group
 from bmrm.distributed.links import Links
 from bmrm.errors import DeviceMemoryError
@@ -26,7 +23,6 @@ from bmrm.linear.backends.gpu.passes import GpuPasses
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
-Vector = NDArray[np.float64]
 
 log = logging.getLogger("bmrm")
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.losses.base import ValuedRisk
 from bmrm.losses.joint import JointLoss, LineRisk, RowBlocks
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 KEPT = 4
 """Arrays of margins remembered with what arrived of them: both ends of a line, its direction, and a point."""

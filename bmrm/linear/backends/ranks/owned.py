@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.ranks.cuts import SplitCuts
@@ -27,8 +26,6 @@ from bmrm.matrix.adapted import MatrixAdapter
 
 if TYPE_CHECKING:
     from bmrm.distributed.shard import Shard
-
-Vector = NDArray[np.float64]
 
 
 class OwnedOperator(RanksOperator):
@@ -52,7 +49,7 @@ class OwnedOperator(RanksOperator):
         """Margins of this rank's rows."""
         self.inner.matvec(self.exchange.fetch(w), out)
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
         """Gradients of all ranks' rows, a block of them each, in the columns of this rank."""
         reach = [(0, 1)] * self.group.size if len(starts) == 2 else self.reach
         first, last = reach[self.group.rank]

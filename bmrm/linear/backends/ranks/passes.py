@@ -10,17 +10,14 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot_rows
+from bmrm.base.vectors import Indices, Vector, dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.objective import Objective, Subgradients
 from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.losses.extent import Extent
 from bmrm.matrix.adapted import MatrixAdapter
-
-Vector = NDArray[np.float64]
 
 
 class RanksOperator(MatrixAdapter):
@@ -42,7 +39,7 @@ class RanksOperator(MatrixAdapter):
         work = group.everyones((inner.nnz, inner.weighted_gram_work))
         self.nnz = sum(nnz for nnz, _ in work)
         self._gram_work = math.fsum(gram for _, gram in work)
-        self.bounds: NDArray[np.int64] | None = None
+        self.bounds: Indices | None = None
         self.reach: list[tuple[int, int]] = []
 
     @property
@@ -72,7 +69,7 @@ class RanksOperator(MatrixAdapter):
         """Return the vector of weights and intercepts that `split` takes apart."""
         return self.inner.join(w, intercept)
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
         """Gradients of all ranks' rows, a block of them each, in the columns of this rank."""
         group = self.group
         reach = [(0, 1)] * group.size if len(starts) == 2 else self.reach
@@ -104,7 +101,7 @@ class SummedRisk:
         return float(in_t), float(in_b)
 
     def cut(
-        self, z: Vector, dz: Vector, t: float, b: float, starts: NDArray[np.int64], r: Vector
+        self, z: Vector, dz: Vector, t: float, b: float, starts: Indices, r: Vector
     ) -> tuple[Vector, Vector]:
         """Risk and slope of all rows, by block; ``r`` is of this rank's rows."""
         values, slopes = self.group.total(np.stack(self.own.cut(z, dz, t, b, starts, r)))
@@ -156,7 +153,7 @@ class RankPasses(HostPasses):
         bounds, rank = self.operator.bounds, self.operator.group.rank
         return w if bounds is None else w[bounds[rank] : bounds[rank + 1]]
 
-    def _planes(self, starts: NDArray[np.int64], w: Vector, risk: Vector, slope: Vector) -> Subgradients:
+    def _planes(self, starts: Indices, w: Vector, risk: Vector, slope: Vector) -> Subgradients:
         operator, bounds, group = self.operator, self.operator.bounds, self.operator.group
         gradients = np.empty((len(starts) - 1, operator.width))
         with self._timed():
@@ -175,6 +172,6 @@ class RanksObjective(Objective):
 
     operator: RanksOperator
 
-    def block_rows(self, extent: Extent) -> NDArray[np.int64]:
+    def block_rows(self, extent: Extent) -> Indices:
         """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
         return np.full(self.blocks, extent.margins)

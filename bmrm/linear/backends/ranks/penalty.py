@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.linear.regularizers import L2, Regularizer
-
-Vector = NDArray[np.float64]
 
 
 class OwnedPenalty(L2):
@@ -34,7 +32,7 @@ class OwnedPenalty(L2):
         self.group = group
 
     @classmethod
-    def part_of(cls, reg: Regularizer, group: Group, bounds: NDArray[np.int64]) -> OwnedPenalty:
+    def part_of(cls, reg: Regularizer, group: Group, bounds: Indices) -> OwnedPenalty:
         """Return this rank's part of an l2 penalty with a strength in every column."""
         assert isinstance(reg, L2)
         here = slice(bounds[group.rank], bounds[group.rank + 1])

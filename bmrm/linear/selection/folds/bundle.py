@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.vectors import Vector
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.bundle import Bundle
@@ -13,8 +14,6 @@ from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.bundle.inner_qp import maximise
 from bmrm.linear.objective.objective import CutBatch, Iterate
 from bmrm.linear.objective.running_error import MeanBlur
-
-Vector = NDArray[np.float64]
 
 
 class FoldBundle(Bundle):

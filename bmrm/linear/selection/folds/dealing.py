@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import refuse
-
-Vector = NDArray[np.float64]
+from bmrm.base.vectors import Indices, Vector
 
 
 class Folds(NamedTuple):
@@ -27,7 +26,7 @@ class Folds(NamedTuple):
 
     fold_of: NDArray[np.intp]
     order: NDArray[np.intp]
-    starts: NDArray[np.int64]
+    starts: Indices
 
     @property
     def number(self) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import dot
+from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.line_search import is_content
 from bmrm.linear.objective.objective import (
@@ -16,15 +15,12 @@ from bmrm.linear.objective.objective import (
     LineSearchResult,
     Objective,
     Operator,
-    Starts,
     Subgradients,
 )
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers.cutting import USELESS_RISK
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
-
-Vector = NDArray[np.float64]
 
 CHANGED = 0.4
 """Change of the second derivatives, as a share of their sum, up to which the Hessian is that of an earlier
@@ -68,7 +64,7 @@ class FoldParts:
         Numbers that the parts are nowhere below.
     """
 
-    def __init__(self, operator: Operator, risk: RowRisk, starts: NDArray[np.int64], floors: Vector) -> None:
+    def __init__(self, operator: Operator, risk: RowRisk, starts: Indices, floors: Vector) -> None:
         self.operator, self.risk, self.starts, self._floors = operator, risk, starts, floors
         self._most = np.inf
         self._derivatives = np.empty(operator.shape[0])
@@ -182,7 +178,7 @@ class FoldSteps(HostPasses):
         return super().search(ray._replace(content=0.0))
 
     def planes(
-        self, z: Vector, dz: Vector | None, t: float, starts: Starts, w: Vector, end: Vector
+        self, z: Vector, dz: Vector | None, t: float, starts: Indices, w: Vector, end: Vector
     ) -> Subgradients:
         """Cutting planes at ``z + t dz``, the margins of ``w + t (end - w)``."""
         full = self._full

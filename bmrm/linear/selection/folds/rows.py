@@ -6,13 +6,11 @@ from collections import deque
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.selection.folds.dealing import Folds
 from bmrm.matrix.adapted import MatrixAdapter, MatrixView
 from bmrm.matrix.resident import Matrix
-
-Vector = NDArray[np.float64]
 
 
 class RowsByFold(MatrixAdapter):
@@ -36,7 +34,7 @@ class RowsByFold(MatrixAdapter):
         self.inner.matvec(w, self._z)
         np.take(self._z, self.folds.order, out=out)
 
-    def rmatvec_blocks(self, r: Vector, starts: NDArray[np.int64], out: Vector) -> None:
+    def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
         """``out[p] = X_p' r_p`` for each fold, or for all rows at once."""
         rows = self.folds.order
         if len(starts) == 2:
