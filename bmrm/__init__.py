@@ -1,6 +1,6 @@
 """bmrm: certified training of regularised linear models by bundle methods.
 
-Names are loaded on first use, so that a command that needs few of them starts fast.
+Names are loaded on first use, so that commands that need few of them start fast.
 """
 
 from bmrm._version import __version__ as __version__
@@ -62,7 +62,7 @@ _MODULES = {
     "roc_auc": "linear.models.metrics",
     "RADIUS": "linear.regularizers",
 }
-"""Each public name, and the module that has it."""
+"""The module of each public name."""
 
 __all__ = sorted(["__version__", *_MODULES])
 

@@ -35,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    from bmrm.cli.parsing import Parser, integer
+    from bmrm.cli.parsing import CommandParser, integer
 
-    parser = Parser(
+    parser = CommandParser(
         PROGRAM,
         usage=f"{PROGRAM} spmv [options] DATA",
         description="Show how a GPU multiplies by the matrix of DATA and by its transpose: statistics, the\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 from bmrm.base.units import number_text
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
-from bmrm.cli.parsing import Parser, integer, positive, real
+from bmrm.cli.parsing import CommandParser, integer, positive, real
 from bmrm.errors import ParameterError
 
 PROGRAM = "bmrm-train"
@@ -179,7 +179,7 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
                 raise ParameterError(f"--{name}: only with -C or --lambdas")
 
 
-def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
+def _namespace(parser: CommandParser, argv: Sequence[str]) -> dict[str, Any]:
     """Parse words; return the fields of `TrainOptions` that they set."""
     found = vars(parser.parse_words(_spell_out_levels(_spell_out_class_weights(argv))))
     found["loss_params"] = {
@@ -193,11 +193,11 @@ def _namespace(parser: Parser, argv: Sequence[str]) -> dict[str, Any]:
 _LOSS_PREFIX = "loss parameter "
 
 
-def build_parser() -> Parser:
+def build_parser() -> CommandParser:
     """Build the parser; the parameters of losses come from `bmrm.losses.PARAMETERS`."""
     from bmrm.losses import NAMES, PARAMETERS
 
-    parser = Parser(
+    parser = CommandParser(
         PROGRAM,
         usage=f"{PROGRAM} [options] DATA [MODEL]",
         description="Train a regularised linear model, with a certified bound on its suboptimality.",

@@ -10,7 +10,7 @@ from typing import NoReturn
 from bmrm.errors import ParameterError
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises `ParameterError` and leaves out options that were not given.
 
     Parameters

@@ -52,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    from bmrm.cli.parsing import Parser, integer
+    from bmrm.cli.parsing import CommandParser, integer
 
-    parser = Parser(
+    parser = CommandParser(
         PROGRAM,
         usage=f"{PROGRAM} [options] DATA MODEL OUT",
         description="Predict the rows of DATA, one line per row in OUT, and score the predictions by DATA's\n"

@@ -1,1 +1,1 @@
-"""Regularised linear models: the objective, the bundle method that minimises it, and what comes of it."""
+"""Regularised linear models: objective, bundle method, models, metrics and selection."""

@@ -1,4 +1,4 @@
-"""What `solve` is given to train on, as a `Dataset` of this process or of several ranks, or as `Examples`."""
+"""The inputs of `solve`: its options, and its data as a `Dataset`, a `Shard` or `Examples`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bmrm.matrix.examples import Examples
 from bmrm.matrix.row_weights import ClassWeight
 
 OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
-"""Options of `solve` that a `Dataset` takes beside X and y."""
+"""Options of `solve` that are arguments of `Dataset`, besides X and y."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Options:
-    """What `solve` is asked for, besides data, ranks and loss; see there."""
+    """The options of `solve`, except data, ranks and loss; see there."""
 
     reg: str
     lam: float
@@ -61,7 +61,7 @@ class Options:
 
 
 def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
-    """Return the rows of a PETSc matrix that this process holds, and its ranks; other data as they are."""
+    """Return the rows of a PETSc matrix in this process, and its ranks; return other data unchanged."""
     if not type(X).__module__.startswith("petsc4py"):
         return X, y, comm
     from bmrm.distributed.petsc_rows import local_rows as rows_of
@@ -70,7 +70,7 @@ def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
 
 
 def make_group(X: Any, comm: Any, options: Mapping[str, Any]) -> Any:
-    """Return the ranks that were given, as a `Group`; raise where they were not given the same options."""
+    """Return the ranks that were given, as a `Group`; raise if they were given different options."""
     group = X.group if isinstance(X, Dataset) else comm
     if group is None:
         return comm
@@ -93,7 +93,7 @@ def choose_weight_layout(
     comm: Any,
     device: str,
 ) -> str:
-    """Return the form in which weights are kept, "auto" where that is left open; raise where it cannot be."""
+    """Return how ranks keep the weights, "auto" if that is left open; raise if the layout is not possible."""
     positive = flag("positive", positive)
     if not isinstance(reg, str):
         refuse("reg", reg, f"one of {', '.join(NAMES)}")
@@ -115,7 +115,7 @@ def choose_weight_layout(
 
 
 def make_dataset(loss: Loss, X: Any, y: Any, options: Options, comm: Any, weights: str) -> Dataset | Examples:
-    """Return what `solve` trains on; raise for what goes with another kind of data, or is given twice."""
+    """Return the training data; raise if an option is given twice, or belongs to another kind of data."""
     given = {name: getattr(options, name) for name in OF_DATA}
     if isinstance(loss, Structured):
         if comm is not None:

@@ -1,4 +1,4 @@
-"""The matrix that a solve multiplies by: X, with what an intercept and several classes make of it."""
+"""The operator of a solve: X, with a constant column for a penalised intercept, for one output or several."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bmrm.matrix.resident import Matrix
 
 
 class Intercept(NamedTuple):
-    """How margins get an intercept, if they do.
+    """The kind of intercept, if there is one.
 
     Attributes
     ----------
     free : bool
-        It is not penalised, and is minimised out.
+        The intercept is not penalised, and is minimised out.
     scaling : float or None
-        Value of the constant feature whose weight is a penalised one.
+        Value of the constant feature, if the intercept is penalised: it is the weight of that feature.
     """
 
     free: bool
@@ -29,7 +29,7 @@ class Intercept(NamedTuple):
 
 
 def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> Intercept:
-    """Return the intercept that is asked for or that the loss needs; raise where it takes no such."""
+    """Return the intercept that is asked for or that the loss needs; raise if the loss does not allow it."""
     fit, penalize = flag("fit_intercept", fit), flag("penalize_intercept", penalize)
     scaling = number("intercept_scaling", scaling)
     if penalize and not fit:

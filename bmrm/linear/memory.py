@@ -1,7 +1,7 @@
-"""The bytes that a solve takes, by part: X, vectors, and the bundle when it is full.
+"""The bytes that a solve needs, by part: X, vectors, and the bundle when it is full.
 
-The figures are upper bounds, except that of X on a GPU, whose formats are known only once it is there. They
-follow from sizes alone, so that they can be told before the data are read into memory.
+The figures are upper bounds, except that of X on a GPU, whose formats are known only after the upload. They
+follow from sizes alone, so they can be computed before the data are read into memory.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ from bmrm.linear.solvers.dual_ascent import MARGIN_BYTES as ASCENT_MARGIN_BYTES
 from bmrm.matrix._cpu import Matrix
 
 MARGIN_BYTES = 64
-"""All vectors over rows that a solve on the CPU has at once, per margin (tests/cli/test_dryrun.py)."""
+"""Bytes per margin of all vectors over rows that a solve on the CPU has at once
+(tests/cli/test_dryrun.py)."""
 
 JOINT_MARGIN_BYTES = 320
-"""The same for losses of all margins together, which sort them."""
+"""The same for joint losses, which sort the margins."""
 
 FLOAT64_BYTES = 8
 
-ON_GPU, STREAMED = "X on the GPU", "X in pinned host memory"
+ON_GPU = "X on the GPU"
+"""Name of a part of the memory."""
+
+STREAMED = "X in pinned host memory"
+"""Name of a part of the memory."""
 
 
 class MatrixSize(NamedTuple):
@@ -57,7 +62,7 @@ class GpuMemory(NamedTuple):
 
 
 class BundleSize(NamedTuple):
-    """What the size of a full bundle depends on, besides the length of a cut."""
+    """What determines the size of a full bundle, besides the length of a cut."""
 
     max_cuts: int | None
     blocks: int
@@ -80,7 +85,7 @@ def host_memory(
         Margins per row.
     bundle : BundleSize
     joint : bool
-        The loss is of all margins together.
+        Whether the loss is joint: of all margins together.
     ascent : bool
         The solve begins with ascent in the dual.
     row_space : bool

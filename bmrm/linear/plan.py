@@ -1,9 +1,9 @@
 """How a problem is solved: all automatic decisions of a solve, made in one place.
 
-The decisions rest on `Facts`: sizes, and a few properties of loss, penalty and device. A backend knows them
-of a problem in memory; ``bmrm-train --dry-run`` measures them while it streams the file. Both get the same
-`Plan`, which the backends carry out. Most rules are in the modules of what they are about (`solvers.newton`,
-`solvers.dual_ascent`, `bundle.cuts_per_pass`); here they are asked in their order:
+The decisions rest on `Facts`: sizes, and a few properties of loss, penalty and device. A backend finds them
+for a problem in memory; ``bmrm-train --dry-run`` measures them while it streams the file. Both get the same
+`Plan`, which the backends carry out. Most rules are in the modules that they concern (`solvers.newton`,
+`solvers.dual_ascent`, `bundle.cuts_per_pass`); here they are applied in this order:
 
     Newton's steps  ->  ascent in the dual  ->  cuts per pass  ->  where weights and cuts live  ->  memory
 """
@@ -58,8 +58,7 @@ products of rows. (In a million rows of text a common word has 1e6 times the mea
 once.)"""
 
 CUTS_PER_FOLD = 300
-"""Cuts per fold that a shared bundle keeps, about: each new one takes an inner product with each of them."""
-
+"""Approximate number of cuts per fold in a shared bundle: each new cut needs an inner product with each."""
 
 NO_INTERCEPT = Intercept(free=False, scaling=None)
 
@@ -85,11 +84,11 @@ class Facts:
         Where X is.
     gpu : GpuMemory or None
     can_solve_on_gpu : bool
-        The matrix can keep weights, margins and cuts beside it.
+        Weights, margins and cuts can be on the GPU with the matrix.
     has_ascent : bool
         The matrix has coordinate ascent in the dual.
     in_lockstep : bool
-        Products are done together with those of other solves.
+        Products are merged with those of other solves.
     ranks : int or None
         Processes that share the rows; None for a solve without MPI.
     owned : bool
@@ -125,7 +124,7 @@ class Facts:
 
 
 class PlanOptions(NamedTuple):
-    """What the user asks for, as far as a plan follows it.
+    """The options of the user that a plan follows.
 
     Attributes
     ----------
@@ -133,7 +132,7 @@ class PlanOptions(NamedTuple):
     cuts_per_pass : int or "auto"
     max_cuts : int or None
     resumed_blocks : int or None
-        Cuts per pass of the checkpoint that the solve goes on from.
+        Cuts per pass of the checkpoint that the solve continues.
     """
 
     solver: str = "ocas"
@@ -162,9 +161,9 @@ class Plan:
     split_cuts : bool
         Each rank keeps some columns of the cuts.
     memory : mapping of str to int
-        Bytes by part, at most.
+        Maximum number of bytes, by part.
     reasons : mapping of str to str
-        A line per decision.
+        The reason for each decision.
 
     Examples
     --------
@@ -206,7 +205,7 @@ class Plan:
         return "\n".join(self.lines())
 
     def log(self) -> None:
-        """Tell the package's log, at its level for details."""
+        """Write the lines to the package's log, at level DEBUG."""
         if log.isEnabledFor(logging.DEBUG):
             for line in self.lines():
                 log.debug("plan: %s", line)
@@ -216,7 +215,7 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple, Generic[T]):
-    """What is decided, and why."""
+    """A decision and its reason."""
 
     value: T
     reason: str
@@ -228,7 +227,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     Raises
     ------
     ParameterError
-        For a number of cuts per pass that the problem does not allow.
+        If the problem does not allow the number of cuts per pass.
     """
     step = _first_step(facts, options)
     newton = step.value == "newton"
@@ -358,7 +357,7 @@ def _cuts_per_pass(facts: Facts, options: PlanOptions, step: Step) -> Decision[i
 
 
 def _may_be_on_gpu(facts: Facts) -> bool:
-    """Whether weights, margins and cuts can live beside the matrix on a GPU."""
+    """Whether weights, margins and cuts can be on the GPU of the matrix."""
     if not (facts.can_solve_on_gpu and facts.penalty.plain):
         return False
     alone, loss = facts.ranks is None, facts.loss
@@ -380,22 +379,22 @@ def _in_row_space(facts: Facts, blocks: int, *, newton: bool) -> bool:
 
 
 def row_space_pays(rows: int, columns: int) -> bool:
-    """Whether the vectors of rows that a cut is kept as are shorter than its gradient."""
+    """Whether a cut takes less memory as coefficients of rows than as its gradient."""
     return 2 * rows < columns
 
 
 def is_even(mean_squares: Vector) -> bool:
-    """Whether no column is so much larger than most that products of rows hold nothing but it.
+    """Whether no column is so large that it drowns the others in products of rows.
 
-    Squares of weights come from such products in the space of rows: what is left of others, if a large one
-    cancels, is rounding.
+    In the space of rows, squares of weights come from such products. If the terms of a large column cancel
+    there, only rounding is left of the others.
     """
     present = mean_squares[mean_squares > 0.0]
     return not len(present) or float(present.max()) <= MAX_COLUMN_RATIO * float(np.median(present))
 
 
 def _backend(facts: Facts, *, on_gpu: bool, row_space: bool) -> Decision[BackendName]:
-    """Name where weights, margins and cuts live."""
+    """Choose where weights, margins and cuts are kept."""
     rows = ", as combinations of rows" if row_space else ""
     if facts.ranks is not None:
         where = "GPUs" if on_gpu else "CPUs"
@@ -431,7 +430,7 @@ def _weight_layout(facts: Facts) -> Decision[WeightLayout]:
 
 
 def _intercept(facts: Facts) -> Decision[str]:
-    """Name how margins get an intercept."""
+    """Return the kind of intercept."""
     free, scaling = facts.intercept
     if free:
         return Decision("free", "it is not penalised, and is minimised out")

@@ -1,4 +1,4 @@
-"""What a solve is to solve: data, loss, penalty and intercept, validated and ready to be multiplied by."""
+"""The problem of a solve: validated data, loss, penalty and intercept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bmrm.matrix.examples import Examples
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A problem as this process sees it.
+    """A problem as seen by this process.
 
     Attributes
     ----------
@@ -24,17 +24,17 @@ class Problem:
     loss : Loss
         With the groups of the data.
     labels : ndarray of shape (m,) or (m, K)
-        Coded for the loss; of the rows here.
+        Encoded for the loss; those of the rows in this process.
     classes : ndarray or None
     intercept : Intercept
     margins_per_row : int
         The number of outputs; for a structured loss the number of features, see `StackedIdentity`.
     cuts_per_pass : int or "auto"
-        What is asked for; decided already for a structured loss.
+        The user's choice; for a structured loss the decision.
     operator : MatrixAdapter
         X of all processes, with a constant feature and several outputs if there are any.
     penalty : Regularizer
-        Its part here, if the weights are owned in parts.
+        The whole penalty, or the part of this process if weights are owned.
     penalty_key : tuple
         What distinguishes the whole penalty from others.
     checksums : mapping of str to str
@@ -43,8 +43,8 @@ class Problem:
         What distinguishes the metric of the whole penalty; None if there is none.
     floor : float
         A number that no risk is below.
-    borders : ndarray of int64, or None
-        Rows, of all processes, that a block with a cut of its own may begin with; None for any.
+    block_borders : ndarray of int64, or None
+        Rows, numbered over all processes, at which a block with its own cut may begin; None for any row.
     start : ndarray or None
         Where the solve starts; None for zero.
     """
@@ -62,7 +62,7 @@ class Problem:
     checksums: Mapping[str, str]
     metric_key: object
     floor: float
-    borders: Indices | None
+    block_borders: Indices | None
     start: Vector | None
 
     @property

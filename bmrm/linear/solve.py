@@ -1,4 +1,4 @@
-"""`solve`: from a user's data and options to a run of the outer loop, and from its end to a `Result`."""
+"""`solve`: turns data and options into a run of the outer loop, and its end into a `Result`."""
 
 from __future__ import annotations
 
@@ -104,8 +104,9 @@ def solve(
     lam : float, default 1e-4
         Strength of the regulariser, positive.
     C : float, optional
-        LIBLINEAR's way to say it, in place of ``lam``: ``lam = 1 / (C sum_i s_i)``. LIBLINEAR's C multiplies
-        a sum over rows: unlike at a given ``lam``, a factor k of all weights is C multiplied by k.
+        Inverse strength as in LIBLINEAR; replaces ``lam``: ``lam = 1 / (C sum_i s_i)``. C multiplies a sum
+        over rows. So multiplying all weights by k is the same as multiplying C by k, while with a given
+        ``lam`` it changes nothing.
     l1_ratio : float, optional
         Share of the l1 norm in the elastic net, 0 to 1; default 0.5.
     positive : bool, default False
@@ -127,38 +128,40 @@ def solve(
     intercept_scaling : float, default 1.0
     tol : float, default 1e-3
         End when the certified gap is at most ``tol * |objective|`` (``tol_kind="rel"``) or ``tol`` ("abs").
-        Where the optimum is 0 as far as float64 shows, so that no gap is a share of it, "rel" is a share of
+        If the optimum is 0 as far as float64 shows, so that no gap is a share of it, "rel" is a share of
         the mean loss at w = 0 and b = 0, or of 1 if that is 0; see "What the certificate rests on" in
         docs/algorithm.md.
     tol_kind : {"rel", "abs"}, default "rel"
     max_iter : int, default 10000
-        Most passes over the data.
+        Maximum number of passes over the data.
     max_time : float, default inf
-        Most seconds.
+        Maximum number of seconds.
     warm_start : Result, Model, Checkpoint or ndarray of shape (n_features,) or (n_features, K), optional
-        Where to start. A `bmrm.Checkpoint` of the same problem goes on where it was
+        Where to start. A `bmrm.Checkpoint` of the same problem continues from where it was
         written, on any number of ranks. A `Result` of the same `Dataset` object, loss and kind of intercept
         also brings a copy of its cuts, whatever its lam, and with the same lam and penalty its bound. The
-        result is then no worse than either; where their gap is within ``tol``, no pass is made.
+        result is then no worse than either. If their gap is within ``tol``, no pass is made.
     solver : {"ocas", "bmrm"}, default "ocas"
         "bmrm" is the bundle method as published; "ocas" adds an exact line search and needs far fewer passes.
     cuts_per_pass : int or "auto", default "auto"
-        Blocks of rows with a cut of their own each pass. "auto": 4 to 32 where the extra Gram entries are
-        cheap next to the passes that they save, else 1; 64 with a structured loss. On wide rows, as of text,
-        "auto" also lets the solve begin in the dual. Always 1 with an unpenalised intercept, and for a loss
-        that is no sum over rows or groups whose rows are together.
+        Number of blocks of rows that get their own cut in each pass. "auto": 4 to 32 if the extra Gram
+        entries are cheap compared with the passes that they save, else 1; 64 with a structured loss. On wide
+        rows, as of text, "auto" also lets the solve begin in the dual. Always 1 with an unpenalised
+        intercept, and for a loss that is not a sum over rows, or over groups of consecutive rows.
     max_cuts : int, optional
-        Most cuts kept; default: as many as fit in 1 GiB, at most 2000.
+        Maximum number of cuts kept; default: as many as fit in 1 GiB, at most 2000.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
         Train on all its ranks: each calls `solve` with its own rows in ``X``, ``y`` and ``sample_weight`` and
         with the same options, and gets the same result. See `bmrm.distributed.Shard`.
     weights : {"auto", "replicated", "owned"}, default "auto"
-        With ``comm``: whether every rank has all weights, or owns some columns of them; the latter for l2
-        penalties without ``positive``, on CPUs. "auto" is "owned" where that pays: from 250 000 columns on,
-        or 1000 with ``feature_lambda`` or ``prior``. All ranks get all weights of the result with either;
-        where they are owned, ask `Progress.best` on all ranks at once.
+        With ``comm``: how weights are stored across ranks. "replicated" gives every rank all weights;
+        "owned" gives each rank some columns of them, and works only for l2 penalties without ``positive``, on
+        CPUs. "auto" is "owned" if that pays: from 250 000 columns on, or from 1000 with ``feature_lambda`` or
+        ``prior``. Either way all ranks get all weights of the result. With "owned", call `Progress.best` on
+        all ranks at the same time.
     callback : callable, optional
-        Called with a `Progress` after each iteration; a true answer ends the solve with status "interrupted".
+        Called with a `Progress` after each iteration; a true return value ends the solve with status
+        "interrupted".
     verbose : int, default 0
         1 prints a line per iteration; 2 also prints the plan before the first one: how the problem is solved,
         and why.
@@ -172,13 +175,13 @@ def solve(
     Raises
     ------
     ParameterError
-        For an argument out of its range.
+        If an argument is out of its range.
     DataError
-        For data, labels or weights that cannot be used; see `Dataset`. For a checkpoint of other data, or one
-        that is damaged.
+        If data, labels or weights cannot be used, see `Dataset`; or if a checkpoint is damaged or of other
+        data.
     Interrupted
-        For Ctrl-C, at the end of the iteration, or at once for a second one: its ``result`` is the best
-        model so far, with its certificate; None where training had not begun.
+        On Ctrl-C, at the end of the iteration; on a second Ctrl-C, at once. Its ``result`` is the best model
+        so far, with its certificate, or None if training had not begun.
 
     References
     ----------
@@ -200,17 +203,17 @@ def solve(
     options = Options.of(arguments)
     X, y, comm = local_rows(X, y, comm)
     if comm is not None or getattr(X, "group", None) is not None:
-        set_signal_mode(HELD)  # other ranks would wait for one that it struck before the first iteration
+        set_signal_mode(HELD)  # a signal before the first iteration would leave the other ranks waiting
     comm = make_group(X, comm, arguments)
     loss = losses.get(loss, **loss_params)
 
-    # 1. What is to be solved: data, loss, penalty, intercept
+    # 1. The problem: data, loss, penalty, intercept
     data = _make_data(X, y, loss, comm, options)
     backend = backend_of(data)
     settings = _make_settings(options, data, speaks=backend.speaks)
     problem = make_problem(data, loss, backend, options)
 
-    # 2. How: all decisions
+    # 2. The plan: all decisions
     resumed = warm_start.problem.blocks if isinstance(warm_start, Checkpoint) else None
     asked = PlanOptions(solver, problem.cuts_per_pass, max_cuts, resumed)
     plan = make_plan(backend.facts(problem), asked)
@@ -219,7 +222,7 @@ def solve(
         if verbose > 1:
             print(plan)
 
-    # 3. Where: passes over the rows, and a store of cuts, with what an earlier solve has left
+    # 3. The objective and the bundle, with the cuts that an earlier solve has left
     origin = origin_of(problem, plan)
     objective, bundle = _build(problem, plan, backend, origin, options)
     earlier = earlier_end(warm_start, origin, bundle, backend, problem.penalty)
@@ -245,7 +248,7 @@ def solve(
 
 
 def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Dataset | Examples:
-    """Return what the solve trains on, as every rank keeps it."""
+    """Return the training data of this process."""
     layout = choose_weight_layout(
         options.weights,
         X,
@@ -260,7 +263,7 @@ def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Datas
 
 
 def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) -> Settings:
-    """Return how to run the outer loop, and when to end it."""
+    """Return the settings of the outer loop."""
     callback = options.callback
     if options.verbose and speaks:
         callback = _printing(callback)
@@ -269,7 +272,7 @@ def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) 
 
 
 def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options: Options) -> Problem:
-    """Return what is to be solved; raise for labels and options that do not fit."""
+    """Return the problem to solve; raise if labels and options do not fit."""
     loss = loss.grouped(data.groups)
     labels, classes = backend.labels(loss)
     intercept = intercept_of(
@@ -315,7 +318,7 @@ def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options
         checksums,
         metric_key(whole),
         floor,
-        backend.borders(loss),
+        backend.block_borders(loss),
         start,
     )
 
@@ -366,7 +369,7 @@ def _build(
 
 
 def _watch_rounding(objective: Objective, problem: Problem, backend: Backend) -> None:
-    """Let the objective keep its running error bound."""
+    """Make the objective keep a running error bound."""
     data, margins_per_row = problem.data, problem.margins_per_row
     n_classes = 0 if problem.classes is None else len(problem.classes)
     extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend)
@@ -396,7 +399,7 @@ def result_of(
     labels: Vector,
     classes: Vector | None,
 ) -> Result:
-    """Return what a run has found, with the objective from a new product."""
+    """Return the result of a run, with the objective from a new product."""
     best = run.certified()
     w, intercept = run.objective.model(best)
     bound = run.lower_bound

@@ -1,4 +1,4 @@
-"""What a solve takes from earlier ones: a first point, a prior mean, cuts, a state on the disk."""
+"""What a solve reuses of earlier ones: a first point, a prior mean, cuts, a checkpoint."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from bmrm.matrix.examples import Examples
 log = logging.getLogger("bmrm")
 
 SAME_OBJECTIVE = 1e-6
-"""Difference of objectives that rounding may make, as a share of the numbers that they are made of."""
+"""Difference of objectives that rounding may make, relative to the numbers that they are sums of."""
 
 
 def prior_mean(
@@ -50,7 +50,7 @@ def prior_mean(
     check_numbering("prior", prior.zero_based, zero_based)
     if prior.w.shape[1:] != columns:
         wanted = f"{columns[0]} numbers" if columns else "a number"
-        raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} a feature")
+        raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} per feature")
     return operator.join(prior.w, prior.intercept)
 
 
@@ -80,7 +80,7 @@ def first_point(
 
 
 class Same:
-    """A thing that is equal to nothing but itself, whatever its kind holds for equal."""
+    """A wrapper that compares objects by identity, whatever their own equality."""
 
     def __init__(self, thing: object) -> None:
         self.thing = thing
@@ -94,29 +94,31 @@ class Same:
 
 @dataclass(frozen=True)
 class Origin:
-    """What the cuts of a bundle bound: they serve another solve only if all that is compared is the same.
+    """The problem whose risk the cuts of a bundle bound.
+
+    They can be used by another solve only if all compared attributes are equal.
 
     Attributes
     ----------
     data : Dataset or Examples
     pieces : tuple of Same
-        What the solve took of the data, which may have got others since.
+        The arrays of the data that the solve used. The data set may have been given others since.
     loss_key : object
     intercept : Intercept
     on_gpu, row_space : bool
         Of the `Plan`.
     metric_key : object
     loss : Loss
-        Not compared: the key tells it.
+        Not compared: `loss_key` identifies it.
     penalty : tuple
-        What tells the penalty, lam included; not compared, since cuts serve any.
+        Identifies the penalty, lam included. Not compared, since cuts hold for any penalty.
     checksums : mapping of str to str
-        Of the penalty's vectors; likewise.
+        Of the penalty's vectors. Not compared either.
     objective, lower_bound : float
-        The certificate of a result; whoever has the result may have moved its own apart, for values before
-        they were rounded. Not compared.
+        The certificate of the solve. That of the `Result` may be wider, to cover values before they were
+        rounded. Not compared.
     radius : float
-        How far from the prior mean that bound covers features without a penalty; likewise.
+        How far from the prior mean that bound covers features without a penalty. Not compared.
     """
 
     data: Dataset | Examples
@@ -146,13 +148,13 @@ class Origin:
 
     @functools.cached_property
     def of_data(self) -> dict[str, str]:
-        """Checksums of the data and of the penalty's vectors; all ranks ask at the same time.
+        """Checksums of the data and of the penalty's vectors; all ranks must call this at the same time.
 
         Raises
         ------
         ParameterError
-            The cuts are of examples of a structured loss, or the data set has got other labels, weights or
-            groups since.
+            The cuts are of examples of a structured loss, or the data set has been given other labels,
+            weights or groups since.
         """
         if isinstance(self.data, Examples):
             raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
@@ -179,7 +181,7 @@ def origin_of(problem: Problem, plan: Plan) -> Origin:
 
 
 def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
-    """Return what a solve takes of the data."""
+    """Return the arrays of the data that a solve uses."""
     return tuple(map(Same, (data.matrix, data.y, data.weights, data.groups)))
 
 
@@ -203,7 +205,7 @@ def metric_key(reg: Regularizer) -> str | None:
 
 
 def problem_of(state: Progress | Result) -> checkpoints.Problem:
-    """Describe the problem that a solve is or was of, for a checkpoint; all ranks ask at the same time.
+    """Describe the problem of a solve, for a checkpoint; all ranks must call this at the same time.
 
     Raises
     ------
@@ -214,7 +216,7 @@ def problem_of(state: Progress | Result) -> checkpoints.Problem:
     origin = state.origin if isinstance(state, Result) else state.bundle.origin
     if not isinstance(origin, Origin):
         raise ParameterError("checkpoint: found cuts of unknown data, expected those of a solve")
-    checksums = origin.of_data  # found once a solve
+    checksums = origin.of_data  # computed once per solve
     if isinstance(state, Progress):
         origin = origin.ended(state.objective, state.lower_bound, state.bundle.radius)
     return _problem(origin, state.bundle, checksums)
@@ -261,7 +263,7 @@ class End(NamedTuple):
     Attributes
     ----------
     name : str
-        What to call it in a message.
+        Its name in messages.
     n_iter : int
         To count on from.
     lam, objective, lower_bound, intercept
@@ -286,7 +288,7 @@ def earlier_end(
 ) -> End | None:
     """Return where an earlier run of the same problem ended; fill the bundle with the cuts of a checkpoint.
 
-    None where there is none, or it is not to be believed.
+    None if there is no such run, or if its end cannot be trusted.
 
     Raises
     ------
@@ -322,10 +324,10 @@ def _of_checkpoint(
     certificate = checkpoint.model.certificate
     if certificate is None:
         raise DataError(f"{checkpoint.path}: has no certificate, expected that of a checkpoint")
-    if then.resolution <= problem.resolution:  # else they are rounded more than what is made here
+    if then.resolution <= problem.resolution:  # otherwise the old cuts are rounded more than new ones
         backend.restore(bundle, checkpoint)
         bundle.merges = then.merges
-    # What rounding of float32 products hides is measured at the end.
+    # The effect of rounding in float32 products is measured at the end of a solve.
     measured = not then.resolution or certificate.status != "running"
     bounds = [certificate.lower_bound if not certificate.rounding else None, then.lower_bound]
     bound = max((known for known in bounds if known is not None), default=-np.inf)
@@ -342,7 +344,7 @@ def _of_checkpoint(
 
 
 def go_on(run: BundleMethod, end: End) -> None:
-    """Let a run go on from where another ended; raise where the objective says that the data are others."""
+    """Continue from where another run ended; raise if the objective shows that the data differ."""
     state = run.state
     given, kept = state.given, state.best is state.given
     assert given is not None
@@ -350,26 +352,26 @@ def go_on(run: BundleMethod, end: End) -> None:
         given = run.objective.with_intercept(given, float(end.intercept))
         state.best = given if kept else state.best
     then, now = end.objective, given.objective
-    # An objective may be all rounding of what is far larger, as the offsets of cuts are then.
+    # The objective may be only the rounding of far larger numbers; the offsets of cuts are large then.
     size = max(abs(then), abs(now), float(np.abs(run.bundle.offsets).max(initial=0.0)))
-    # A free intercept may now be found that is better.
+    # A better free intercept may be found now.
     change = now - then if run.objective.profile else abs(now - then)
     if not change <= max(SAME_OBJECTIVE, 10.0 * end.resolution) * size:
         raise DataError(f"{end.name}: has the objective {then:.9g}, found {now:.9g}: of other data")
     bound, lam = end.lower_bound, run.objective.reg.lam
     if end.lam > lam:
-        # By rounding. At the optimum the penalty is what J leaves of the least risk, at most.
+        # They differ by rounding. At the optimum the penalty is at most J minus the least risk.
         bound -= (end.lam - lam) / lam * (now - run.bundle.floor)
     state.resume(end.n_iter, bound, end.radius)
 
 
 def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
-    """Return the checksums of what a loss takes of the data, those of all ranks.
+    """Return the checksums of the data that a loss uses, over all ranks.
 
     Parameters
     ----------
     data : Dataset
-        All ranks ask at the same time.
+        All ranks must call this at the same time.
     labels : ndarray of shape (m,) or (m, K)
         Coded for the loss.
     loss : Loss
@@ -377,8 +379,8 @@ def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        16 hexadecimal digits for ``X``, ``labels`` and ``weights``; for ``groups`` where the loss needs them,
-        and for ``costs`` where it has any.
+        16 hexadecimal digits for ``X``, ``labels`` and ``weights``; for ``groups`` if the loss needs them,
+        and for ``costs`` if it has any.
     """
     first, m = data.first_row, len(labels)
     numbers = {
@@ -389,8 +391,8 @@ def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
     if loss.needs_groups and data.groups is not None:
         numbers["groups"] = array_checksum(data.groups, first)
     if data.group is not None:
-        backend = data.group.everyones(numbers)
-        numbers = {name: sum(part[name] for part in backend) % MODULUS for name in numbers}
+        of_ranks = data.group.everyones(numbers)
+        numbers = {name: sum(part[name] for part in of_ranks) % MODULUS for name in numbers}
     costs = getattr(loss, "costs", None)
     if costs is not None:
         numbers["costs"] = array_checksum(costs)

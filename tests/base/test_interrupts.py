@@ -140,7 +140,7 @@ def test_an_interrupted_selection_returns_its_scores(engine, monkeypatch):
         "bmrm.linear.selection.cross_validation.FoldProblem._may_share", lambda self: engine == "shared"
     )
     if engine == "one by one":
-        monkeypatch.setattr(crossval, "AT_ONCE", 1)
+        monkeypatch.setattr(crossval, "MAX_LOCKSTEP_FOLDS", 1)
     whole = bmrm.select(X, Y, LAMS, 3)
     # Folds in step end together.
     reached = {2: 1, 3: 1, 7: 3, 9: 3} if engine == "in step" else {2: 0, 3: 1, 7: 2, 9: 3}

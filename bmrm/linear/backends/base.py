@@ -1,4 +1,4 @@
-"""What a solve asks of a backend, whichever it is."""
+"""The protocol of a backend."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from bmrm.matrix.adapted import MatrixAdapter
 
 
 class Backend(Protocol):
-    """Where a solve lives: first asked for what a problem is made of, then to carry out a plan."""
+    """Where a solve runs. It first provides the parts of a problem, and later carries out a plan."""
 
     @property
     def speaks(self) -> bool:
         """Whether this process is the one that prints."""
 
     def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
-        """Code the labels; see `bmrm.losses.labels.encode`."""
+        """Encode the labels; see `bmrm.losses.labels.encode`."""
 
     def floor(self, loss: Loss, labels: Vector) -> float:
-        """Return a number that no risk on all rows is below."""
+        """Return a lower bound of the risk over all rows."""
 
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
-        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
+        """Return the thresholds between ordered classes that suit the margins, or None for other tasks."""
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
-        """Return the operator of all rows, from that of the rows here."""
+        """Return the operator of all rows, given that of the rows in this process."""
 
     def penalty(self, reg: regularizers.Regularizer, operator: MatrixAdapter) -> regularizers.Regularizer:
-        """Return the part of a penalty that this process works on; the operator is that of the rows here."""
+        """Return the part of a penalty for this process; the operator is that of its rows."""
 
-    def borders(self, loss: Loss) -> Indices | None:
-        """Return the rows of all processes that a block with a cut of its own may begin with; None: any."""
+    def block_borders(self, loss: Loss) -> Indices | None:
+        """Return the rows, numbered over all processes, at which a block may begin; None for any row."""
 
     def facts(self, problem: Problem) -> Facts:
-        """Return what the plan of a problem rests on."""
+        """Return the facts that the plan of a problem rests on."""
 
     def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
-        """Put labels, weights and cuts where the plan says; the cuts may be those of an earlier solve."""
+        """Return the objective and the store of cuts of a plan; the cuts may be those of an earlier solve."""
 
     def run(
         self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
@@ -55,7 +55,7 @@ class Backend(Protocol):
         """Return the outer loop, evaluated where the problem starts."""
 
     def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
-        """Return sums over the rows of all processes from those over the rows here, and largest numbers."""
+        """Return sums and maxima over the rows of all processes, given those of this process."""
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle with the cuts of a checkpoint."""

@@ -1,4 +1,4 @@
-"""Which backend a solve runs on."""
+"""The choice of the backend of a solve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bmrm.matrix.examples import Examples
 
 
 def backend_of(data: Dataset | Examples) -> Backend:
-    """Return the pieces of a solve on the data, in one process or on several ranks."""
+    """Return the backend of the data: of one process or of several ranks."""
     if isinstance(data, Examples) or data.group is None:
         return LocalBackend(data)
     from bmrm.distributed.shard import Shard

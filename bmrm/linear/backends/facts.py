@@ -1,4 +1,4 @@
-"""What a plan rests on, of a data set in memory."""
+"""The facts that a plan rests on, for a data set in memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def size_of(data: Dataset) -> MatrixSize:
     """Return the size of X in this process."""
     matrix: Any = data.matrix
     rows, columns = matrix.shape
-    # What has products alone does not say how it is stored.
+    # A matrix that only has products does not say how it is stored.
     dtype = getattr(matrix, "dtype", None)
     # On a GPU the bytes of an index are known only after its kernels have been timed.
     is_dense = matrix.is_dense if hasattr(matrix, "is_dense") else getattr(matrix, "index_bytes", 0) == 0
@@ -59,7 +59,7 @@ def size_of(data: Dataset) -> MatrixSize:
 
 
 def gpu_memory_of(matrix: _cuda.Matrix) -> GpuMemory:
-    """Return the device memory that X has taken, and what it leaves to vectors and cuts."""
+    """Return the device memory of X, and what is left for vectors and cuts."""
     item, shape = matrix.vector_dtype.itemsize, matrix.shape
     return GpuMemory(
         matrix.nbytes,

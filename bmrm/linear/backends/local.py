@@ -36,7 +36,7 @@ from bmrm.matrix.examples import Examples
 
 
 class LocalBackend:
-    """`bmrm.linear.backends.base.Backend` for rows that are all in this process."""
+    """`bmrm.linear.backends.base.Backend` if all rows are in this process."""
 
     speaks = True
 
@@ -44,32 +44,26 @@ class LocalBackend:
         self.data = data
 
     def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
-        """Code the labels, unless they are coded already; see `bmrm.losses.labels.encode`."""
         data = self.data
         known = data.coded if isinstance(data, Dataset) else None
         return encode(data.y, data.shape[0], loss, data.weights) if known is None else known
 
     def floor(self, loss: Loss, labels: Vector) -> float:
-        """Return a number that no risk on these labels is below."""
         return loss.floor(labels, self.data.weights)
 
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
-        """Return the thresholds between ordered classes that suit the margins; None for other tasks."""
         if loss.task != "ordinal":
             return None
         here = margins if isinstance(margins, np.ndarray) else margins.get()
         return loss.thresholds(here, labels, self.data.weights)
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
-        """Return the operator as it is."""
         return operator
 
     def penalty(self, reg: Regularizer, operator: MatrixAdapter) -> Regularizer:
-        """Return the penalty as it is."""
         return reg
 
-    def borders(self, loss: Loss) -> Indices | None:
-        """Return the rows that a block with a cut of its own may begin with; None for any."""
+    def block_borders(self, loss: Loss) -> Indices | None:
         data = self.data
         if loss.by_rows:
             return None
@@ -78,8 +72,7 @@ class LocalBackend:
         return np.array([0, data.shape[0]])
 
     def facts(self, problem: Problem) -> Facts:
-        """Return what the plan of a problem rests on."""
-        data, operator, borders = self.data, problem.operator, problem.borders
+        data, operator, borders = self.data, problem.operator, problem.block_borders
         if isinstance(data, Examples):
             size = MatrixSize(*operator.shape, 0, 0, is_dense=True)
             found = Facts(operator, size, data.shape[0], problem.loss, problem.penalty, has_ascent=False)
@@ -88,7 +81,6 @@ class LocalBackend:
         return replace(found, max_blocks=None if borders is None else len(borders) - 1)
 
     def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
-        """Put labels, weights and cuts where the plan says; the cuts may be those of an earlier solve."""
         place = self._on_gpu if plan.on_gpu else self._in_row_space if plan.row_space else self._on_host
         passes, store = place(problem, plan, warm_bundle)
         objective = Objective(
@@ -100,8 +92,8 @@ class LocalBackend:
             blocks=plan.blocks,
             columns=problem.margins_per_row,
         )
-        if problem.borders is not None:
-            objective.starts = block_starts(self.data.shape[0], plan.blocks, problem.borders)
+        if problem.block_borders is not None:
+            objective.starts = block_starts(self.data.shape[0], plan.blocks, problem.block_borders)
         return objective, store
 
     def _risk(self, problem: Problem) -> RowRisk:
@@ -110,7 +102,7 @@ class LocalBackend:
         return problem.loss.risk(problem.labels, data.weights, 1.0 / data.total_weight, data.threads)
 
     def _on_gpu(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
-        """Keep weights, margins and cuts beside their matrix."""
+        """Keep weights, margins and cuts on the GPU of the matrix."""
         data, loss, labels = self.data, problem.loss, problem.labels
         assert isinstance(data, Dataset)
         scale, scaling = 1.0 / data.total_weight, problem.intercept.scaling
@@ -138,7 +130,6 @@ class LocalBackend:
     def run(
         self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
     ) -> BundleMethod:
-        """Return the outer loop, evaluated where the problem starts."""
         start, step = problem.start, plan.step
         return BundleMethod(
             objective,
@@ -151,9 +142,7 @@ class LocalBackend:
         )
 
     def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
-        """Return sums and largest numbers as they are."""
         return numbers, most
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
-        """Fill an empty bundle with the cuts of a checkpoint."""
         bundle.restore(checkpoint.cuts(0, bundle.n_features))

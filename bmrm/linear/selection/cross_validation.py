@@ -3,12 +3,12 @@
 The matrix is uploaded once and never split: a fold is held out by giving its rows weight 0, which leaves the
 risk of the others exactly what it would be without them.
 
-Where X is narrow and the penalty plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
-of all folds and all lam share their cuts, and the Hessians of their Newton steps (``folds``).  Elsewhere,
-and for losses of several margins a row, each fold has cuts of its own that serve all lam: with many features
-the folds' solutions lie far apart, a cut near one says little of another, and the entries of its Gram matrix
-cost more than the pass that it might save.  There the folds are solved in step, so that their products are
-products with several columns (``lockstep.py``).
+If X is narrow and the penalty is plain l2, whose inner problem is a QP in the cuts' Gram matrix, the solves
+of all folds and all lam share their cuts, and the Hessians of their Newton steps (``folds``).  Otherwise, and
+for losses with several margins per row, each fold has its own cuts, which serve all lam.  With many features
+the solutions of the folds lie far apart: a cut near one bounds another only weakly, and the entries of its
+Gram matrix cost more than the pass that it might save.  Such folds are solved in lockstep, so that their
+products become products with several columns (``lockstep.py``).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from bmrm.linear.selection.folds import (
     FoldBundle,
     FoldObjective,
     FoldParts,
+    FoldPoint,
     Folds,
-    Known,
     RowsByFold,
     by_fold,
     deal,
@@ -69,11 +69,11 @@ if TYPE_CHECKING:
     from bmrm.matrix.resident import Matrix
 
 
-COPIED = 1 << 30
-"""Bytes of a resident X up to which a copy is made with its rows in the order of the folds."""
+MAX_COPIED_BYTES = 1 << 30
+"""Maximum size of a resident X that is copied with its rows in the order of the folds."""
 
-AT_ONCE = 8
-"""Folds solved in step: as many columns as a product takes from one line of the cache."""
+MAX_LOCKSTEP_FOLDS = 8
+"""Maximum number of folds in lockstep: a product reads this number of columns from one cache line."""
 
 _SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads", "gpu_mem"}
 _SET_HERE |= {"warm_start", "verbose", "loss_params"}
@@ -86,12 +86,12 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """What cross validation finds for one strength of the regulariser.
+    """The results of cross validation for one strength of the regulariser.
 
     Attributes
     ----------
     results : list of Result
-        One a fold.
+        One per fold.
     values : ndarray of float64, shape (n_samples,), or (n_samples, K) for K classes
         The decision values of all rows, each by the model that has not seen it.
     scored : ndarray
@@ -155,9 +155,10 @@ def cross_validate(
     ----------
     data : Dataset
     folds : int
-        At least 2, at most the number of rows. Each has the classes in the proportions of the data; of data
-        with groups, each has whole groups, and there are at most as many folds. Rows of weight 0 are left out
-        when rows are dealt, so that the folds of the others are what they would be without them.
+        At least 2, at most the number of rows. Each fold has the classes in the proportions of the data. If
+        the data have groups, each fold has whole groups, and there are at most as many folds as groups. Rows
+        of weight 0 are left out when rows are assigned to folds, so the other rows get the folds that they
+        would get without them.
     loss : str or Loss, default "hinge"
     seed : int, default 0
         Of the shuffle that deals rows to folds.
@@ -171,11 +172,11 @@ def cross_validate(
     Raises
     ------
     ParameterError
-        ``folds`` or an option is out of its range.
+        If ``folds`` or an option is out of its range.
     DataError
-        Labels or weights that cannot be used; see `Dataset`.
+        If labels or weights cannot be used; see `Dataset`.
     Interrupted
-        For Ctrl-C, or where the callback ended a fold: what is known of the others is no cross validation.
+        On Ctrl-C, or if the callback ended a solve. It carries no result.
 
     See Also
     --------
@@ -210,7 +211,7 @@ class FoldProblem:
     progress : callable, optional
         Called with a `FoldDone` after each solve.
     solves : int, optional
-        How many there will be, as the progress function is told; default: one a fold.
+        Total number of solves, for the progress function; default: one per fold.
     """
 
     def __init__(
@@ -261,7 +262,7 @@ class FoldProblem:
         return CrossValidation(results, values, scored, targets, self.data.groups, self.data.weights)
 
     def score(self, found: CrossValidation, fold: int, metric: str) -> float | int | None:
-        """Score a fold's own rows; None where the metric is undefined on them."""
+        """Score a fold's own rows; return None if the metric is undefined on them."""
         rows = self.folds.rows(fold)
         rows = rows[self.weights[rows] > 0.0]
         if not len(rows):
@@ -276,7 +277,7 @@ class FoldProblem:
         return found.metrics_of(rows)[metric]
 
     def solve(self, lam: float, fold: int) -> tuple[Result, Vector]:
-        """Solve with a fold held out, or none where it is their number; return also all rows' margins."""
+        """Solve without a fold, or with all rows if ``fold`` is their number; return all margins too."""
         return next(self._solve(lam, [fold]))
 
     def _solve(self, lam: float, folds: Sequence[int]) -> Iterator[tuple[Result, Vector]]:
@@ -293,7 +294,7 @@ class FoldProblem:
 
     @contextlib.contextmanager
     def naming(self, fold: int) -> Iterator[None]:
-        """Say of an error in the data that it is of the rows outside a fold, as that they have one class."""
+        """Add to an error in the data which fold was held out."""
         try:
             yield
         except DataError as error:
@@ -302,7 +303,7 @@ class FoldProblem:
             raise DataError(f"fold {fold + 1} of {self.folds.number} held out: {error}") from None
 
     def without(self, fold: int, matrix: Any) -> Dataset:
-        """Return the data with a fold's weights set to 0, and a matrix that stands for theirs."""
+        """Return the data with a fold's weights set to 0, and with another matrix."""
         rest = copy.copy(self.data)
         rest.coded = self.labels, self.classes
         if rest.device == "cpu":
@@ -315,7 +316,7 @@ class FoldProblem:
         return np.where(self.folds.fold_of == fold, 0.0, self.weights)
 
     def _may_share(self) -> bool:
-        """Whether cuts hold for all folds, and are cheap beside the passes over the data that they save."""
+        """Whether cuts hold for all folds, and cost less than the passes over the data that they save."""
         given, (_, d) = self.options, self.data.shape
         free_intercept = (given["fit_intercept"] or self.loss.needs_intercept) and not given[
             "penalize_intercept"
@@ -341,7 +342,7 @@ def deal_for(
     folds: int,
     seed: int,
 ) -> Folds:
-    """Deal rows to folds, whole groups where there are any, else classes evenly where a row has one.
+    """Deal rows to folds: whole groups if there are any, else evenly by class if rows have classes.
 
     Rows of weight 0, and groups of such rows alone, are left out: the folds of the others do not depend on
     them.  Afterwards they are put into some fold, whose model predicts them.
@@ -349,7 +350,7 @@ def deal_for(
     Raises
     ------
     ParameterError
-        If there are not from 2 to as many folds as rows, or groups.
+        If ``folds`` is below 2 or above the number of rows or groups.
     """
     counted = np.arange(rows) if weights is None else np.flatnonzero(weights)
     units = counted if groups is None else np.unique(groups[counted])
@@ -367,7 +368,7 @@ def deal_for(
 
 
 def _targets(y: Any, labels: Vector, classes: Vector | None, loss: Loss) -> Any:
-    """Return the labels as the metrics take them."""
+    """Return the labels in the form that metrics use."""
     if loss.task == "novelty":
         return np.zeros(len(labels))
     if labels.ndim == 2 and classes is not None:
@@ -392,12 +393,12 @@ class _Engine(Protocol):
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         """Solve with each of some folds held out, for its lam, within the seconds that are left.
 
-        What it gives of a fold is the result, and all rows' margins, intercept included.
+        Yield each fold with its result and the margins of all rows, intercept included.
         """
 
 
 class _Apart:
-    """Each fold with cuts of its own, which serve all its lam; on the CPU all folds in step."""
+    """Each fold has its own cuts, which serve all its lam; on the CPU all folds run in lockstep."""
 
     def __init__(self, problem: FoldProblem) -> None:
         self._problem = problem
@@ -412,8 +413,8 @@ class _Apart:
             for fold, lam in lams.items():
                 yield fold, self._solved(lam, fold, max(left(), 1e-9))
             return
-        for first in range(0, len(lams), AT_ONCE):
-            some, seconds = list(lams.items())[first : first + AT_ONCE], max(left(), 1e-9)
+        for first in range(0, len(lams), MAX_LOCKSTEP_FOLDS):
+            some, seconds = list(lams.items())[first : first + MAX_LOCKSTEP_FOLDS], max(left(), 1e-9)
             tasks = {fold: partial(self._solved, lam, fold, seconds) for fold, lam in some}
             yield from self._passes.run(tasks).items()
 
@@ -426,7 +427,7 @@ class _Apart:
         if fold not in self._parts:
             matrix: Any = problem.data.matrix
             if self._passes is not None and fold < problem.folds.number:
-                matrix = self._passes.seats[fold]
+                matrix = self._passes.workers[fold]
             self._parts[fold] = problem.without(fold, matrix)
         warm = self._last.get(fold) or next(reversed(self._last.values()), None)
         options = {**problem.options, "lam": lam, "C": None, "max_time": max_time, "warm_start": warm}
@@ -439,7 +440,7 @@ class _Apart:
 
 
 class _Shared:
-    """All folds on one bundle of cuts, each of the risk of one fold's rows."""
+    """All folds share one bundle, whose cuts are each of one fold's part of the risk."""
 
     def __init__(self, problem: FoldProblem) -> None:
         given, data, folds = problem.options, problem.data, problem.folds
@@ -451,7 +452,7 @@ class _Shared:
         rows: Any = data.matrix
         self._sorted = folds.is_sorted
         if not self._sorted:
-            copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= COPIED
+            copied = isinstance(rows, _cpu.Matrix) and rows.nbytes <= MAX_COPIED_BYTES
             rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
         fit, penalize = given["fit_intercept"], given["penalize_intercept"]
         intercept = intercept_of(problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"])
@@ -470,8 +471,8 @@ class _Shared:
         self._plan = make_plan(facts, PlanOptions(cuts_per_pass=1))
         self._plan.log()
         self._objectives: dict[int, FoldObjective] = {}
-        self._last: dict[int, Known] = {}
-        self._latest: tuple[Known | None, Known] | None = None
+        self._last: dict[int, FoldPoint] = {}
+        self._latest: tuple[FoldPoint | None, FoldPoint] | None = None
         m, d = operator.shape
         self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN_GRADIENTS, 0.0)
         self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data))
@@ -514,18 +515,18 @@ class _Shared:
         return result, margins
 
     def _watch(self, objective: FoldObjective) -> None:
-        """Let an objective keep its running error bound: what rows weigh, they weigh more without a fold."""
+        """Make an objective keep a running error bound; without a fold the other rows have larger weights."""
         if self._settings.resolution:
             return
         more, extent = objective.scale, self._extent
         extent = extent._replace(weight=more * extent.weight, most=more * extent.most)
         watch(objective, extent, extent.margins, -np.inf, self._problem.data.longest + 1)
 
-    def _start(self, fold: int, objective: FoldObjective) -> Known:
+    def _start(self, fold: int, objective: FoldObjective) -> FoldPoint:
         """Return the best of a few points whose margins are known, so that it takes no product.
 
-        They are zero, the fold's last answer, that of the fold solved last, and the second moved as the third
-        has moved since its answer before: the folds' answers go much the same way from lam to lam.
+        They are zero, the last solution of this fold, that of the fold solved last, and the former moved as
+        the latter has moved since its previous one: from lam to lam the solutions of all folds move alike.
         """
         if self._latest is None:
             return self._zero
@@ -537,7 +538,7 @@ class _Shared:
                 known.append(self._moved(own, before, now))
         return min(known, key=objective.value)
 
-    def _moved(self, point: Known, before: Known, now: Known) -> Known:
+    def _moved(self, point: FoldPoint, before: FoldPoint, now: FoldPoint) -> FoldPoint:
         """Move a point as another one moved; its gradients move nearly as those of the other."""
         gradients = UNKNOWN_GRADIENTS
         if all(len(p.gradients) for p in (point, before, now)):

@@ -1,13 +1,13 @@
-"""Solves in step, so that products of all with one matrix become one product with several columns.
+"""Solves in lockstep: their products with one matrix become one product with several columns.
 
-A product with five columns reads X once and takes about as long as one with a single column, where memory is
-what limits it.  So the solves of a cross validation that do not share their cuts run side by side: each goes
-on until it asks for a product, and when all of them wait, their columns are multiplied together.
+A product with five columns reads X once and takes about as long as one with a single column if
+memory limits it.  So the solves of a cross validation that do not share their cuts run side by side: each
+runs until it requests a product. When all of them wait, their columns are multiplied together.
 
-A solve is a plain call of `bmrm.solve` on a thread of its own, but only one thread at a time is let run: that
-between two products is short beside them, has threads of its own below, and stays the same bit for bit from
-run to run.  Where solves climb the dual, whose sweeps are the work of one thread each, they wait for these
-likewise, and the sweeps of all run side by side.
+A solve is a plain call of `bmrm.solve` on a thread of its own, but only one thread runs at a time. The work
+between two products is short compared with them and has threads of its own; and the result stays the same bit
+for bit from run to run.  Sweeps of ascent in the dual use one thread each.  Solves wait for them in the same
+way, and the sweeps of all solves run in parallel.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Found = TypeVar("Found")
 
 
 class Stopped(BaseException):
-    """Ends a solve where it waits, as nothing that catches errors or Ctrl-C may keep it from."""
+    """Ends a waiting solve. Not an `Exception`, so that no handler of errors or Ctrl-C can catch it."""
 
 
 class _Product(NamedTuple):
-    """What a solve waits for: ``out = X v``, or X' v."""
+    """A request: ``out = X v``, or ``X' v``."""
 
     transposed: bool
     vector: Vector
@@ -42,33 +42,32 @@ class _Product(NamedTuple):
 
 
 class _Sweep(NamedTuple):
-    """What a solve waits for: a step of its ascent, the weights that go with it, and the gap that ends it."""
+    """A request: a step of an ascent, its weights, and the gap at which it may end."""
 
     ascent: Ascent
     w: Vector
     gap: float
 
     def take(self) -> None:
-        """Take the step."""
         self.ascent.step(self.w, self.gap)
 
 
-class _SeatedAscent:
-    """An ascent whose steps run when its seat is let."""
+class _WorkerAscent:
+    """An ascent whose steps run when all workers wait."""
 
-    def __init__(self, seat: Worker, ascent: Ascent) -> None:
-        self._seat, self._ascent = seat, ascent
+    def __init__(self, worker: Worker, ascent: Ascent) -> None:
+        self._worker, self._ascent = worker, ascent
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ascent, name)
 
     def step(self, w: Vector, wanted: float) -> None:
-        """Sweep over the rows, until the gap is what is wanted."""
-        self._seat.wait(_Sweep(self._ascent, w, wanted))
+        """Sweep over the rows until the gap is as wanted."""
+        self._worker.wait(_Sweep(self._ascent, w, wanted))
 
 
 class Worker(MatrixView):
-    """A resident matrix as one of the solves sees it.
+    """The resident matrix of one of the solves: its products are requests to the scheduler.
 
     Parameters
     ----------
@@ -81,8 +80,8 @@ class Worker(MatrixView):
         self.done = True
 
     def start(self) -> None:
-        """Get ready for a new task."""
-        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+        """Prepare for a new task."""
+        self._go, self._yielded = threading.Semaphore(0), threading.Semaphore(0)
         self.wanted: _Product | _Sweep | None = None
         self.done = self.stopped = False
 
@@ -99,49 +98,49 @@ class Worker(MatrixView):
         self.wait(_Product(True, r, out[0]))
         return out
 
-    def ascent(self, *arguments: Any, **keywords: Any) -> _SeatedAscent:
+    def ascent(self, *arguments: Any, **keywords: Any) -> _WorkerAscent:
         """Begin an ascent in the dual; see `bmrm.linear.backends.host._ascent.Ascent`."""
         begin = ascent_on(self.inner)
         assert begin is not None
-        return _SeatedAscent(self, begin(*arguments, **keywords))
+        return _WorkerAscent(self, begin(*arguments, **keywords))
 
     def wait(self, wanted: _Product | _Sweep) -> None:
-        """Wait until what is wanted has been done."""
-        if self.done:  # nobody else runs
+        """Wait until the request has been answered."""
+        if self.done:  # no other solve runs
             _do(self.inner, [wanted])
             return
         if not self.stopped:
             self.wanted = wanted
-            self._stands.release()
+            self._yielded.release()
             self._go.acquire()
         if self.stopped:
             raise Stopped
 
     def begin(self) -> None:
-        """Wait for the first turn."""
+        """Wait until the scheduler starts this task."""
         self._go.acquire()
         if self.stopped:
             raise Stopped
 
     def end(self) -> None:
-        """Give the turn back for good."""
+        """Report that the task has ended."""
         self.done = True
-        self._stands.release()
+        self._yielded.release()
 
     def turn(self) -> None:
-        """Let the solve go on until it wants something, or ends."""
+        """Run the solve until its next request, or its end."""
         self.wanted = None
         self._go.release()
-        self._stands.acquire()
+        self._yielded.acquire()
 
     def stop(self) -> None:
-        """Let a solve that has not ended do so, with a `Stopped` from what it waits for."""
+        """End a solve that has not ended: its request raises `Stopped`."""
         self.stopped = True
         self._go.release()
 
 
 def _do(matrix: Matrix, wanted: Sequence[_Product | _Sweep]) -> None:
-    """Do all that solves wait for: products of one kind at once, sweeps side by side."""
+    """Answer requests: all products of one kind at once, sweeps in parallel."""
     for transposed in (False, True):
         if products := [p for p in wanted if isinstance(p, _Product) and p.transposed == transposed]:
             _multiply(matrix, products)
@@ -160,7 +159,7 @@ def _sweep(wanted: Sequence[_Sweep], threads: int) -> None:
 
 
 def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
-    """Do products of one kind at once."""
+    """Compute all products of one kind at once."""
     transposed, vector, out = wanted[0]
     if len(wanted) > 1:
         product = matrix.rmatvecs if transposed else matrix.matvecs
@@ -172,60 +171,60 @@ def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:
 
 
 class Lockstep(Generic[Found]):
-    """Runs tasks in step, each on a seat of its own.
+    """Runs tasks in lockstep, each on its own worker.
 
     Parameters
     ----------
     matrix : Matrix
-    seats : int
+    workers : int
     """
 
-    def __init__(self, matrix: Matrix, seats: int) -> None:
+    def __init__(self, matrix: Matrix, workers: int) -> None:
         self._matrix = matrix
-        self.seats = [Worker(matrix) for _ in range(seats)]
+        self.workers = [Worker(matrix) for _ in range(workers)]
 
     def run(self, tasks: Mapping[int, Callable[[], Found]]) -> dict[int, Found]:
-        """Run tasks, each of which takes its products from the seat of its number; return what they return.
+        """Run tasks and return their results. Each task gets its products from the worker with its number.
 
         Raises
         ------
         KeyboardInterrupt
             The tasks were stopped before they ended.
         Exception
-            The first that a task raised.
+            The first one that a task raised.
         """
-        seats = [self.seats[number] for number in tasks]
-        for seat in seats:
-            seat.start()
+        workers = [self.workers[number] for number in tasks]
+        for worker in workers:
+            worker.start()
 
         found: dict[int, Found] = {}
         faults: dict[int, BaseException] = {}
 
-        def on(seat: Worker, number: int) -> None:
+        def run_task(worker: Worker, number: int) -> None:
             try:
-                seat.begin()
+                worker.begin()
                 found[number] = tasks[number]()
             except BaseException as fault:
                 faults[number] = fault
             finally:
-                seat.end()
+                worker.end()
 
-        # Threads that the end of the process does not wait for, should one be left where it stands.
+        # Daemons: the end of the process must not wait for a thread that is stuck.
         threads = [
-            threading.Thread(target=on, args=pair, name="bmrm-fold", daemon=True)
-            for pair in zip(seats, tasks, strict=True)
+            threading.Thread(target=run_task, args=pair, name="bmrm-fold", daemon=True)
+            for pair in zip(workers, tasks, strict=True)
         ]
-        # A signal that struck here, between threads that wait for each other, could leave one waiting.
+        # A signal between threads that wait for each other could leave one of them waiting for ever.
         with interrupts.hold_signals():
             try:
                 for thread in threads:
                     thread.start()
-                while self._round(seats) and not faults:
+                while self._round(workers) and not faults:
                     interrupts.check_signals()
             finally:
-                # After a fault or an interrupt those that wait are stopped where they are.
-                for seat in seats:
-                    seat.stop()
+                # After a fault or an interrupt, solves that wait are ended.
+                for worker in workers:
+                    worker.stop()
                 for thread in threads:
                     if thread.ident is not None:
                         thread.join()
@@ -233,11 +232,11 @@ class Lockstep(Generic[Found]):
             raise fault
         return {number: found[number] for number in tasks}
 
-    def _round(self, seats: Sequence[Worker]) -> bool:
-        """Let each solve go on to what it wants next, and do that; False once all are done."""
-        for seat in seats:
-            if not seat.done:
-                seat.turn()
-        waiting = [seat.wanted for seat in seats if not seat.done and seat.wanted is not None]
+    def _round(self, workers: Sequence[Worker]) -> bool:
+        """Run each solve to its next request and answer all requests; return False if all have ended."""
+        for worker in workers:
+            if not worker.done:
+                worker.turn()
+        waiting = [worker.wanted for worker in workers if not worker.done and worker.wanted is not None]
         _do(self._matrix, waiting)
         return bool(waiting)

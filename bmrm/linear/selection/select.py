@@ -1,7 +1,7 @@
 """Choose lam by cross validation over a grid, and train with it on all rows.
 
-The folds share what can be shared (``crossval.py``); the lam are solved from the strongest down, so that each
-starts from the last one's answers and cuts.
+Folds share cuts and products (``cross_validation.py``). The lam are solved from the strongest down, so that
+each starts from the solutions and cuts of the last one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 LAMS = tuple(float(lam) for lam in np.logspace(-1.5, -6.0, 10))
-"""The grid where none is given: half a power of ten apart."""
+"""Default grid: half a power of ten apart."""
 
 RULES = ("best", "1se")
 
@@ -57,10 +57,10 @@ METRICS: dict[str, tuple[str, ...]] = {
     "ranking": ("ndcg", "mrr", "pairwise_error"),
     "ordinal": ("accuracy", "mae"),
 }
-"""What folds can be scored by, for each task; the first is the default."""
+"""Metrics for each task; the first is the default."""
 
 DEFAULTS = {"quantile": "loss", "roc_area": "auc", "prbep": "auc"}
-"""The default of a loss that asks for no mean, or whose values have no threshold at 0."""
+"""Default metrics of losses that do not estimate a mean, or whose values have no threshold at 0."""
 
 HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precision", "ndcg", "mrr")
 
@@ -76,7 +76,7 @@ class Selection:
     lams : ndarray of shape (n_lams,)
         As given.
     validations : list of CrossValidation
-        One a lam: results (certificates), scores and decision values of its folds.
+        One per lam: results (certificates), scores and decision values of its folds.
     scores : ndarray of shape (n_lams, folds)
         The metric on each fold's own rows, with their weights, by the model that has not seen them.
     metric, rule : str
@@ -94,7 +94,7 @@ class Selection:
         As the loss takes them: -1 and +1 for two classes. Those of rows of weight 0 mean nothing.
     weights : ndarray of shape (n_samples,)
     result : Result or None
-        The model of the chosen lam, trained on all rows; None where ``refit`` was false.
+        The model of the chosen lam, trained on all rows; None if ``refit`` is false.
 
     References
     ----------
@@ -158,7 +158,7 @@ class Selection:
 
     @property
     def statuses(self) -> list[str]:
-        """Status of every solve, lam by lam; that of the final one last, where there is one."""
+        """Status of every solve, lam by lam; that of the final one last, if there is one."""
         found: list[str] = [r.status for v in self.validations for r in v.results]
         return found if self.result is None else [*found, self.result.status]
 
@@ -183,11 +183,11 @@ class Selection:
             The labels are not of two classes.
         """
         if self.values.ndim > 1:
-            raise DataError("calibration: found several values a row, expected a loss for two classes")
+            raise DataError("calibration: found several values per row, expected a loss for two classes")
         return calibrate(self.values, self.labels, method, sample_weight=self.weights)
 
     def __str__(self) -> str:
-        """Lay out a line a lam: score, standard error, certificates, and what the rules pick."""
+        """Format a table with one line per lam: score, standard error, certificates, choice of the rules."""
         marks = {self.one_standard_error: "within one s.e.", self.best: "best"}
         rows = []
         for k in np.argsort(-self.lams):
@@ -237,8 +237,8 @@ def select(
     Parameters
     ----------
     X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
-        Where folds share their cuts, a pass is cheaper with rows in the order of the folds: any X but a
-        `Dataset` is put in it before it becomes resident, and of a `Dataset` with up to 1 GiB a copy is.
+        If folds share their cuts, a pass is cheaper with rows in the order of the folds. X is put in that
+        order before it becomes resident; a `Dataset` of up to 1 GiB is copied in that order.
     y : array_like of shape (n_samples,), optional
         Labels; not with a `Dataset`.
     lams : sequence of float, default LAMS
@@ -249,7 +249,7 @@ def select(
     metric : str, optional
         "accuracy" (the default for two classes), "auc"; "mse" (the default for real labels), "mae";
         "deviance" (for counts); "accuracy", "macro_f1" (several classes); "micro_f1", "macro_f1",
-        "hamming_loss" (several labels a row); "average_precision", "ranking_loss", "one_error" (their
+        "hamming_loss" (several labels per row); "average_precision", "ranking_loss", "one_error" (their
         ranking); "ndcg", "mrr", "pairwise_error" (queries); "accuracy", "mae" (ordered classes); or "loss",
         the training loss itself, for a loss of one margin. "loss" is the default for "quantile", "auc" for
         "roc_area" and "prbep", whose decision values have no threshold. Rows count by their weights; see
@@ -263,8 +263,8 @@ def select(
     progress : callable, optional
         Called with a `bmrm.linear.selection.cross_validation.FoldDone` after each solve of a fold.
     **options
-        Other arguments of `bmrm.solve` but ``lam``, ``C``, ``warm_start`` and ``verbose``; ``max_time`` is
-        for all together.
+        Other arguments of `bmrm.solve`, except ``lam``, ``C``, ``warm_start`` and ``verbose``; ``max_time``
+        is for all solves together.
 
     Returns
     -------
@@ -273,12 +273,13 @@ def select(
     Raises
     ------
     ParameterError
-        For an argument out of its range.
+        If an argument is out of its range.
     DataError
-        For labels or weights that cannot be used; or a fold without both classes, for "auc".
+        If labels or weights cannot be used; or, for "auc", if a fold does not have both classes.
     Interrupted
-        For Ctrl-C, or where the callback ended a solve: its ``result`` is a `Selection` of the lam that were
-        scored by then, None if there are none. If all were, its model is the best so far of the last solve.
+        On Ctrl-C, or if the callback ended a solve. Its ``result`` is a `Selection` of the lam that were
+        scored by then, or None if there are none. If all were, its model is the best so far of the last
+        solve.
 
     Examples
     --------
@@ -346,7 +347,7 @@ def _check(grid: Vector, rule: str, options: dict[str, Any]) -> None:
 def _metric(loss: Loss, metric: str | None) -> str:
     if loss.task not in METRICS:
         raise ParameterError(f"loss {loss.name}: has no cross validation")
-    # The loss of some rows is a part of that of all only where it is a sum over rows.
+    # The loss of some rows is a part of the whole loss only if that is a sum over rows.
     known = tuple(name for name in METRICS[loss.task] if name != "loss" or loss.by_rows)
     if metric is None:
         return DEFAULTS.get(loss.name, known[0])
@@ -367,7 +368,7 @@ def _resident(
 ) -> tuple[Dataset, Folds, Folds]:
     """Return resident data, the folds of its rows, and those of the rows as given.
 
-    Where folds are to share their cuts, rows are put in order before they become resident.
+    If folds share their cuts, rows are sorted by fold before they become resident.
     """
     if isinstance(X, Dataset):
         for name in ("y", *_DATA):
@@ -413,7 +414,7 @@ def _resident(
 
 
 def _as_given(validation: CrossValidation, sorted_: Folds, dealt: Folds) -> CrossValidation:
-    """Put all that a cross validation knows of rows in the order of the rows as given."""
+    """Put the row-wise results of a cross validation in the order of the rows as given."""
     weights = validation.weights
     return replace(
         validation,
@@ -425,7 +426,7 @@ def _as_given(validation: CrossValidation, sorted_: Folds, dealt: Folds) -> Cros
 
 
 def _unsorted(values: Vector, sorted_: Folds, dealt: Folds) -> Vector:
-    """Put what is known of the resident rows in the order of the rows as given."""
+    """Put values of the resident rows in the order of the rows as given."""
     if sorted_ is dealt:
         return values
     found = np.empty_like(values)

@@ -58,7 +58,7 @@ MAX_INTERCEPT_STEPS = 60
 """Maximum number of steps in the search for the intercept at which the path begins."""
 
 
-class Rows(NamedTuple):
+class KinkState(NamedTuple):
     """The state of each kink of each row, arrays of shape (kinks, m); all numbers are above 0.
 
     Attributes
@@ -292,16 +292,16 @@ class InteriorPoint:
         ratios = np.divide(values, change, out=np.full_like(values, -np.inf), where=change < 0.0)
         return min(1.0, STEP_TO_BOUND * self._passes.least(-float(ratios.max(initial=-np.inf))))
 
-    def _moved(self, move: Move, primal: float, dual: float) -> Rows:
+    def _moved(self, move: Move, primal: float, dual: float) -> KinkState:
         rows = self._rows
-        return Rows(
+        return KinkState(
             rows.sigma + dual * move.sigma,
             rows.rest - dual * move.sigma,
             rows.excess + primal * move.excess,
             rows.slack + primal * move.slack,
         )
 
-    def _product(self, rows: Rows) -> float:
+    def _product(self, rows: KinkState) -> float:
         """Return the mean of the products of all kinks: mu on the path."""
         (total,) = self._sums(self._pieces.weights * (rows.excess * rows.rest + rows.slack * rows.sigma))
         return total / (2.0 * self._weight)
@@ -337,11 +337,11 @@ def rows_of_all(passes: InteriorPasses, rows: int) -> int:
     return int(passes.total(np.array([rows], np.float64))[0])
 
 
-def _central(x: Vector, mu: float) -> Rows:
+def _central(x: Vector, mu: float) -> KinkState:
     """Return the rows at distances x from their kinks on the path: both products are mu."""
     far = x / mu
     root = np.hypot(2.0, far)
     # Written without the difference of root and |far|, which would cancel on one side.
     less, more = 2.0 + 4.0 / (root + np.abs(far)), 2.0 + root + np.abs(far)
     sigma, rest = (0.5 * np.where(s < 0.0, less, more) / (2.0 + root) for s in (far, -far))
-    return Rows(sigma, rest, mu / rest, mu / sigma)
+    return KinkState(sigma, rest, mu / rest, mu / sigma)

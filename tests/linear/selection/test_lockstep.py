@@ -38,9 +38,9 @@ class Counting:
             out[:] = self.array.T @ r
 
 
-def together(seats=3):
+def together(workers=3):
     matrix = Counting(np.arange(12.0).reshape(4, 3))
-    return matrix, Lockstep(matrix, seats)
+    return matrix, Lockstep(matrix, workers)
 
 
 def test_products_of_one_kind_are_done_together():
@@ -54,7 +54,7 @@ def test_products_of_one_kind_are_done_together():
         seat.rmatvec_blocks(np.ones(4), np.array([0, 4]), out)
         return w, out
 
-    tasks = {k: lambda k=k: task(steps.seats[k], k + 1) for k in range(3)}
+    tasks = {k: lambda k=k: task(steps.workers[k], k + 1) for k in range(3)}
     found = steps.run(tasks)
     assert matrix.columns == [3, 2, -1, 1, -1, -1]
     for k in range(3):
@@ -64,7 +64,7 @@ def test_products_of_one_kind_are_done_together():
         np.testing.assert_array_equal(found[k][0], w)
         np.testing.assert_array_equal(found[k][1][0], matrix.array.sum(axis=0))
     # Outside of a run a seat is the matrix.
-    np.testing.assert_array_equal(steps.seats[0].matvec(np.ones(3)), matrix.array.sum(axis=1))
+    np.testing.assert_array_equal(steps.workers[0].matvec(np.ones(3)), matrix.array.sum(axis=1))
 
 
 def test_a_fault_ends_all():
@@ -81,7 +81,7 @@ def test_a_fault_ends_all():
             ended.append(bad)
 
     with pytest.raises(ValueError, match="bad"):
-        steps.run({k: lambda k=k: task(steps.seats[k], k == 1) for k in range(3)})
+        steps.run({k: lambda k=k: task(steps.workers[k], k == 1) for k in range(3)})
     assert sorted(ended) == [False, False, True]
     assert steps.run({0: lambda: 7}) == {0: 7}
 
@@ -124,21 +124,21 @@ def test_sweeps_of_all_run_side_by_side(threads, at_once):
         ascent.step(w, 0.5)
         return w[0], ascent.conjugate
 
-    found = steps.run({k: lambda k=k: task(steps.seats[k], k) for k in range(4)})
+    found = steps.run({k: lambda k=k: task(steps.workers[k], k) for k in range(4)})
     assert found == {k: (2.0 * k + 0.75, 2.0 * k) for k in range(4)}
     assert len(matrix.steps) == 8
     assert len(set(matrix.steps)) <= at_once
     # Outside of a run a step is taken at once.
     matrix = Climbing(threads)
     steps = Lockstep(matrix, 1)
-    steps.seats[0].ascent(3).step(w := np.zeros(2), 0.5)
+    steps.workers[0].ascent(3).step(w := np.zeros(2), 0.5)
     assert w[0] == 3.5
 
 
 def test_a_fault_in_a_sweep_ends_all():
     steps = Lockstep(Climbing(2), 3)
     with pytest.raises(ValueError, match="bad"):
-        steps.run({k: lambda k=k: steps.seats[k].ascent(k - 1).step(np.zeros(2), 0.0) for k in range(3)})
+        steps.run({k: lambda k=k: steps.workers[k].ascent(k - 1).step(np.zeros(2), 0.0) for k in range(3)})
 
 
 def test_whoever_goes_on_after_a_stop_gets_no_product():
@@ -150,7 +150,7 @@ def test_whoever_goes_on_after_a_stop_gets_no_product():
             raise ValueError("bad")
         for _ in range(3):
             with pytest.raises(Stopped):
-                steps.seats[k].matvec(np.ones(3))
+                steps.workers[k].matvec(np.ones(3))
             stopped.append(k)
 
     with pytest.raises(ValueError, match="bad"):
@@ -168,9 +168,9 @@ def test_an_interrupt_ends_all():
 
     matrix.matvecs = interrupt
     with pytest.raises(KeyboardInterrupt):
-        steps.run({k: lambda k=k: steps.seats[k].matvec(np.ones(3)) for k in range(3)})
+        steps.run({k: lambda k=k: steps.workers[k].matvec(np.ones(3)) for k in range(3)})
     assert threading.active_count() == running
-    assert steps.run({1: lambda: steps.seats[1].matvec(np.ones(3)).sum()}) == {1: 66.0}
+    assert steps.run({1: lambda: steps.workers[1].matvec(np.ones(3)).sum()}) == {1: 66.0}
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])

@@ -122,7 +122,7 @@ def test_both_ways_and_any_order_of_rows_agree(monkeypatch):
     again = []
     for copied in (10**9, 0):
         monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
-        monkeypatch.setattr("bmrm.linear.selection.cross_validation.COPIED", copied)
+        monkeypatch.setattr("bmrm.linear.selection.cross_validation.MAX_COPIED_BYTES", copied)
         again.append(bmrm.select(bmrm.Dataset(X, y), lams=LAMS, loss="hinge", tol=1e-8))
     for other in (found[10**9], *again):
         np.testing.assert_allclose(other.scores, found[0].scores, atol=0.02)
@@ -271,7 +271,7 @@ def test_folds_share_their_hessians(monkeypatch):
     X = rng.standard_normal((3000, 15))
     y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)
     monkeypatch.setattr("bmrm.linear.selection.cross_validation.RowsByFold", CountingGrams)
-    monkeypatch.setattr("bmrm.linear.selection.cross_validation.COPIED", 0)
+    monkeypatch.setattr("bmrm.linear.selection.cross_validation.MAX_COPIED_BYTES", 0)
     monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", 0)
     found = bmrm.select(bmrm.Dataset(X, y), lams=np.logspace(-5, -1, 5), loss="logistic", refit=False)
     results = [r for v in found.validations for r in v.results]

@@ -48,29 +48,27 @@ class GpuCuts:
 
     @property
     def most(self) -> int:
-        """Cuts that the memory set aside for them holds."""
+        """Number of cuts that fit in the memory set aside for them."""
         matrix = self.problem.matrix
         item = matrix.vector_dtype.itemsize
         return room_for_cuts(matrix.bytes_left, matrix.shape, item) // self._cut_bytes
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self._capacity * self._cut_bytes
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many cuts."""
         self.problem.reserve(capacity)
         self._capacity = capacity
 
     def append(self, planes: Subgradients) -> Vector:
-        """Keep the cuts that were left behind those in use; return their products with all."""
+        """Keep the new cuts, which a pass has written after those in use; return their products with all."""
         assert planes.products is not None
         self.size += len(planes.products)
         return planes.products
 
     def append_level(self, count: int) -> None:
-        """Put nothing: a plane here is one that a pass has left."""
+        """Append nothing: only a pass can write a plane here."""
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Resident) -> tuple[Resident, float]:
         """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
@@ -78,22 +76,19 @@ class GpuCuts:
         return w, -0.5 * reg.lam * w.square
 
     def products(self, w: Resident) -> None:
-        """Return nothing: cuts stay on the device."""
+        """Return None: cuts stay on the device."""
 
     def combined_length(self, w: Resident) -> float:
-        """Return 0: weights are kept themselves."""
         return 0.0
 
     def move(self, to: int, source: int) -> None:
-        """Copy a cut over another."""
         self.problem.move_cut(to, source)
 
     def merge(self, i: int, j: int, share: float) -> None:
-        """Cut i becomes ``share`` of itself and the rest of cut j."""
         self.problem.merge_cuts(i, j, share)
 
     def get(self) -> Vector:
-        """Gradients of the cuts in use, on the host, shape (size, width)."""
+        """Copy the gradients of the cuts in use to the host, shape (size, width)."""
         return self.problem.get_cuts(self.size)
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts | RowCuts:
@@ -105,11 +100,10 @@ class GpuCuts:
         return self.get()[numbers]
 
     def put(self, gradients: Vector) -> Vector:
-        """Fill an empty store; return the products of all with all."""
         self.size = len(gradients)
         self.problem.set_cuts(gradients)
         products = np.empty((self.size, self.size))
-        # Of the cuts as they are kept, in the type of the matrix.
+        # Of the cuts as stored, in the type of the matrix.
         kept = self.get()
         gram(kept, kept, products)
         return products
@@ -126,29 +120,29 @@ class GpuRowCuts(GpuCuts):
     problem : bmrm.matrix._cuda.Problem
         In the space of rows.
     operator : Operator
-        The problem's matrix, with a constant feature where there is one.
+        The problem's matrix, with a constant feature if there is one.
     """
 
     def __init__(self, problem: _cuda.Problem, operator: Operator) -> None:
         super().__init__(problem)
-        self._design = operator
+        self._operator = operator
 
     def combined_length(self, w: Resident) -> float:
-        """Return infinity: nobody looks at the coefficients, which stay on the device."""
+        """Return infinity: the coefficients stay on the device."""
         return np.inf
 
     def get(self) -> Vector:
-        """Gradients of the cuts in use, from a product each."""
+        """Compute the gradients of the cuts in use, with one product each."""
         return self.taken(np.arange(self.size))
 
     def only(self, kept: NDArray[np.intp]) -> RowCuts:
         """Return a store on the host with copies of some of the cuts."""
-        rows = self._design.shape[0]
+        rows = self._operator.shape[0]
         halves = self.problem.get_cuts(self.size)[kept].reshape(len(kept), 2, -1)[:, :, : rows + 1]
-        return RowCuts.of(self._design, np.ascontiguousarray(halves.swapaxes(0, 1)), threads=1)
+        return RowCuts.of(self._operator, np.ascontiguousarray(halves.swapaxes(0, 1)), threads=1)
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Make the gradients of some cuts on the host."""
+        """Compute the gradients of some cuts on the host."""
         return self.only(numbers).get()
 
 
@@ -162,9 +156,9 @@ def gpu_cuts(
     known: Bundle | None,
     in_rows: bool,
 ) -> GpuCuts:
-    """Put labels and weights beside their matrix, or take up where a bundle's solve left them.
+    """Copy labels and weights to the GPU of the matrix, or reuse the store of an earlier solve's bundle.
 
-    The problem has the loss's formula where the loss is compiled row by row; others evaluate themselves.
+    Compiled losses of single rows are evaluated by the problem; other losses evaluate themselves.
     """
     if known is not None:
         store = known.store

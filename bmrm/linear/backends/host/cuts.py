@@ -11,8 +11,8 @@ from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.objective import Subgradients
 from bmrm.linear.regularizers import Regularizer
 
-AHEAD = 8
-"""Times the cuts asked for that get an address: those there are would be copied each time it ends."""
+RESERVE_FACTOR = 8
+"""Factor by which address space is reserved in advance: each time it ends, all cuts must be copied."""
 
 
 class HostCuts:
@@ -36,24 +36,22 @@ class HostCuts:
 
     @property
     def most(self) -> int:
-        """Cuts that `CUT_BYTES` hold."""
+        """Number of cuts that fit in `CUT_BYTES`."""
         return CUT_BYTES // (8 * self.width)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the cuts in use."""
         return 8 * self.width * self.size
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many cuts, and for more in advance: what nobody writes to takes no memory."""
         if capacity <= len(self._rows):
             return
-        rows = np.empty((max(capacity, min(AHEAD * capacity, self.most)), self.width))
+        # Reserved pages that nobody writes to take no memory.
+        rows = np.empty((max(capacity, min(RESERVE_FACTOR * capacity, self.most)), self.width))
         rows[: self.size] = self._rows[: self.size]
         self._rows = rows
 
     def append(self, planes: Subgradients) -> Vector:
-        """Put new cuts behind those in use; return their products with all, shape (blocks, cuts)."""
         gradients = planes.gradients
         assert isinstance(gradients, np.ndarray)
         first, self.size = self.size, self.size + len(gradients)
@@ -61,7 +59,6 @@ class HostCuts:
         return self._products(self._rows[first : self.size], self.metric).T
 
     def append_level(self, count: int) -> Vector | None:
-        """Put planes without a slope behind those in use; return their products with all."""
         return self.put(np.zeros((count, self.width)))
 
     def _products(self, gradients: Vector, metric: Vector | None) -> Vector:
@@ -70,54 +67,45 @@ class HostCuts:
         return gram(self._rows[: self.size], weighed, threads=self.threads)
 
     def change_metric(self, metric: Vector) -> Vector:
-        """Take products in another metric from now on; return those of all with all."""
         products = self._products(self._rows[: self.size], metric)
         self.metric = metric
         return products
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
-        """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>``; return w and the minimum."""
         a = np.empty(self.width)
         combine(self._rows[: len(alpha)], alpha, a, threads=self.threads)
         w = reg.minimiser(a)
         return w, reg.value(w) + dot(w, a)
 
     def products(self, w: Vector) -> tuple[Vector, Vector, None]:
-        """Return the point, the products of cuts with it, and None."""
         return w, dot_rows(self._rows[: self.size], w), None
 
     def combined_length(self, w: Vector) -> float:
-        """Return 0: weights are kept themselves."""
         return 0.0
 
     def move(self, to: int, source: int) -> None:
-        """Copy a cut over another."""
         self._rows[to] = self._rows[source]
 
     def merge(self, i: int, j: int, share: float) -> None:
-        """Cut i becomes ``share`` of itself and the rest of cut j."""
         self._rows[i] = share * self._rows[i] + (1.0 - share) * self._rows[j]
 
     def get(self) -> Vector:
-        """Gradients of the cuts in use, shape (size, width); a view."""
+        """Return a view of the gradients of the cuts in use, shape (size, width)."""
         return self._rows[: self.size]
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts:
-        """Return a store of its own with copies of some of the cuts."""
         return HostCuts.of(self.taken(kept), self.threads, self.metric)
 
     @classmethod
     def of(cls, gradients: Vector, threads: int, metric: Vector | None = None) -> HostCuts:
-        """Make a store of an array of gradients, which it keeps."""
+        """Make a store from an array of gradients, without a copy."""
         cuts = cls(gradients.shape[1], threads, metric)
         cuts._rows, cuts.size = gradients, len(gradients)
         return cuts
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Copy the gradients of some cuts."""
         return self._rows[numbers]
 
     def put(self, gradients: Vector) -> Vector:
-        """Fill an empty store; return the products of all with all."""
         unknown = np.full(len(gradients), np.nan)
         return self.append(Subgradients(gradients, None, unknown, unknown, unknown))

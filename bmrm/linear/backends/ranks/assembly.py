@@ -1,16 +1,16 @@
-"""The pieces of a solve on several ranks, each a thin layer over the one that a single process uses.
+"""The backend of several ranks: thin layers over the classes that a single process uses.
 
 Rows of X are spread over the ranks, and so are the columns of the bundle's cuts: a rank adds up what all
 ranks found for its columns of a new cut, and multiplies its columns for the Gram matrix. Weights are on every
-rank. So nothing that grows with rows times ranks or with cuts times columns is ever held, or computed, twice.
+rank. So nothing that grows with rows times ranks, or with cuts times columns, is stored or computed twice.
 
-The risk is cut into blocks by the number of a row in the whole, not by rank: with any number of ranks the
-blocks, and hence the cuts, are the same but for rounding.
+The risk is split into blocks by the number of a row among all rows, not by rank. So the blocks, and hence the
+cuts, are the same with any number of ranks, except for rounding.
 
-Where weights are owned in parts (``owned.py``), those are spread like the columns of the cuts.
+If weights are owned (``owned.py``), they are distributed like the columns of the cuts.
 
-Where Newton or interior-point steps may be taken, X is narrow or full, and the gradients are hundreds or
-thousands of numbers: every rank then holds all columns.
+If Newton or interior-point steps may be taken, X is narrow or dense, and a gradient has hundreds or thousands
+of numbers. Every rank then has all columns.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from bmrm.matrix.adapted import MatrixAdapter
 
 
 class RanksBackend:
-    """What a solve on a shard is put together from; see `bmrm.linear.backends.base.Backend`."""
+    """`bmrm.linear.backends.base.Backend` if the rows are on several ranks."""
 
     def __init__(self, data: Shard) -> None:
         self.data, self.group = data, data.group
@@ -66,7 +66,7 @@ class RanksBackend:
         return bool(self.group.rank == 0)
 
     def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
-        """Code the labels of this rank's rows as all ranks' labels ask for."""
+        """Encode the labels of this rank's rows, by the classes of all ranks."""
         if not (loss.by_rows or isinstance(loss, JointLoss)):
             raise ParameterError(
                 f"loss {loss.name}: is no sum over rows, so its rows cannot be on several ranks; train on one"
@@ -80,7 +80,7 @@ class RanksBackend:
             if counts:
                 y = convert_label_sets(fill_idle_labels(y, m, weights), loss)
             found = distinct_labels(y, m, loss, weights)
-            if loss.task == "count":  # of which some rank must have one above 0
+            if loss.task == "count":  # at least one rank must have a count above 0
                 found = found[-1:]
         own = None if not counts else y.shape[1:] if isinstance(y, np.ndarray) else ()
         widths = {width for width in group.everyones(own) if width is not None}
@@ -90,7 +90,7 @@ class RanksBackend:
             )
         everyones = sorted(set().union(*group.everyones(found)))
         with group.together():
-            # A row for each class of all ranks, so that this rank knows classes that it has no row of.
+            # One extra row per class of all ranks, so that this rank knows classes that it has no rows of.
             more = len(everyones)
             if not counts:
                 y = np.zeros((m, *widths.pop()))
@@ -99,7 +99,7 @@ class RanksBackend:
         return coded[:m], classes
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
-        """Make the design of all rows from that of the rows here."""
+        """Return the operator of all rows."""
         if not self.data.owned:
             return RanksOperator(self.group, operator)
         return OwnedOperator(self.group, operator, self._exchange(operator))
@@ -108,13 +108,13 @@ class RanksBackend:
         return self.data.exchange(operator.n_outputs, constant=operator.constant is not None)
 
     def penalty(self, reg: Regularizer, operator: MatrixAdapter) -> Regularizer:
-        """Return this rank's part of the penalty where weights are owned in parts."""
+        """Return this rank's part of the penalty if weights are owned."""
         if not self.data.owned:
             return reg
         return OwnedPenalty.part_of(reg, self.group, self._exchange(operator).bounds)
 
     def floor(self, loss: Loss, labels: Vector) -> float:
-        """Return the mean of what the ranks' risks are not below."""
+        """Return the weighted mean of the lower bounds of the ranks' risks."""
         group, data = self.group, self.data
         own = float(len(labels)) if data.weights is None else float(data.weights.sum())
         least = loss.floor(labels, data.weights) if own > 0.0 else 0.0
@@ -130,7 +130,7 @@ class RanksBackend:
         whole = group.everyones((margins, labels, np.ones(len(labels)) if weights is None else weights))
         return loss.thresholds(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
 
-    def borders(self, loss: Loss) -> Indices | None:
+    def block_borders(self, loss: Loss) -> Indices | None:
         """Return the rows of all ranks that a block with a cut of its own may begin with; None for any."""
         if loss.by_rows:
             return None
@@ -143,7 +143,7 @@ class RanksBackend:
         return group_borders(groups, firsts, total)
 
     def facts(self, problem: Problem) -> Facts:
-        """Return what the plan of a problem rests on; all ranks ask at the same time."""
+        """Return what the plan of a problem rests on; all ranks must call this at the same time."""
         data, loss, penalty = self.data, problem.loss, problem.penalty
         found = facts_of(data, problem.operator, loss, penalty, problem.intercept)
         # Sums on GPUs need links of one kind between all of them.
@@ -153,7 +153,7 @@ class RanksBackend:
             ranks=self.group.size,
             owned=data.owned,
             can_solve_on_gpu=on_gpu and data.links().alike,
-            max_blocks=None if problem.borders is None else len(problem.borders) - 1,
+            max_blocks=None if problem.block_borders is None else len(problem.block_borders) - 1,
         )
 
     def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
@@ -164,7 +164,7 @@ class RanksBackend:
         """
         data, group, operator = self.data, self.group, problem.operator
         assert isinstance(operator, RanksOperator)
-        cuts = block_starts(sum(data.rows), plan.blocks, problem.borders)
+        cuts = block_starts(sum(data.rows), plan.blocks, problem.block_borders)
         starts, operator.reach = _spread_blocks(cuts, data.rows)
         place = self._owned if data.owned else self._on_gpus if plan.on_gpu else self._replicated
         passes, store = place(problem, plan, warm_bundle)
@@ -259,7 +259,7 @@ class RanksBackend:
 
 
 def _spread_blocks(cuts: Indices, rows: list[int]) -> tuple[list[Indices], list[tuple[int, int]]]:
-    """Return where the blocks of all rows begin in those of each rank, and which it has some of."""
+    """Return, for each rank, where blocks begin among its rows, and the range of blocks it has rows of."""
     firsts = np.cumsum([0, *rows[:-1]])
     starts = [np.clip(cuts - first, 0, m) for first, m in zip(firsts, rows, strict=True)]
     reach = [
@@ -270,7 +270,7 @@ def _spread_blocks(cuts: Indices, rows: list[int]) -> tuple[list[Indices], list[
 
 
 class ShardedMethod(BundleMethod):
-    """The outer loop on all ranks: what ends it on one ends it on all, after the same iteration."""
+    """The outer loop on all ranks: if it ends on one, it ends on all, after the same iteration."""
 
     def __init__(self, group: Group, *arguments: Any, **keywords: Any) -> None:
         self.group = group
@@ -280,7 +280,7 @@ class ShardedMethod(BundleMethod):
     def minimise(self) -> None:
         """Run until converged or stopped; Ctrl-C on any rank ends the iteration on all.
 
-        It strikes nowhere else: an exception here would leave the other ranks waiting.
+        Signals are held elsewhere: an exception would leave the other ranks waiting.
         """
         interrupts.set_signal_mode(interrupts.HELD)
         with self.group.guarded():

@@ -28,15 +28,14 @@ class SplitCuts(HostCuts):
 
     @property
     def most(self) -> int:
-        """Cuts that the rank with most columns has memory for."""
+        """Number of cuts that fit on the rank with the most columns."""
         return CUT_BYTES // (8 * int(np.diff(self.bounds).max()))
 
     def append(self, planes: Subgradients) -> Vector:
-        """Put new cuts behind those in use; return their products with all, over all columns."""
         return self.group.total(super().append(planes))
 
     def append_level(self, count: int) -> None:
-        """Put nothing: masses are tiny beside such a plane, and steep features cannot be eased here."""
+        """Append nothing: such a plane leaves tiny masses to the others, and no metric can help here."""
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Vector) -> tuple[Vector, float]:
         """Minimise ``lam Omega(w) + <sum_k alpha_k a_k, w>`` over all columns; return w and the minimum."""
@@ -55,13 +54,12 @@ class SplitCuts(HostCuts):
         return w[slice(*self.columns)]
 
     def only(self, kept: NDArray[np.intp]) -> Self:
-        """Return a store of its own with copies of some of the cuts."""
         cuts = type(self)(self.group, self.bounds, self.threads, self.metric)
         cuts._rows, cuts.size = self._rows[kept], len(kept)
         return cuts
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Copy some cuts: all their columns on rank 0, none elsewhere."""
+        """Copy some cuts: all their columns on rank 0, and none on the other ranks."""
         n, widths, group = len(numbers), np.diff(self.bounds), self.group
         counts = (n * widths).tolist()
         received = np.empty(sum(counts) if group.rank == 0 else 0)

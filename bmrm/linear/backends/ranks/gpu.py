@@ -1,9 +1,9 @@
-"""A solve whose rows are on the GPUs of several ranks, the whole of each iteration on them.
+"""A solve whose rows are on the GPUs of several ranks, with each whole iteration on the GPUs.
 
 Each rank keeps its rows' margins and derivatives on its GPU, and all the weights and cuts: the cuts are
-replicated, since a pass reads them in less time than their pieces would take to go round. So a rank needs of
-the others a few numbers a step, summed through memory that the ranks of a host share or by MPI, and the
-gradient, summed on the devices by NCCL where every rank has a GPU of its own and all are on one host, else
+replicated, since a pass reads them in less time than an exchange of their parts would take. So a rank needs
+from the others a few numbers per step, summed through memory that the ranks of a host share or by MPI, and
+the gradient, summed on the devices by NCCL if every rank has its own GPU and all are on one host, else
 through main memory by MPI (``src_cuda/training/collective.h``). What the host decides, it decides from the
 same numbers on every rank; what a GPU computes from cuts and weights is the same on equal GPUs, which is what
 the ranks must have.
@@ -28,7 +28,7 @@ log = logging.getLogger("bmrm")
 
 
 class SharedCuts(GpuCuts):
-    """Cuts of which every rank has all, so that all have room for as many."""
+    """Cuts replicated on every rank, so that all ranks have room for the same number."""
 
     def __init__(self, problem: _cuda.Problem, group: Group) -> None:
         super().__init__(problem)
@@ -36,12 +36,12 @@ class SharedCuts(GpuCuts):
 
     @property
     def most(self) -> int:
-        """Cuts that the rank with least memory has room for."""
+        """Number of cuts that fit on the rank with the least memory."""
         least: int = min(self.group.everyones(super().most))
         return least
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many cuts on every rank, or on none."""
+        """Make room for this number of cuts, on every rank or on no rank."""
         failure: DeviceMemoryError | None = None
         try:
             super().reserve(capacity)
@@ -53,6 +53,6 @@ class SharedCuts(GpuCuts):
 
 
 def shared_passes(links: Links, own: GpuPasses) -> GpuPasses:
-    """Make the steps of all ranks from those of this rank's rows, which are of no use any more."""
+    """Return the passes of all ranks, given those of this rank's rows, which must not be used afterwards."""
     own.problem.share(links.ranks())
     return GpuPasses(SharedCuts(own.problem, links.group), own.ahead)

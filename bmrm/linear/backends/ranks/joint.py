@@ -1,9 +1,9 @@
 """Losses of margins taken together, on ranks that each hold some of the rows.
 
-Such a risk is a mean over groups of rows, or one group of all of them, and a group is worked on as a whole:
-at its *home*, the rank that has most of its rows. Ranks that have others send their margins there and get
-the derivatives back. Groups that lie in a row of the file are nearly all at home anyway; a loss without
-groups has one home, where every other rank's margins go.
+Such a risk is a mean over groups of rows, or one group of all of them, and a group is evaluated as a whole
+on its *home*, the rank that has most of its rows. The other ranks send their margins there and get the
+derivatives back. If the rows of a group are consecutive in the file, nearly all are at home anyway. A loss
+without groups has one home, which gets the margins of all other ranks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from bmrm.distributed.group import Group
 from bmrm.losses.base import ValuedRisk
 from bmrm.losses.joint import JointLoss, LineRisk, RowBlocks
 
-KEPT = 4
-"""Arrays of margins remembered with what arrived of them: both ends of a line, its direction, and a point."""
+MAX_CACHED_EXCHANGES = 4
+"""Maximum number of exchanged arrays that are cached: both ends of a line, its direction, and a point."""
 
-TRIPS = 3
-"""Numbers a row that leave or reach it in a pass: direction, new margin, and the derivative."""
+EXCHANGED_NUMBERS = 3
+"""Numbers per row exchanged in a pass: direction, new margin, and derivative."""
 
 log = logging.getLogger("bmrm")
 
@@ -36,7 +36,7 @@ class GroupPlacement:
     rows : int
         Of this rank.
     groups : ndarray of int64, shape (rows,), or None
-        The group of each row, numbered alike on all ranks; None where all rows are one.
+        The group of each row, numbered alike on all ranks; None if all rows are one group.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class RemoteRisk(ValuedRisk):
 
     Parameters
     ----------
-    homes : Homes
+    homes : GroupPlacement
     risk : LineRisk or None
-        Of the rows at home here; None where there is nothing to work on.
+        Of the rows at home here; None if there are no such rows.
     share : float
         Of that risk in the one of all.
     """
@@ -87,13 +87,13 @@ class RemoteRisk(ValuedRisk):
         self._blocks = RowBlocks(homes.there)
 
     def _there(self, margins: Vector) -> Vector:
-        """Return the margins of the rows at home here; the solver asks for the same array again and again."""
+        """Return the margins of the rows at home here; cached, since the solver repeats its arrays."""
         for i, (array, found) in enumerate(self._known):
             if array is margins:
                 self._known.append(self._known.pop(i))
                 return found
         found = self.homes.there(margins)
-        self._known = [*self._known[1 - KEPT :], (margins, found)]
+        self._known = [*self._known[1 - MAX_CACHED_EXCHANGES :], (margins, found)]
         return found
 
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
@@ -162,13 +162,13 @@ def remote_risk(
         mass = loss.total_weight(y, weights)
     total = float(group.total(np.array([mass]))[0])
     with group.together():
-        # Where no rank has anything, those with rows say why.
+        # If no rank has any weight, the ranks with rows raise the error.
         risk = loss.risk(y, weights, 1.0, threads) if mass > 0.0 or (len(y) and not total > 0.0) else None
     if group.rank == 0:
         log.info(
             "loss %s: %d margins are worked on by another rank than holds their rows, %d bytes a pass",
             loss.name,
             homes.away,
-            8 * TRIPS * homes.away,
+            8 * EXCHANGED_NUMBERS * homes.away,
         )
     return RemoteRisk(homes, risk, mass / total)

@@ -59,7 +59,7 @@ class OwnedOperator(RanksOperator):
 
 
 class OwnedPasses(RankPasses):
-    """The steps on this rank's rows and columns."""
+    """The passes over this rank's rows and columns."""
 
     whole = False
 
@@ -68,7 +68,7 @@ class OwnedPasses(RankPasses):
         return float(self.total(np.array([super().size(w, lengths)]))[0])
 
     def weights(self, w: Vector) -> Vector:
-        """Take weights in: those of this rank, or all."""
+        """Return the weights of this rank, given those or all."""
         exchange = self.operator.exchange
         first = exchange.bounds[exchange.group.rank]
         return w if len(w) == exchange.width else w[first : first + exchange.width].copy()
@@ -101,12 +101,12 @@ class OwnedObjective(RanksObjective):
     """The objective of all rows and columns, seen from the rank that has some of either."""
 
     data: Shard
-    """Knows where whole weights are wanted."""
+    """It gathers whole weights."""
 
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Weights and intercept as the user sees them: of all columns, or of those here.
 
-        Every rank has to ask at the same time.
+        All ranks must call this at the same time.
         """
         data, inner = self.data, self.operator.inner
         if inner.constant is None:

@@ -26,7 +26,7 @@ class RanksOperator(MatrixAdapter):
     Attributes
     ----------
     bounds : ndarray of shape (ranks + 1,), or None
-        Columns of each rank; None where every rank has all.
+        Columns of each rank; None if every rank has all.
     reach : list of (int, int)
         Blocks of rows that each rank has rows of.
     """
@@ -121,7 +121,7 @@ class SummedRisk:
 
 
 class RankPasses(HostPasses):
-    """The steps on this rank's rows, with sums over all rows."""
+    """The passes over this rank's rows, with sums over all rows."""
 
     operator: RanksOperator
 
@@ -162,7 +162,7 @@ class RankPasses(HostPasses):
             at_point = dot_rows(gradients, w)
         else:
             at_point = group.total(dot_rows(gradients, self._own(w)))
-        if not np.isfinite(at_point).all():  # what is no number on one rank is none on all
+        if not np.isfinite(at_point).all():  # then no rank may use the plane
             gradients[:] = np.nan
         return Subgradients(gradients, None, at_point, risk, slope)
 
@@ -173,5 +173,5 @@ class RanksObjective(Objective):
     operator: RanksOperator
 
     def block_rows(self, extent: Extent) -> Indices:
-        """Return how many margins each block has, at most: as many as there are, the same on all ranks."""
+        """Return the maximum number of margins per block: that of all margins, the same on all ranks."""
         return np.full(self.blocks, extent.margins)

@@ -10,9 +10,9 @@ made for, takes a cut of each Q_g, that of the fold held out included; one bundl
 for all folds and all lam, and a solve weighs them by c_f and leaves those of its own fold out.  Its lower
 bound is exact: a sum of lower bounds of the parts of its own risk.
 
-The Hessian of the risk of all rows is much that of all rows but a fold's, whose mean is over fewer rows of
-the same kind, and where it was taken hardly matters, for it only proposes a point.  So Newton's steps of all
-folds, and of lam after lam, go by the same few Hessians.
+The Hessian of the risk of all rows is close to that of all rows except one fold's, and the exact point of
+evaluation hardly matters, because a Hessian only proposes a point.  So the Newton steps of all folds and all
+lam use the same few Hessians.
 
 The rows of a fold need not be neighbours in X: vectors over rows are kept sorted by fold, and `RowsByFold`
 translates at the two products.
@@ -20,7 +20,7 @@ translates at the two products.
 
 from bmrm.linear.selection.folds.bundle import FoldBundle
 from bmrm.linear.selection.folds.dealing import Folds, by_fold, deal
-from bmrm.linear.selection.folds.objective import FoldObjective, FoldParts, Known
+from bmrm.linear.selection.folds.objective import FoldObjective, FoldParts, FoldPoint
 from bmrm.linear.selection.folds.rows import CachedProducts, RowsByFold
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "FoldBundle",
     "FoldObjective",
     "FoldParts",
+    "FoldPoint",
     "Folds",
-    "Known",
     "RowsByFold",
     "by_fold",
     "deal",

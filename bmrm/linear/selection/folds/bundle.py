@@ -33,11 +33,11 @@ class FoldBundle(Bundle):
         self.hold_out(folds, 1.0)
 
     def hold_out(self, fold: int, scale: float) -> None:
-        """Serve the risk of all rows but one fold's from now on; ``scale`` is c_f."""
+        """Select the risk of all rows except one fold's; ``scale`` is c_f."""
         self._held_out, self._scale = fold, scale
         self._alpha = self._alphas[fold]
         self._tabulate()
-        # The number of each block in the problem: -1 for that held out, one less behind it.
+        # The number of each block in the problem: -1 for the one held out, one less after it.
         self._number_of = np.arange(self.groups, dtype=np.int32)
         self._number_of[fold:] -= 1
         self._number_of[fold : fold + 1] = -1
@@ -81,7 +81,7 @@ class FoldBundle(Bundle):
         return MeanBlur(*(self._scale * part for part in super().blur(alpha)))
 
     def mass(self, alpha: Vector) -> float:
-        """Return how far from 1 the weights of the planes of a block that takes part add up."""
+        """Return the largest deviation from 1 of the masses of a block that takes part."""
         return self._table.missed(alpha, self.groups, self._held_out)
 
     def active(self) -> Bundle:

@@ -65,7 +65,7 @@ def deal(labels: Vector | None, rows: int, folds: int, seed: int) -> Folds:
     Raises
     ------
     ParameterError
-        For a seed that is none.
+        If the seed is not an integer of at least 0.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def deal(labels: Vector | None, rows: int, folds: int, seed: int) -> Folds:
 
 
 def _stable_order(codes: NDArray[Any]) -> NDArray[np.intp]:
-    """Sort stably; short integers, which classes and folds are as a rule, in two passes over them."""
+    """Sort stably. Short integers, as classes and folds usually are, take two passes."""
     with np.errstate(invalid="ignore"):
         short = codes.astype(np.int16)
     return np.argsort(short if (short == codes).all() else codes, kind="stable")

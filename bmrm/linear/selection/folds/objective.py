@@ -22,13 +22,12 @@ from bmrm.linear.solvers.cutting import USELESS_RISK
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
 
-CHANGED = 0.4
-"""Change of the second derivatives, as a share of their sum, up to which the Hessian is that of an earlier
-point."""
+MAX_CURVATURE_CHANGE = 0.4
+"""Maximum change of the second derivatives, as a share of their sum, for which an old Hessian is reused."""
 
 
-class Known(NamedTuple):
-    """A point, and what a pass there told of every fold.
+class FoldPoint(NamedTuple):
+    """A point with its margins and, for each fold, risk and gradient.
 
     Attributes
     ----------
@@ -38,7 +37,7 @@ class Known(NamedTuple):
     parts : ndarray of shape (folds,)
         Q_g there.
     gradients : ndarray of shape (folds, n_features)
-        The gradients of Q_g, where they are known, or nearly so; else without rows.
+        The gradients of Q_g, exact or approximate; an array without rows if they are not known.
     size : float
         Of the margins, see `bmrm.linear.objective.running_error`.
     """
@@ -61,7 +60,7 @@ class FoldParts:
         Of all rows.
     starts : ndarray of int64, shape (folds + 1,)
     floors : ndarray of shape (folds,)
-        Numbers that the parts are nowhere below.
+        Lower bounds of the parts.
     """
 
     def __init__(self, operator: Operator, risk: RowRisk, starts: Indices, floors: Vector) -> None:
@@ -72,17 +71,17 @@ class FoldParts:
         self._hessian = np.empty(0)
         self._doubted = True
 
-    def at(self, w: Vector, margins: Vector, gradients: Vector, size: float) -> Known:
+    def at(self, w: Vector, margins: Vector, gradients: Vector, size: float) -> FoldPoint:
         """Evaluate the parts at a point whose margins have this size."""
         parts, _ = self.risk.cut(margins, margins, 0.0, 0.0, self.starts, self._derivatives)
         if self._most == np.inf:
             self._most = USELESS_RISK * abs(float(parts.sum()))
-        return Known(w, margins, parts, gradients, size)
+        return FoldPoint(w, margins, parts, gradients, size)
 
     def useful(self, planes: Subgradients, unseen: slice) -> Subgradients:
-        """Put the floor of a part that nobody looked at in the place of a cut that says nothing.
+        """Replace useless cuts of the part that is held out by its floor.
 
-        Rows that are held out may be where exp() has run away: their cut would drown all others.
+        exp() may overflow on rows that are held out: their cut would drown all others.
         """
         gradients, risk, floors = planes.gradients, planes.risk, self._floors[unseen]
         assert isinstance(gradients, np.ndarray)
@@ -92,19 +91,22 @@ class FoldParts:
         return planes
 
     def doubt(self) -> None:
-        """Look at the second derivatives again before the next step: lam has changed, or a step was poor."""
+        """Check the second derivatives before the next step, because lam has changed or a step was poor."""
         self._doubted = True
 
     def hessian(self, risk: RowRisk, margins: Vector) -> Vector:
         """Return the Hessian of the risk of all rows at a point or one much like it.
 
-        A Hessian only proposes a point: that of another fold's answer, or of another lam's, will do as long
-        as the second derivatives of the rows, as ``risk`` tells them, have changed little.
+        A Hessian only proposes a point. So that of another fold's solution, or of another lam's, suffices
+        while the second derivatives of ``risk`` have changed little.
         """
         if self._doubted:
             curvature, self._doubted = np.empty_like(margins), False
             total = risk.curvature(margins, 0.0, curvature)
-            if self._curvature is None or np.abs(curvature - self._curvature).sum() > CHANGED * total:
+            if (
+                self._curvature is None
+                or np.abs(curvature - self._curvature).sum() > MAX_CURVATURE_CHANGE * total
+            ):
                 d = self.operator.shape[1]
                 self._curvature, self._hessian = curvature, np.empty((d, d))
                 self.operator.weighted_gram(curvature, self._hessian)
@@ -112,21 +114,21 @@ class FoldParts:
 
 
 class _FullStep(NamedTuple):
-    """The end of a line that a search was content with: its margins, the way there, the parts of the risk."""
+    """The end of a line that a search accepted: its margins, the direction, and the parts of the risk."""
 
     margins: Vector
     direction: Vector
     parts: Vector
 
 
-class FoldSteps(HostPasses):
-    """Steps of all rows but one fold's, with cuts of every fold's part.
+class FoldPasses(HostPasses):
+    """The passes over all rows except one fold's, with cuts of every fold's part.
 
     Parameters
     ----------
     parts : FoldParts
     risk : RowRisk
-        Of all rows but the fold's.
+        Of all rows except the fold's.
     held_out : slice
         The blocks that take no part.
     scale : float
@@ -143,7 +145,7 @@ class FoldSteps(HostPasses):
         self._full: _FullStep | None = None
 
     def without(self, parts: Vector) -> Vector:
-        """From what is known of every part, the sum of those that take part, as they are weighed."""
+        """Return the weighted sum over the parts that take part."""
         before, after = slice(self._held_out.start), slice(self._held_out.stop, None)
         return np.asarray(self._scale * (parts[before].sum(axis=0) + parts[after].sum(axis=0)))
 
@@ -154,13 +156,13 @@ class FoldSteps(HostPasses):
         return self._parts.hessian(self.cut_of, at.margins)
 
     def parts_at(self, margins: Vector) -> Vector | None:
-        """Tell the parts of the risk at margins where a line was content to end."""
+        """Return the parts of the risk at margins where a line search accepted a full step."""
         return self._full.parts if self._full is not None and self._full.margins is margins else None
 
     def search(self, ray: LineSearchProblem) -> tuple[Vector, LineSearchResult]:
         """Minimise J along a line; return the direction too.
 
-        Where its end may be good enough, all that a cut there needs is made at once, and the slope from that.
+        If the end of the line may be good enough, compute all that a cut there needs, and the slope from it.
         """
         if ray.content:
             z, end, penalty = ray.z, ray.end, ray.penalty
@@ -191,7 +193,7 @@ class FoldSteps(HostPasses):
 
 
 class FoldObjective(Objective):
-    """The objective of all rows but one fold's, whose cuts are of every fold's part Q_g.
+    """The objective of all rows except one fold's, with cuts of every fold's part Q_g.
 
     Parameters
     ----------
@@ -218,44 +220,44 @@ class FoldObjective(Objective):
             rest[starts[held_out] : starts[held_out + 1]] = 0.0
         inside = float(rest.sum())
         self.scale = float(weights.sum()) / inside
-        passes = FoldSteps(parts, loss.risk(y, rest, 1.0 / inside, threads), self._held_out, self.scale)
+        passes = FoldPasses(parts, loss.risk(y, rest, 1.0 / inside, threads), self._held_out, self.scale)
         super().__init__(parts.operator, passes, loss, L2(1.0), profile=False, blocks=1)
-        self.starts, self._parts, self._fold_steps = starts, parts, passes
-        self._known: list[Known] = []
+        self.starts, self._parts, self._fold_passes = starts, parts, passes
+        self._known: list[FoldPoint] = []
 
     @property
     def takes_full_steps(self) -> bool:
-        """Whether Newton's point itself will do: from another fold's answer, or another lam's, it is near."""
+        """Whether Newton's point itself suffices: it is near the solution of another fold or lam."""
         return True
 
     def begin(self, lam: float) -> None:
-        """Get ready for a solve."""
+        """Prepare for a solve."""
         if lam != self.reg.lam:
             self._parts.doubt()
-        self.reg, self._fold_steps.seconds = L2(lam), 0.0
+        self.reg, self._fold_passes.seconds = L2(lam), 0.0
         if self.errors is not None:
             self.errors.take_penalty(self.reg)
         self._known.clear()
 
-    def value(self, point: Known) -> float:
+    def value(self, point: FoldPoint) -> float:
         """J at a known point, from its parts."""
         self._known.append(point)
-        return self.reg.value(point.w) + float(self._fold_steps.without(point.parts))
+        return self.reg.value(point.w) + float(self._fold_passes.without(point.parts))
 
-    def known(self, w: Vector) -> Known | None:
-        """Tell of a point that was evaluated."""
+    def known(self, w: Vector) -> FoldPoint | None:
+        """Return a point that was evaluated; None if there is no such point."""
         return next((point for point in self._known if point.w is w), None)
 
-    def reached(self, best: Iterate, gradients: Vector) -> Known:
+    def reached(self, best: Iterate, gradients: Vector) -> FoldPoint:
         """Return what is known of the best point of a run, with the gradients of the parts there."""
-        parts = self._fold_steps.parts_at(best.margins)
+        parts = self._fold_passes.parts_at(best.margins)
         if parts is not None:
-            return Known(best.w, best.margins, parts, gradients, best.size)
+            return FoldPoint(best.w, best.margins, parts, gradients, best.size)
         known = self.known(best.w) or self._parts.at(best.w, best.margins, gradients, best.size)
         return known._replace(gradients=gradients)
 
     def evaluate(self, w: Vector) -> Iterate:
-        """Evaluate J at ``w``: from its parts where it is known, else from a new product."""
+        """Evaluate J at ``w``: from its parts if it is known, else from a new product."""
         point = self.known(w)
         if point is None:
             point = self._parts.at(w, self.passes.margins(w), np.empty((0, 0)), self.size(w))
@@ -263,8 +265,8 @@ class FoldObjective(Objective):
 
     def gradient(self, gradients: Vector) -> Vector:
         """Return the gradient of the risk from those of the parts."""
-        return self._fold_steps.without(gradients)
+        return self._fold_passes.without(gradients)
 
     def risk(self, parts: Vector) -> float:
         """Return the risk from its parts."""
-        return float(self._fold_steps.without(parts))
+        return float(self._fold_passes.without(parts))

@@ -1,4 +1,4 @@
-"""Resident matrices as folds see them: rows sorted by fold, and margins remembered."""
+"""Views of a resident matrix for folds: with rows sorted by fold, and with cached margins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RowsByFold(MatrixAdapter):
     def __init__(self, matrix: Matrix, folds: Folds) -> None:
         super().__init__(matrix)
         self.folds = folds
-        # A column a fold, each with the derivatives of its own rows: X' times it is one read of X.
+        # One column per fold, each with the derivatives of its own rows: X' times it is one read of X.
         self._spread = np.zeros((self.shape[0], folds.number))
         self._z = np.empty(self.shape[0])
 
@@ -54,7 +54,7 @@ class RowsByFold(MatrixAdapter):
 class CachedProducts(MatrixView):
     """A resident matrix that remembers the margins of the last two weight vectors.
 
-    A solve starts where the last one ended, and its answer's margins are asked for again to predict the fold.
+    A solve starts where the last one ended, and its final margins are needed again to predict the fold.
 
     Parameters
     ----------
