@@ -366,7 +366,7 @@ def test_several_classes(loss):
             np.testing.assert_allclose(found.validations[k].values[out], X[out] @ result.w, atol=1e-12)
             right = np.argmax(X[out] @ result.w, axis=1) + 1.0 == y[out]
             assert found.scores[k, fold] == pytest.approx(right.mean())
-    with pytest.raises(DataError, match="several values a row"):
+    with pytest.raises(DataError, match="several values per row"):
         found.calibrate()
 
 
