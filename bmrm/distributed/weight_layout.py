@@ -21,7 +21,7 @@ WEIGHT_LAYOUTS = ("auto", "replicated", "owned")
 MIN_OWNED_COLUMNS = 250_000
 """Minimum number of columns for which owned weights are faster (they always take less memory).
 
-``benchmarks/scaling_owned.py`` compares both layouts."""
+``benchmarks/ranks/scaling_owned.py`` compares both layouts."""
 
 MIN_OWNED_COLUMNS_OF_WHOLE_CUTS = 1000
 """The same for l2 penalties with strengths or a prior mean: with replicated weights every rank would keep

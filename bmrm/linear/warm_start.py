@@ -23,7 +23,7 @@ from bmrm.linear.intercept import Intercept
 from bmrm.linear.models import checkpoint as checkpoints
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
-from bmrm.linear.objective.objective import Operator
+from bmrm.linear.objective.passes import Operator
 from bmrm.linear.plan import Plan
 from bmrm.linear.problem import Problem
 from bmrm.linear.regularizers import Regularizer

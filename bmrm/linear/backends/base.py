@@ -9,7 +9,8 @@ from bmrm.linear import regularizers
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.models.checkpoint import Checkpoint
-from bmrm.linear.objective.objective import Margins, Objective
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.passes import Margins
 from bmrm.linear.plan import Facts, Plan
 from bmrm.linear.problem import Problem
 from bmrm.linear.solvers.bundle_method import BundleMethod

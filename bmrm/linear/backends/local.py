@@ -21,7 +21,8 @@ from bmrm.linear.bundle.store import CutStore
 from bmrm.linear.memory import MatrixSize
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.blocks import block_starts, group_borders, runs
-from bmrm.linear.objective.objective import Margins, Objective, Passes
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.passes import Margins, Passes
 from bmrm.linear.plan import Facts, Plan
 from bmrm.linear.problem import Problem
 from bmrm.linear.regularizers import Regularizer

@@ -32,7 +32,7 @@ from bmrm.linear.bundle.cut_model import rounding_gap
 from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.bundle.inner_qp import MAX_CHANGES
 from bmrm.linear.bundle.store import CutStore, StoredCuts
-from bmrm.linear.objective.objective import CutBatch, Iterate, Weights
+from bmrm.linear.objective.passes import CutBatch, Iterate, Weights
 from bmrm.linear.objective.running_error import Blur, ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
 

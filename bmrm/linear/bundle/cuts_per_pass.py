@@ -8,7 +8,7 @@ import numpy as np
 
 from bmrm.base.arguments import integer, refuse
 from bmrm.errors import ParameterError
-from bmrm.linear.objective.objective import Operator
+from bmrm.linear.objective.passes import Operator
 from bmrm.losses import Loss
 
 SEVERAL_BLOCKS = 8

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
-from bmrm.linear.objective.objective import Subgradients
+from bmrm.linear.objective.passes import Subgradients
 from bmrm.linear.objective.running_error import Blur
 from bmrm.linear.regularizers import Regularizer
 

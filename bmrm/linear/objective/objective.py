@@ -25,7 +25,6 @@ from bmrm.linear.objective.passes import (
     MAX_LINE_STEP,
     SHIFT_PER_STEP,
     CutBatch,
-    Gradients,
     Iterate,
     LineSearchProblem,
     LineSearchResult,
@@ -39,22 +38,6 @@ from bmrm.linear.objective.running_error import NOTED_SHARE, Blur, ErrorBound, S
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
-
-__all__ = [
-    "CutBatch",
-    "Gradients",
-    "Iterate",
-    "Line",
-    "LineSearchProblem",
-    "LineSearchResult",
-    "Margins",
-    "Objective",
-    "Operator",
-    "Passes",
-    "Subgradients",
-    "Weights",
-]
-
 
 LEVEL_SLOPE = 1e-12
 """Slopes in b below this share of the numbers that they are sums of may be rounding. Such a slope is not

@@ -33,8 +33,8 @@ STAGING_SHARE = 0.1
 MIN_RESIDENT_SHARE = 0.5
 """Minimum share of X that must stay on the GPU for ``device="auto"`` to use it.
 
-With less, a new process trains as fast on 16 cores (``benchmarks/streamed.py``,
-``benchmarks/thesis_ch5.py``).
+With less, a new process trains as fast on 16 cores (``benchmarks/gpu/streamed.py``,
+``benchmarks/gpu/thesis_ch5.py``).
 """
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

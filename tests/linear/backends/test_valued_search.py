@@ -7,7 +7,7 @@ import bmrm
 from bmrm import losses
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
 from bmrm.linear.backends.host.passes import HostPasses, search_on_slopes
-from bmrm.linear.objective.objective import LineSearchProblem
+from bmrm.linear.objective.passes import LineSearchProblem
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.joint import LineRisk
 

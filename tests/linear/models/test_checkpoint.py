@@ -13,7 +13,7 @@ from bmrm.linear.bundle.inner_model import inner_model
 from bmrm.linear.models import model_file
 from bmrm.linear.models.checkpoint import Checkpoint, save
 from bmrm.linear.models.model import Model
-from bmrm.linear.objective.objective import CutBatch, Iterate, Subgradients
+from bmrm.linear.objective.passes import CutBatch, Iterate, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.warm_start import problem_of
 

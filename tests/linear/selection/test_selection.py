@@ -15,7 +15,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.inner_model import inner_model
-from bmrm.linear.objective.objective import CutBatch, Iterate, LineSearchProblem, Subgradients
+from bmrm.linear.objective.passes import CutBatch, Iterate, LineSearchProblem, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.selection.cross_validation import FoldProblem
 from bmrm.linear.selection.folds import CachedProducts, FoldBundle, FoldObjective, FoldParts, RowsByFold, deal

@@ -17,7 +17,8 @@ from bmrm import losses
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.backends import local as parts
 from bmrm.linear.backends.host import passes as host_passes
-from bmrm.linear.objective.objective import Iterate, Objective
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.passes import Iterate
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers import newton, steps
 from bmrm.linear.solvers.settings import Settings

@@ -12,7 +12,7 @@ from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.row_space import RowCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.products import gram
-from bmrm.linear.objective.objective import Operator, Subgradients
+from bmrm.linear.objective.passes import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.matrix.dataset import Dataset

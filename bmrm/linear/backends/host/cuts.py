@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Vector, dot, dot_rows
 from bmrm.linear.bundle.products import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Subgradients
+from bmrm.linear.objective.passes import Subgradients
 from bmrm.linear.regularizers import Regularizer
 
 RESERVE_FACTOR = 8

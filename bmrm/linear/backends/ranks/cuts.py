@@ -12,7 +12,7 @@ from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.products import combine
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Subgradients
+from bmrm.linear.objective.passes import Subgradients
 from bmrm.linear.regularizers import Regularizer
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from bmrm.base.vectors import Indices, Vector, dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.passes import HostPasses
-from bmrm.linear.objective.objective import Objective, Subgradients
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses.base import KinkedRisk, RowRisk
 from bmrm.losses.extent import Extent
 from bmrm.matrix.adapted import MatrixAdapter

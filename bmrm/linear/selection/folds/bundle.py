@@ -12,7 +12,7 @@ from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.cut_model import rounding_gap
 from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.bundle.inner_qp import maximise
-from bmrm.linear.objective.objective import CutBatch, Iterate
+from bmrm.linear.objective.passes import CutBatch, Iterate
 from bmrm.linear.objective.running_error import MeanBlur
 
 

@@ -9,14 +9,8 @@ import numpy as np
 from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.line_search import is_content
-from bmrm.linear.objective.objective import (
-    Iterate,
-    LineSearchProblem,
-    LineSearchResult,
-    Objective,
-    Operator,
-    Subgradients,
-)
+from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.passes import Iterate, LineSearchProblem, LineSearchResult, Operator, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers.cutting import USELESS_RISK
 from bmrm.losses import Loss
