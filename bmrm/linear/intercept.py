@@ -27,6 +27,10 @@ class Intercept(NamedTuple):
     free: bool
     scaling: float | None
 
+    def n_penalised(self, n_outputs: int) -> int:
+        """Return the number of weights that are penalised intercepts."""
+        return 0 if self.scaling is None else n_outputs
+
 
 def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> Intercept:
     """Return the intercept that is asked for or that the loss needs; raise if the loss does not allow it."""

@@ -449,10 +449,9 @@ def _memory(
         return gpu_memory(facts.gpu, size, n_outputs, bundle, row_space=row_space)
     if facts.ranks is None:
         return host_memory(size, n_outputs, bundle, joint=joint, ascent=ascent, row_space=row_space)
-    n_intercepts = 0 if facts.intercept.scaling is None else n_outputs
     return rank_memory(
         size,
-        facts.operator.shape[1] - n_intercepts,
+        facts.operator.shape[1] - facts.intercept.n_penalised(n_outputs),
         n_outputs,
         facts.ranks,
         bundle,

@@ -302,30 +302,25 @@ def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options
         )
     start = None
     if options.warm_start is not None or not penalty.plain:
-        n_weights = data.shape[1] * n_outputs + _n_intercepts(intercept, n_outputs)
+        n_weights = data.shape[1] * n_outputs + intercept.n_penalised(n_outputs)
         start = first_point(options.warm_start, operator, n_weights, penalty, weight_shape)
     return Problem(
-        data,
-        loss,
-        labels,
-        classes,
-        intercept,
-        margins_per_row,
-        cuts_per_pass,
-        backend.spread(operator),
-        penalty,
-        penalty_key(whole, checksums),
-        checksums,
-        metric_key(whole),
-        floor,
-        backend.block_borders(loss),
-        start,
+        data=data,
+        loss=loss,
+        labels=labels,
+        classes=classes,
+        intercept=intercept,
+        margins_per_row=margins_per_row,
+        cuts_per_pass=cuts_per_pass,
+        operator=backend.spread(operator),
+        penalty=penalty,
+        penalty_key=penalty_key(whole, checksums),
+        checksums=checksums,
+        metric_key=metric_key(whole),
+        floor=floor,
+        block_borders=backend.block_borders(loss),
+        start=start,
     )
-
-
-def _n_intercepts(intercept: Intercept, n_outputs: int) -> int:
-    """Return the number of penalised intercepts."""
-    return 0 if intercept.scaling is None else n_outputs
 
 
 def _make_penalty(
@@ -348,7 +343,7 @@ def _make_penalty(
         feature_lambda=options.feature_lambda,
         prior=prior_mean(options.prior, data.zero_based, operator, weight_shape),
         columns=n_outputs,
-        intercepts=_n_intercepts(intercept, n_outputs),
+        intercepts=intercept.n_penalised(n_outputs),
     )
 
 

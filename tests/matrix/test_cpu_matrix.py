@@ -1,8 +1,6 @@
 """The matrix in main memory against scipy and NumPy in float64."""
 
 import itertools
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from instruction_sets import assert_same_results
 
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix import _cpu
@@ -645,19 +644,7 @@ out += [M.rmatmat_blocks(R, [0, 70, 200]).ravel() for M in (X, D)]
 out += [M.weighted_gram(R[:, 1]).ravel() for M in (X, D)]
 print(instruction_set(), *(x.hex() for x in np.concatenate(out).tolist()))
 """
-    run = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "BMRM_CPU_ISA": name},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for name in (instruction_set(), lower)
-    ]
-    assert run[1][0] in (lower, "baseline")
-    values = [np.array([float.fromhex(x) for x in words[1:]]) for words in run]
-    np.testing.assert_allclose(values[1], values[0], rtol=1e-9, atol=1e-11)
+    assert_same_results(program, lower)
 
 
 def test_docstrings_run():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from bmrm.base.vectors import Indices, Vector
@@ -60,3 +61,23 @@ class Backend(Protocol):
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle with the cuts of a checkpoint."""
+
+
+def begin_run(
+    make: Callable[..., BundleMethod],
+    objective: Objective,
+    bundle: Bundle,
+    settings: Settings,
+    problem: Problem,
+    plan: Plan,
+) -> BundleMethod:
+    """Return the outer loop of a problem, with the first steps of its plan."""
+    return make(
+        objective,
+        bundle,
+        settings,
+        problem.start,
+        newton=plan.step == "newton",
+        ascent=plan.step == "ascent",
+        warm=problem.start is not None,
+    )

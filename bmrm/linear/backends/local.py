@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from bmrm.base.vectors import Indices, Vector
+from bmrm.linear.backends.base import begin_run
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.joint import JointPasses
@@ -131,16 +132,7 @@ class LocalBackend:
     def run(
         self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
     ) -> BundleMethod:
-        start, step = problem.start, plan.step
-        return BundleMethod(
-            objective,
-            bundle,
-            settings,
-            start,
-            newton=step == "newton",
-            ascent=step == "ascent",
-            warm=start is not None,
-        )
+        return begin_run(BundleMethod, objective, bundle, settings, problem, plan)
 
     def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
         return numbers, most

@@ -34,7 +34,7 @@ from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.backends.facts import facts_of
-from bmrm.linear.intercept import intercept_of
+from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
@@ -60,7 +60,6 @@ from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode, label_numbers
 from bmrm.matrix import _cpu
-from bmrm.matrix.adapted import MatrixAdapter, WithConstant
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.overflow import blame_overflow
 from bmrm.matrix.row_weights import lam_from_c
@@ -456,8 +455,7 @@ class _Shared:
             rows = rows.reordered(folds.order) if copied else RowsByFold(rows, folds)
         fit, penalize = given["fit_intercept"], given["penalize_intercept"]
         intercept = intercept_of(problem.loss, fit=fit, penalize=penalize, scaling=given["intercept_scaling"])
-        scaling = intercept.scaling
-        operator = MatrixAdapter(rows) if scaling is None else WithConstant(rows, scaling)
+        operator = operator_of(rows, problem.loss, 1, intercept)
         self._bundle = FoldBundle(operator.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
         total = float(self._weights.sum())

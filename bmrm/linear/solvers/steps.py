@@ -93,37 +93,25 @@ class CutAtMinimiser:
         return True
 
     def take(self, minimiser: Weights) -> None:
-        """Cut at the model's minimiser itself."""
+        """Go to the model's minimiser, and add a cut."""
         state = self._state
         line = state.objective.line(state.best, minimiser)
         state.lap("products")
         self._cutter.make_room()
-        state.improve(line, 1.0)
+        self._advance(line)
+
+    def _advance(self, line: Line) -> None:
+        """Cut at the model's minimiser itself."""
+        self._state.improve(line, 1.0)
         self._cutter.on_line(line, 0.0, 1.0)
 
 
-class CutBeyondBest:
-    """A line search from the best point to the minimiser of the model, and a cut beyond the new best point.
+class CutBeyondBest(CutAtMinimiser):
+    """A line search from the best point to the minimiser of the model, and a cut beyond its end."""
 
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    """
-
-    def __init__(self, state: State, cutter: Cutter) -> None:
-        self._state, self._cutter = state, cutter
-
-    def pays(self) -> bool:
-        """Return True: there is always a cut to take."""
-        return True
-
-    def take(self, minimiser: Weights) -> None:
-        """Search the line to the minimiser; cut a little beyond the new best point."""
+    def _advance(self, line: Line) -> None:
+        """Search the line; cut a little beyond the new best point."""
         state = self._state
-        line = state.objective.line(state.best, minimiser)
-        state.lap("products")
-        self._cutter.make_room()
         before = state.best.objective
         step = state.step = line.search(max(2.0 * state.step, MIN_FIRST_STEP), state.accuracy())
         state.lap("search")

@@ -1,17 +1,13 @@
 """The products of the cuts of a bundle, and points of a line, against NumPy."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instruction_sets import assert_same_results
 
 from bmrm.errors import ParameterError
 from bmrm.linear.bundle.products import along, combine, gram
-from bmrm.matrix._cpu import instruction_set
 
 THREADS = (1, 2, 3, 5)
 
@@ -87,16 +83,4 @@ A = rng.standard_normal((200, 301)) * (rng.random((200, 301)) < 0.3)
 out = [gram(A, A).ravel(), combine(A, rng.standard_normal(200))]
 print(instruction_set(), *(x.hex() for x in np.concatenate(out).tolist()))
 """
-    run = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "BMRM_CPU_ISA": name},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for name in (instruction_set(), lower)
-    ]
-    assert run[1][0] in (lower, "baseline")
-    values = [np.array([float.fromhex(x) for x in words[1:]]) for words in run]
-    np.testing.assert_allclose(values[1], values[0], rtol=1e-9, atol=1e-11)
+    assert_same_results(program, lower)

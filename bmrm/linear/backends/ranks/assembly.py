@@ -15,6 +15,7 @@ of numbers. Every rank then has all columns.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.shard import Shard
 from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.linear.backends.base import begin_run
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.passes import GpuPasses
@@ -245,18 +247,8 @@ class RanksBackend:
     def run(
         self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
     ) -> BundleMethod:
-        """Return the outer loop, evaluated where the problem starts."""
-        start, step = problem.start, plan.step
-        return ShardedMethod(
-            self.group,
-            objective,
-            bundle,
-            settings,
-            start,
-            newton=step == "newton",
-            ascent=step == "ascent",
-            warm=start is not None,
-        )
+        make = functools.partial(ShardedMethod, self.group)
+        return begin_run(make, objective, bundle, settings, problem, plan)
 
 
 def _spread_blocks(cuts: Indices, rows: list[int]) -> tuple[list[Indices], list[tuple[int, int]]]:
