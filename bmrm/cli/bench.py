@@ -83,7 +83,9 @@ def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
     cuda = import_cuda()
     count = cuda.device_count()
     if options.device >= count:  # before a large file is read
-        raise BmrmError(f"--device {options.device}: found {count} CUDA devices, expected a lower number")
+        raise BmrmError(
+            f"--device {options.device}: found {count} CUDA devices, expected at least {options.device + 1}"
+        )
     with reading(options.data):
         X: Any = read_data(options.data, dtype=options.dtype, threads=options.threads).X
     if not isinstance(X, Csr):

@@ -79,10 +79,10 @@ def test_json_is_the_report(data, cuda, bmrm_bench):
     assert json.loads(out) == json.loads(json.dumps(cuda.report()))
 
 
-def test_a_gpu_that_is_not_there_is_told_before_the_file_is_read(cuda, bmrm_bench):
+def test_an_absent_gpu_is_reported_before_the_file_is_read(cuda, bmrm_bench):
     code, out, err = bmrm_bench("spmv", "--device", 1, "no such file")
     assert (code, out) == (1, "")
-    assert err == "bmrm-bench: --device 1: found 1 CUDA devices, expected a lower number\n"
+    assert err == "bmrm-bench: --device 1: found 1 CUDA devices, expected at least 2\n"
 
 
 def test_a_missing_file_is_bad_data(cuda, bmrm_bench):
@@ -122,4 +122,4 @@ def test_the_command_without_a_gpu_is_one_line():
     code = "import sys; from bmrm.cli.bench import main; sys.exit(main(['spmv', 'no such file']))"
     process = run_python(code)
     assert process.returncode == 1
-    assert process.stderr == "bmrm-bench: --device 0: found 0 CUDA devices\n"
+    assert process.stderr == "bmrm-bench: --device 0: found 0 CUDA devices, expected at least 1\n"
