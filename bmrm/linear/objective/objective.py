@@ -14,6 +14,8 @@ bounds R(w, b) from below for every b, hence its minimum over b too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -97,6 +99,13 @@ class Objective:
         """Where the next search for the intercept begins: where the last one ended."""
         self.home = 0.0
         """Where it begins if sums overflow there: the intercept of the best point."""
+        self.kink_width = 0.0
+        """Width over which the kinks of the loss are rounded in searches and cuts; 0 if they are not."""
+
+    def round_kinks(self, width: float) -> None:
+        """Round the kinks in searches and cuts over ``width`` from now on; 0 leaves them as they are."""
+        self.kink_width = width
+        self.passes.round_kinks(width)
 
     def expect(self, intercept: float) -> None:
         """Begin the first search for a free intercept at this value."""
@@ -121,9 +130,23 @@ class Objective:
         return w, point.intercept if intercept is None else intercept
 
     def evaluate(self, w: Weights) -> Iterate:
-        """Evaluate J at ``w`` from a new product."""
+        """Evaluate J at ``w`` from a new product, with the intercept that minimises the loss as it is."""
         w, margins = self.passes.fresh(w)
-        return self.evaluate_at(w, margins, 0.0)
+        with self._kinks_as_they_are():
+            return self.evaluate_at(w, margins, 0.0)
+
+    @contextmanager
+    def _kinks_as_they_are(self) -> Iterator[None]:
+        """Round no kinks meanwhile: J is larger at the intercept that minimises the rounded loss."""
+        width = self.kink_width
+        if not (self.profile and width):
+            yield
+            return
+        self.round_kinks(0.0)
+        try:
+            yield
+        finally:
+            self.round_kinks(width)
 
     def risk_at_zero(self) -> float:
         """Return the mean loss at weights and intercept of 0."""

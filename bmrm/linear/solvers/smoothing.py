@@ -51,7 +51,7 @@ SEARCH_ACCURACY = 0.01
 
 
 class Smoothing:
-    """The width over which the kinks of a loss are rounded, and the point that Newton's steps have reached.
+    """How wide the kinks of a loss are rounded (`Objective.kink_width`), and where Newton's steps have led.
 
     Parameters
     ----------
@@ -61,33 +61,30 @@ class Smoothing:
 
     Attributes
     ----------
-    width : float
-        0 if the kinks are as they are.
     reached : Iterate
         The minimum of the rounded objective so far: the best point, up to what the rounding hides.
     """
 
     def __init__(self, objective: Objective, start: Iterate) -> None:
-        self._reg, self._passes = objective.reg, objective.passes
+        self._objective = objective
         self.reached = start
         # Unknown as yet: the first long step shrinks the width as far as is allowed.
         self._hidden = self._last_gap = np.inf
         self._short, self._idle = False, 0
-        self.round(FIRST_WIDTH * start.objective)
+        objective.round_kinks(FIRST_WIDTH * start.objective)
 
-    def round(self, width: float) -> None:
-        """Round the kinks over ``width`` from now on; 0 leaves them as they are."""
-        self.width = width
-        self._passes.round_kinks(width)
+    def _narrow(self, ratio: float) -> None:
+        """Multiply the width by a ratio."""
+        self._objective.round_kinks(self._objective.kink_width * ratio)
 
     def fit(self, gap: float, tol: float) -> None:
         """Begin near a minimum: with the width that hides as much as is allowed."""
         allowed = max(MAX_HIDDEN_OF_TOL * tol, MAX_HIDDEN_OF_GAP * gap)
-        at, passes = self.reached, self._passes
+        at, passes = self.reached, self._objective.passes
         rounded, _ = passes.derivatives(at.margins, None, 0.0, at.intercept, 1)
         hidden = passes.risk(at.margins, None, 0.0, at.intercept)[0] - rounded
         if hidden > allowed:
-            self.round(self.width * float(np.sqrt(allowed / hidden)))
+            self._narrow(float(np.sqrt(allowed / hidden)))
 
     def accuracy(self, tol: float) -> float:
         """Return the accuracy that a search along a line to Newton's point needs."""
@@ -102,12 +99,12 @@ class Smoothing:
             some = MAX_HIDDEN_OF_GAP * gap, MAX_HIDDEN_OF_GAP * abs(found.objective)
             allowed = max(MAX_HIDDEN_OF_TOL * tol, min(*some, MAX_HIDDEN_OF_DECREASE * decrease))
             if self._hidden > allowed:
-                self.round(self.width * max(float(np.sqrt(allowed / self._hidden)), MIN_WIDTH_RATIO))
+                self._narrow(max(float(np.sqrt(allowed / self._hidden)), MIN_WIDTH_RATIO))
 
     def is_useful(self, cut: CutBatch, gap: float, tol: float) -> bool:
         """Look at the cut at the point reached; return whether to go on."""
-        at = self.reached
-        self._hidden = at.objective - self._passes.penalty(self._reg, at.w) - cut.risk
+        at, objective = self.reached, self._objective
+        self._hidden = at.objective - objective.passes.penalty(objective.reg, at.w) - cut.risk
         idle = self._hidden < 2.0 * MAX_HIDDEN_OF_TOL * tol and gap > MIN_GAP_RATIO * self._last_gap
         self._idle, self._last_gap = self._idle + 1 if idle else 0, gap
         return not self._short and self._idle < MAX_IDLE_PASSES

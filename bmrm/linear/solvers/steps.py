@@ -227,13 +227,13 @@ class SmoothedNewtonStep(NewtonStep):
 
     def _end(self) -> None:
         super()._end()
-        self._smoothing.round(0.0)
+        self._state.objective.round_kinks(0.0)
         self._state.evaluate_best()
 
     def clean_up(self) -> None:
         """Leave the kinks as they are."""
         if self.pays():
-            self._smoothing.round(0.0)
+            self._state.objective.round_kinks(0.0)
 
 
 class AscentStep:

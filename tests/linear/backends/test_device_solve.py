@@ -91,6 +91,21 @@ def test_every_way(loss, options):
     assert there.intercept == pytest.approx(here.intercept, abs=0.3)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "absolute"])
+def test_the_intercept_minimises_the_loss_with_its_kinks(loss):
+    A, y = problem(loss, d=6)
+    y = y if loss == "hinge" else y + 3.0
+    found = bmrm.solve(A, y, loss, lam=1e-3, tol=1e-2, fit_intercept=True, device="cuda")
+    assert found.status == "converged"
+    assert "newton" in found.timings
+    z = A @ found.w
+    if loss == "hinge":
+        least = min(np.maximum(0.0, 1.0 - y * (z + b)).mean() for b in y - z)
+    else:
+        least = np.abs(z + np.median(y - z) - y).mean()
+    assert found.objective == pytest.approx(0.5e-3 * found.w @ found.w + least, rel=1e-12)
+
+
 def test_the_objective_is_what_it_says():
     A, y = problem("logistic", dtype=np.float32)
     found = bmrm.solve(A, y, "logistic", lam=1e-3, tol=1e-4, device="cuda")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loss_cases import CASES, formula, labels_for
 from oracles import SMOOTH, objective, optimum
@@ -205,6 +205,41 @@ def test_objective_and_bound_are_of_the_loss_with_its_kinks():
     assert (np.diff(objectives) <= 1e-12).all(), "the best point got worse"
 
 
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("tol", [1e-2, 1e-4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_intercept_minimises_the_loss_with_its_kinks(name, tol, weighted, monkeypatch):
+    loss, rng = BY_NAME[name], np.random.default_rng(29)
+    X, weights = rng.normal(size=(500, 4)), rng.random(500) if weighted else None
+    y = X @ rng.normal(size=4) + rng.normal(size=500) + 0.7
+    y = np.sign(y) if name == "hinge" else y
+    monkeypatch.setattr(steps, "may_step", lambda *_: False)
+    result = bmrm.solve(X, y, loss, lam=1e-3, tol=tol, sample_weight=weights, fit_intercept=True)
+    assert result.status == "converged"
+    assert "newton" in result.timings
+    # With w as it is, J is linear in the intercept except at the kinks: it is smallest at one of them.
+    width = loss.params.get("epsilon", 0.0)
+    kinks = np.concatenate([y - X @ result.w + side for side in (-width, width)])
+    least = min(objective(X, y, result.w, b, 1e-3, lambda u, v: formula(loss, u, v), weights) for b in kinks)
+    assert result.objective == pytest.approx(least, rel=1e-13)
+
+
+def test_a_point_from_a_new_product_knows_nothing_of_rounded_kinks():
+    loss = BY_NAME["hinge"]
+    X, y = problem(loss)
+    data = bmrm.Dataset(X, y)
+    passes = host_passes.HostPasses(data.matrix, loss.risk(y, None, 1.0 / len(y), 1))
+    objective = Objective(data.matrix, passes, loss, L2(0.1), profile=True, blocks=1)
+    w = np.random.default_rng(30).normal(size=X.shape[1])
+    sharp = objective.evaluate(w)
+    objective.round_kinks(1.0)
+    again = objective.evaluate(w)
+    assert again.objective == pytest.approx(sharp.objective, rel=1e-14)
+    # The next search rounds them as before.
+    assert objective.kink_width == 1.0
+    assert objective.evaluate_at(w, again.margins, 0.0).objective > sharp.objective + 1e-4
+
+
 @pytest.mark.parametrize("rows", [2, 3, 30])
 @pytest.mark.parametrize("name", KINKED)
 def test_rounded_kinks_of_few_rows(name, rows):
@@ -286,6 +321,7 @@ def test_newton_steps_are_for_narrow_data():
     lam=st.sampled_from([1e-6, 1e-2, 10.0]),
     intercept=st.booleans(),
 )
+@example(name="hinge", seed=67, m=7, d=2, scale=1e-3, lam=1e-2, intercept=True)
 def test_the_bound_never_passes_any_objective(name, seed, m, d, scale, lam, intercept):
     loss = BY_NAME[name]
     X, y = problem(loss, seed, m, d)
@@ -295,7 +331,7 @@ def test_the_bound_never_passes_any_objective(name, seed, m, d, scale, lam, inte
         y[0] = 3.0
     result = bmrm.solve(scale * X, y, loss, lam=lam, tol=1e-6, fit_intercept=intercept, max_iter=60)
     bounds = [row["lower_bound"] for row in result.history]
-    # The last objective may come from a fresh product, and caps the bound: monotone up to rounding.
+    # The last objective may come from a new product, and caps the bound: monotone up to rounding.
     assert all(b >= a - 1e-10 * (1 + abs(a)) for a, b in pairwise(bounds))
     objectives = [row["objective"] for row in result.history]
     assert all(b <= a + 1e-10 * (1 + abs(a)) for a, b in pairwise(objectives))
