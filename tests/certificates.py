@@ -1,4 +1,4 @@
-"""Solves of random problems, each held against exact arithmetic.
+"""Solves of random problems, each compared with exact arithmetic.
 
 A case is a problem with several solves of it: cold, warm, to other tolerances, along a path, from a
 checkpoint, as the refit and the folds of a selection, in equivalent forms. Whatever point one of them
@@ -39,14 +39,14 @@ except ImportError:
     problem_of = None
 
 WELL_CONDITIONED = 100.0
-"""Where rounding of J's terms is below tol |J| over this, a solve is to converge."""
+"""A solve must converge if the rounding of J's terms times this is below tol |J|."""
 
 FAR = 1e-11
 """Share of the terms of J by which an objective may be off."""
 
 ULP = Fraction(1, 2**52)
 UNDERFLOW = Fraction(1, 2**1000)
-"""A J below this is 0 to float64, whose squares end there."""
+"""A J below this counts as 0: squares in float64 underflow there."""
 
 NIL = Fraction(1, 10**15)
 """Share of the documented scale below which an optimum counts as 0."""
@@ -55,7 +55,7 @@ LOOSE_WITHOUT_PENALTY = 1e-7
 """Relative tolerance that features without a penalty need not reach, as documented."""
 
 LIMITS: dict[str, Any] = {"max_iter": 300, "max_time": 30.0}
-"""Of passes and seconds: whatever a solve has by then must hold."""
+"""Limits of passes and seconds. Whatever a solve has found by then must hold."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Failure:
 
 @dataclass
 class Solve:
-    """A result and the problem that it is of, with the way to the case's own problem."""
+    """A result and its problem, with the way to the case's own problem."""
 
     name: str
     problem: Problem
@@ -89,7 +89,7 @@ class Solve:
 
 @dataclass
 class Report:
-    """What came of a case."""
+    """The outcome of a case."""
 
     index: int
     description: str
@@ -98,7 +98,7 @@ class Report:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Of (what, loss): statuses, refusals, exact optima, and so on."""
     unconverged: list[Failure] = field(default_factory=list)
-    """Solves that rounding does not keep from converging, and that did not."""
+    """Solves that did not converge, although rounding did not prevent it."""
     seconds: float = 0.0
 
 
@@ -285,7 +285,7 @@ class Case:
         return result
 
     def _glimpse(self, given: dict[str, Any], lam: float, warm_start: Any, options: dict[str, Any]) -> None:
-        """Solve again what ended in an error, for the points before it: they may refute what others claim."""
+        """Solve again what ended in an error: the points before it may refute claims of other solves."""
         seen: list[problems.Point] = []
 
         def look(state: Any) -> bool:
@@ -326,7 +326,7 @@ class Case:
             self._keep("path", result, result.lam)
 
     def _resume(self, options: dict[str, Any]) -> None:
-        """Stop after some passes, write, read and go on; then once more, with nothing left to do."""
+        """Stop after some passes, write, read and continue; then once more, with nothing left to do."""
         given = self._given(self.problem, None)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "state")
@@ -427,7 +427,7 @@ class Case:
             self._judge_one(solve, points)
 
     def _points(self) -> list[tuple[Any, Any, Fraction, Fraction]]:
-        """Every point attained of the case's own problem: weights, intercept, penalty, risk."""
+        """Every attained point of the case's own problem: weights, intercept, penalty, risk."""
         found = list(self._glimpsed)
         for solve in self.solves:
             if math.isnan(solve.base_lam) or not np.isfinite(solve.result.w).all():
@@ -481,7 +481,7 @@ class Case:
         return float(candidates[int(np.nanargmin(values))]) if not np.isnan(values).all() else b
 
     def _attained(self, solve: Solve, points: list[Any]) -> Fraction | None:
-        """The least J of the solve's problem that anybody attained, or its exact optimum."""
+        """The least J of the solve's problem that any solve attained, or its exact optimum."""
         here = solve.own.value(solve.result.w, solve.result.intercept, solve.lam).high
         best = None if here == math.inf else here
         if math.isnan(solve.base_lam):
@@ -499,7 +499,7 @@ class Case:
         return best
 
     def _covers(self, solve: Solve, w: Any) -> bool:
-        """Whether a bound holds at some weights: with features without a penalty it does within a radius."""
+        """Whether a bound holds at some weights: if features have no penalty, only within a radius."""
         strength = self.problem.feature_lambda
         if strength is None or strength.all():
             return True
@@ -538,7 +538,7 @@ class Case:
             size = float(off / (max(gap, 0) + ULP * abs(objective) + UNDERFLOW))
             what = f"objective {result.objective!r}, J {float(J.high)!r}: off by {relative:.2g} of J"
             self._fail("objective", name, f"{what}, gap {result.gap:.3g}, {result.status}", size)
-        # What rounding hides is in the gap then; but it should be little where weights are of one size.
+        # The gap holds what rounding hides; but that should be little if all sample weights are similar.
         elif (
             self._is_even()
             and off > Fraction(FAR * min(terms, 1e300)) + UNDERFLOW
@@ -553,7 +553,7 @@ class Case:
         self._judge_tolerance(solve, J, best, terms)
 
     def _is_even(self) -> bool:
-        """Whether weights are of one size, and sums are in float64."""
+        """Whether all sample weights are similar, and sums are in float64."""
         s = self.problem.s[self.problem.s > 0.0]
         return self.device == "cpu" and bool(s.max() <= 1e6 * s.min())
 
@@ -576,7 +576,7 @@ class Case:
             return
 
     def _terms(self, solve: Solve) -> float:
-        """The absolute terms of J at the answer or at 0, where a solve begins: whichever are larger."""
+        """The absolute terms of J at the answer or at the start, 0, whichever are larger."""
         zero = np.zeros_like(solve.result.w), np.zeros_like(np.atleast_1d(solve.result.intercept))
         found = [
             solve.own.terms(w, b, solve.lam) + float(abs(solve.own.value(w, b, solve.lam).high))
@@ -616,8 +616,8 @@ class Case:
     def _dual_rounding(self, solve: Solve) -> float:
         """About what the bound loses if the derivatives r, a point of the dual, are rounded to float64.
 
-        Then a_j = (X' r)_j is off by u times the length of its terms, whatever computes it. Under l2 that
-        costs its square over the curvature, under l1 the share of J that it is of the kink.
+        Then a_j = (X' r)_j is off by u times the length of its terms, however it is computed. Under l2 that
+        costs its square over the curvature; under l1 it costs J times the error relative to the kink.
         """
         p = solve.problem
         share = p.s / p.s.sum()
@@ -641,7 +641,7 @@ def _same(w: Any, b: Any) -> problems.Point:
 
 
 def allowed(solve: Solve, J: oracle.Interval) -> Fraction:
-    """The gap at which a solve may end: absolute, a share of |J|, or at an optimum of 0 one of a scale.
+    """The gap at which a solve may end: absolute, a share of |J|, or a share of a scale if the optimum is 0.
 
     The scale is the mean loss at w = 0 and b = 0, or 1 if that is 0. An optimum counts as 0 if the bound is
     at most 0 and J within `NIL` of the scale, which is what rounding hides.
@@ -687,7 +687,7 @@ def refused(problem: Problem, message: str) -> str | None:
 
 
 def cases(seed: int, first: int, solves: int) -> Iterator[Report]:
-    """Run cases of a seed, from an index on, until so many solves are done."""
+    """Run cases of a seed, from an index on, until the given number of solves is done."""
     done, index = 0, first
     while done < solves:
         report = Case(seed, index).run()

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, settings
 
 import bmrm
 
-# Read when the compiled core is loaded: side by side, threads that spin keep the core from those that work.
+# Read when the compiled core is loaded. If tests run in parallel, spinning threads slow down the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# How long an example takes says how busy the machine is.
+# The time of an example depends on how busy the machine is.
 settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bmrm")
 
@@ -25,9 +25,9 @@ ORDER = os.environ.get("BMRM_TEST_ORDER")
 
 
 def _import_all() -> None:
-    """Import the package: what a test replaces must not be what a module that it imports first gets.
+    """Import all modules: one that a test imports first would keep what the test has replaced.
 
-    What needs MPI or PETSc is imported by its tests, when they are collected.
+    Modules that need MPI or PETSc are imported by their tests, when these are collected.
     """
     apart = ("bmrm.petsc", "bmrm.distributed", "bmrm.linear.backends.ranks", "bmrm.matrix.petsc_rows")
     for module in pkgutil.walk_packages(bmrm.__path__, "bmrm."):
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def functions() -> dict[str, dict[str, object]]:
-    """Names of functions and classes in the modules of the package, and what they are at first."""
+    """Return the functions and classes of all modules of the package, as they are before any test."""
     _import_all()
     return {
         name: {key: value for key, value in vars(module).items() if callable(value)}
@@ -54,7 +54,7 @@ def functions() -> dict[str, dict[str, object]]:
 
 @pytest.fixture(autouse=True)
 def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
-    """Let no test see what another put in the place of a function, or had the package remember of a GPU."""
+    """Fail a test that leaves a function replaced; let the package forget what it remembered about a GPU."""
     from bmrm.matrix.gpu import cache as device_cache
     from bmrm.matrix.gpu import devices as device
     from bmrm.matrix.gpu import libraries as device_libraries
@@ -76,7 +76,7 @@ def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """Folder of published data sets; tests that want it skip where it is absent."""
+    """Return the folder of published data sets; skip the test if there is none."""
     root = Path(os.environ.get("BMRM_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if not root.is_dir():
         pytest.skip(f"published data sets not found at {root}; set BMRM_TEST_DATA to their folder")
@@ -85,7 +85,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing that earlier runs remembered of a GPU, and nothing left to later ones."""
+    """Use a new cache: with nothing from earlier runs, and nothing left for later ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -93,7 +93,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c() -> None:
-    """A shell that starts the suite in the background has it ignore Ctrl-C, which tests are about."""
+    """Handle Ctrl-C, which tests send, even if a shell started the suite in the background to ignore it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -16,7 +16,7 @@ PLACE, WIDTH, BEND, LOW, HIGH, ENTROPY = range(6)
 
 @contextlib.contextmanager
 def ascent_at_any_lam():
-    """Have the dual climbed also where planes would be quicker."""
+    """Use ascent in the dual even if planes would be faster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "MAX_RELATIVE_LAM", np.inf)
         patch.setattr(plan, "MAX_RELATIVE_LAM_OF_SEVERAL", np.inf)
@@ -24,7 +24,7 @@ def ascent_at_any_lam():
 
 
 def data(loss, m=60, d=90, seed=0, fill=0.2):
-    """Rows that are sparse and have more features than there are rows."""
+    """Sparse rows, with more features than rows."""
     rng = np.random.default_rng(seed)
     X = sp.random(m, d, fill, "csr", rng=rng, dtype=np.float64)
     X.data = rng.standard_normal(X.nnz)

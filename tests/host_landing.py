@@ -1,4 +1,4 @@
-"""A landing in main memory, in the place of `_cuda.Landing`: as late as a bus can be, and as strict."""
+"""A landing in main memory instead of `_cuda.Landing`: as late as a bus can be, and as strict."""
 
 import ctypes
 from threading import Lock
@@ -48,7 +48,7 @@ class HostLanding:
         return nonzeros * (4 + np.dtype(dtype).itemsize)
 
     def call(self, work, *arguments):
-        """Nothing that is raised gets through a C function; a Ctrl-C may strike here, too."""
+        """No exception passes through a C function; a Ctrl-C may arrive here too."""
         try:
             self.calls += 1
             if self.calls == self.fails_at:

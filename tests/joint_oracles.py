@@ -70,7 +70,7 @@ def prbep(y, s, groups):
 
 
 def of_groups(y, s, groups, rankable, terms_of):
-    """Terms of every group with something to rank, shared out by mean weight."""
+    """Terms of every group with something to rank, with shares by mean weight."""
     found = [np.flatnonzero((groups == g) & (s > 0)) for g in np.unique(groups)]
     found = [rows for rows in found if len(rows) and rankable(y[rows])]
     total = sum(s[rows].mean() for rows in found)
@@ -170,7 +170,7 @@ TERMS = {
 def structured_optimum(X, terms, lam, free=0):
     """Minimum of lam/2 |w|^2 + value(terms, X w), the last columns of X without penalty, by Clarabel.
 
-    One slack a term and one constraint a piece.
+    One slack per term and one constraint per piece.
     """
     d = X.shape[1]
     P = sp.diags(np.concatenate([np.full(d - free, lam), np.zeros(free + len(terms))])).tocsc()

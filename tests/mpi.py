@@ -1,4 +1,4 @@
-"""Programs on several ranks of MPI, by the mpiexec beside this Python, or that on the path."""
+"""Programs on several ranks of MPI, by the mpiexec next to this Python, or the one on the path."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ rng = np.random.default_rng(3)
 m, d = {rows}, 61
 X = sp.random_array((m, d), density=0.15, format="csr", rng=rng)
 y = np.where(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(m) > 0, 2.0, 1.0)
-y[: m // 3] = 1.0  # the first of three ranks has one class alone
+y[: m // 3] = 1.0  # the first of three ranks has one class only
 s = rng.random(m)
 s[: m // 3] = 0.0  # and no weight
 # Ranks of different sizes.
@@ -37,12 +37,12 @@ LIMIT = 60  # seconds; a job that hangs is killed, and its test fails
 
 
 def start(ranks: int, *words: object, **keywords) -> subprocess.Popen[str]:
-    """Start Python on so many ranks, with the package that is under test."""
-    # One thread a rank: two ranks on two cores, as CI has them.
+    """Start Python on a number of ranks, with the package under test."""
+    # One thread per rank: two ranks on two cores, as CI has them.
     path = os.pathsep.join(filter(None, (str(Path(bmrm.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
     environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    beside = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    mpiexec = shutil.which("mpiexec", path=beside) or "mpiexec"
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    mpiexec = shutil.which("mpiexec", path=path) or "mpiexec"
     return subprocess.Popen(
         [mpiexec, "-n", str(ranks), sys.executable, *map(str, words)],
         stdout=subprocess.PIPE,
@@ -54,19 +54,19 @@ def start(ranks: int, *words: object, **keywords) -> subprocess.Popen[str]:
 
 
 def run(ranks: int, *words: object, **keywords) -> subprocess.CompletedProcess[str]:
-    """Run Python on so many ranks to its end."""
+    """Run Python on a number of ranks to its end."""
     process = start(ranks, *words, **keywords)
     return finish(process)
 
 
 def succeed(ranks: int, *words: object, **keywords) -> None:
-    """Run Python on so many ranks, and expect that it finds no fault."""
+    """Run Python on a number of ranks, and expect that it succeeds."""
     done = run(ranks, *words, **keywords)
     assert done.returncode == 0, done.stderr
 
 
 def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
-    """Wait for a job, not for ever."""
+    """Wait for a job, up to a limit."""
     try:
         out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:

@@ -59,7 +59,7 @@ DEFAULTS = {
 
 
 class Interval(NamedTuple):
-    """Bounds of a number: fractions, or infinities where exp ran away."""
+    """Bounds of a number: fractions, or infinities if exp overflowed."""
 
     low: Fraction | float
     high: Fraction | float
@@ -81,13 +81,13 @@ def dyadic(values: Any) -> tuple[np.ndarray, int]:
 
 
 FIXED = 400
-"""Bits behind the point of what is enclosed."""
+"""Bits after the point of enclosed numbers."""
 
 FARTHEST = 3000
 """Margins beyond which exp is not taken: float64 ends at 710."""
 
 DIGITS = 140
-"""Digits of `decimal` for `FIXED` bits, of numbers up to some 1e9."""
+"""Digits of `decimal` for `FIXED` bits, of numbers up to about 1e9."""
 
 
 class RanAwayError(Exception):
@@ -105,7 +105,7 @@ def exp_bounds(n: int, bits: int) -> tuple[int, int]:
         digits = DIGITS + max(0, whole) // 2
         with decimal.localcontext() as context:
             context.prec = digits
-            # The argument, rounded to as many digits behind the point, moves exp by as little.
+            # Rounding the argument to this number of digits after the point changes exp by as little.
             argument = decimal.Decimal(n) / decimal.Decimal(1 << bits)
             return _rounded(argument.exp(), digits - 8)
     with flint.ctx.workprec(FIXED + 64 + 2 * max(0, whole)):
@@ -126,7 +126,7 @@ def log_bounds(low: int, high: int) -> tuple[int, int]:
 
 
 def _rounded(value: decimal.Decimal, digits: int) -> tuple[int, int]:
-    """Bounds of what a rounded number may stand for, right to so many of its digits or of those behind 1."""
+    """Bounds of a number from its rounded value, right to `digits` digits or `digits` decimals."""
     num, den = value.as_integer_ratio()
     slack = (abs(num) // den + 1) * (1 << FIXED) // 10**digits + 1
     n = (num << FIXED) // den
@@ -215,7 +215,7 @@ RATIONAL: dict[str, Scalar] = {
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A problem as `bmrm.solve` is given it, but for lam: X dense float64, labels as users write them."""
+    """A problem as `bmrm.solve` is given it, except for lam: X dense float64, labels as users write them."""
 
     X: np.ndarray
     y: Any
@@ -471,7 +471,7 @@ class Oracle:
         )
 
     def _ordinal(self, u: list[int], one: int) -> Fraction:
-        """Each threshold on its own: the least is at a kink, where some row has a margin of 1."""
+        """Each threshold on its own: the least is at a kink, at which some row has a margin of 1."""
         s, total = self._s, 0
         for k in range(int(self.y.max())):
             side = {i: 1 if self.y[i] > k else -1 for i in self._rows}
@@ -576,18 +576,18 @@ def first_relevant(u: list[int], relevant: list[bool], one: int) -> Fraction:
     """MRR's bound of a group: each rank of the first relevant row, with the best order for it.
 
     Rows before the first relevant one are before all of these. Each other pair may be in the better order,
-    besides those of the first relevant row, which is best the one of the largest margin.
+    except the pairs of the first relevant row, which is best the one of the largest margin.
     """
     good = sorted((v for v, g in zip(u, relevant, strict=True) if g), reverse=True)
     bad = sorted((v for v, g in zip(u, relevant, strict=True) if not g), reverse=True)
     before = [sum(v - g for g in good) for v in bad]
-    behind = [sum(max(0, v - g) for g in good[1:]) for v in bad]
-    pairs, value, best = len(good) * len(bad), sum(behind), None
+    after = [sum(max(0, v - g) for g in good[1:]) for v in bad]
+    pairs, value, best = len(good) * len(bad), sum(after), None
     for rank in range(1, len(bad) + 2):
         found = 1 - Fraction(1, rank) + Fraction(value, pairs * one)
         best = found if best is None else max(best, found)
         if rank <= len(bad):
-            value += before[rank - 1] - behind[rank - 1]
+            value += before[rank - 1] - after[rank - 1]
     return best
 
 

@@ -14,7 +14,7 @@ def objective(X, y, w, b, lam, rows, weights=None):
 
 
 def smooth_optimum(X, y, lam, rows, weights=None, intercept=False):
-    """L-BFGS with numerical rigour from SciPy: minimum of J for a differentiable loss."""
+    """Minimum of J for a differentiable loss, by BFGS of SciPy to a tight tolerance."""
     d = X.shape[1]
 
     def value(v):
@@ -28,7 +28,7 @@ def smooth_optimum(X, y, lam, rows, weights=None, intercept=False):
 def piecewise_linear_optimum(X, slopes, levels, lam, weights=None, intercept=False, intercept_slope=0.0):
     """Minimum of lam/2 |w|^2 + sum_i s_i max_k (slopes[i, k] u_i + levels[i, k]) + intercept_slope b.
 
-    A QP in (w, b, xi) with one constraint a piece, by Clarabel's interior point method.
+    A QP in (w, b, xi) with one constraint per piece, by Clarabel's interior point method.
     """
     m, d = X.shape
     s = np.ones(m) if weights is None else np.asarray(weights, float)
@@ -84,7 +84,7 @@ def penalised_optimum(X, y, loss, l1, l2, *, prior=0.0, positive=False, intercep
     if loss in ("squared", "squared_hinge"):
         P[-m:], q[-m:] = (1.0 if loss == "squared" else 2.0) * s, 0.0
     if loss == "logistic":
-        # exp(-xi) + exp(-y u - xi) <= 1, with one variable more for each exponential.
+        # exp(-xi) + exp(-y u - xi) <= 1, with one more variable per exponential.
         P, q = np.append(P, np.zeros(2 * m)), np.append(q, np.zeros(2 * m))
         parts = [(sp.hstack([A, sp.csr_matrix((A.shape[0], 2 * m))]), b, cone) for A, b, cone in parts]
         zero = 0 * signed

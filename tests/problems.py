@@ -33,7 +33,7 @@ NO_INTERCEPT = ("roc_area", "prbep", *oracle.RANKING, "ordinal")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A problem, strengths to solve it for, how X is handed over, and the optimum where it is known."""
+    """A problem, strengths to solve it for, how X is handed over, and the optimum if it is known."""
 
     problem: Problem
     lam: float
@@ -61,7 +61,7 @@ def power(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def features(rng: np.random.Generator, m: int, d: int) -> Vector:
-    """A matrix of about unit scale, and what may be the matter with it."""
+    """A matrix of about unit scale, at times with defects."""
     kind = pick(rng, {"normal": 5, "sparse": 2, "small": 1, "binary": 1, "offset": 0.5, "collinear": 0.5})
     X = rng.standard_normal((m, d))
     if kind == "sparse":
@@ -74,7 +74,7 @@ def features(rng: np.random.Generator, m: int, d: int) -> Vector:
         X += power(rng, 0, 6)
     elif kind == "collinear":
         X = X[:, :1] + power(rng, -9, -1) * X
-    if rng.random() < 0.25 and m > 1:  # rows again, columns again, rows and columns of zeros
+    if rng.random() < 0.25 and m > 1:  # repeated rows or columns, rows or columns of zeros
         X[rng.integers(m, size=m // 2 + 1)] = X[rng.integers(m)]
     if rng.random() < 0.15 and d > 1:
         X[:, rng.integers(d)] = X[:, rng.integers(d)]
@@ -88,12 +88,12 @@ def features(rng: np.random.Generator, m: int, d: int) -> Vector:
 
 
 def scale(rng: np.random.Generator) -> float:
-    """Mostly 1; else a power of ten or anything between 1e-12 and 1e12."""
+    """Mostly 1; otherwise a power of ten or any number between 1e-12 and 1e12."""
     return pick(rng, {1.0: 6, 10.0 ** int(rng.integers(-12, 13)): 2, power(rng, -12, 12): 2})
 
 
 def two_classes(rng: np.random.Generator, score: Vector, taking: Vector) -> Vector:
-    """Labels of two classes, both of which are among the rows that take part."""
+    """Labels of two classes, both of which occur in the rows that take part."""
     noise = pick(rng, {0.0: 1, 0.5: 3, 3.0: 1})
     positive = score + noise * (np.std(score) + 1e-300) * rng.standard_normal(len(score)) > np.median(score)
     positive[taking[0]], positive[taking[1]] = True, False
@@ -190,7 +190,7 @@ def problem(rng: np.random.Generator, loss: str) -> Drawn:
         if rng.random() < 0.5:
             y = np.clip(np.round(score + (K - 1) / 2), 0, K - 1)
             y[taking[:2]] = [0.0, 1.0]
-        y[~np.isin(y, y[taking])] = 0.0  # classes of rows of weight 0 alone are none
+        y[~np.isin(y, y[taking])] = 0.0  # a class whose rows all have weight 0 does not count
     elif loss in oracle.LABEL_SETS:
         K = int(rng.integers(2, 5))
         y = [tuple(float(k) for k in range(K) if rng.random() < 0.4) for _ in range(m)]
@@ -265,7 +265,7 @@ def problem(rng: np.random.Generator, loss: str) -> Drawn:
 
 
 def strength_of(rng: np.random.Generator, problem: Problem, c: float, t: float) -> float:
-    """A lam: as a rule a share of the one that weighs as much as the loss, now and then any."""
+    """A lam: mostly relative to one at which the penalty is about as large as the loss, sometimes any."""
     size = t * t if problem.loss in QUADRATIC else t if problem.loss in KINKED else 1.0
     w = t / c if problem.loss in (*QUADRATIC, *KINKED) else 1.0 / c
     natural = size / ((1.0 - problem.rho) * w * w + problem.rho * w)
@@ -391,7 +391,7 @@ def _columns(problem: Problem, X: Vector, order: Vector) -> Problem:
 def from_slopes(rng: np.random.Generator) -> Drawn | None:
     """A regression built backwards from its optimum: slopes of the rows first, then weights, then labels.
 
-    All numbers are short, so that everything is exact in float64; None where it is not.
+    All numbers are short, so that everything is exact in float64; None if it is not.
     """
     loss = pick(rng, dict.fromkeys((*QUADRATIC, *KINKED), 1))
     m, d = int(2 ** rng.integers(1, 5)), int(rng.integers(1, 7))
@@ -487,7 +487,7 @@ def least_squares(problem: Problem, lam: float) -> Fraction | None:
 
 
 def _solved(A: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Gauss, on fractions."""
+    """Gaussian elimination on fractions."""
     A, x = A.copy(), rhs.copy()
     n = len(x)
     for j in range(n):
@@ -504,7 +504,7 @@ def _solved(A: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 
 def one_feature(problem: Problem, lam: float) -> Fraction | None:
-    """The optimum of a problem in one number, w or, where X is zero and w 0, a free b: by its kinks.
+    """The optimum of a problem in one number, w, or a free b if X is zero and w 0: by its kinks.
 
     J is convex, and a parabola between one kink and the next: the lowest kink is found by bisection, then the
     lowest point of the parabolas on both sides of it from three values each.
@@ -560,7 +560,7 @@ def one_feature(problem: Problem, lam: float) -> Fraction | None:
 def _lowest(
     at: Callable[[Fraction], Fraction], left: Fraction, right: Fraction, open_left: bool, open_right: bool
 ) -> Fraction:
-    """The least of a parabola on an interval, which may go on beyond either end."""
+    """The least of a parabola on an interval, which may be open at either end."""
     middle, h = (left + right) / 2, (right - left) / 2
     a, b, c = at(left), at(middle), at(right)
     bend, slope = a - 2 * b + c, (c - a) / 2
@@ -590,13 +590,13 @@ def _places(known: Oracle, i: int) -> list[Fraction]:
 
 
 def optimum(problem: Problem, lam: float) -> Fraction | None:
-    """The exact optimum where there is a formula for it."""
+    """The exact optimum if there is a formula for it."""
     found = least_squares(problem, lam)
     return one_feature(problem, lam) if found is None else found
 
 
 def drawn(seed: int, index: int, losses: tuple[str, ...] = oracle.ALL) -> tuple[Drawn, np.random.Generator]:
-    """Draw the problem of a seed and an index, and the generator to go on with."""
+    """Draw the problem of a seed and an index, and the generator for further draws."""
     rng = np.random.default_rng([seed, index])
     kind = pick(rng, {"any": 85, "slopes": 7, "least squares": 4, "one": 4})
     known = None

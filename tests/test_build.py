@@ -45,7 +45,7 @@ def without_nvcc(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("choice", [{}, {"BMRM_CUDA": "auto"}, {"BMRM_CUDA": "on"}])
-def test_cuda_is_built_where_it_can_be(build, with_nvcc, nvcc, choice):
+def test_cuda_is_built_if_it_can_be(build, with_nvcc, nvcc, choice):
     assert build.cuda_compiler(with_nvcc | choice, ["a.cu"]) == str(nvcc)
 
 
@@ -190,7 +190,7 @@ def test_a_source_that_nvcc_refuses_ends_the_build(build, cuda_tree):
         compiled(build, cuda_tree)
 
 
-def test_the_list_of_objects_is_written_where_it_differs(build, tmp_path, monkeypatch):
+def test_the_list_of_objects_is_written_only_if_it_differs(build, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.makedirs(build.CUDA_BUILD)
     path = Path(build.linked_list(["a.o", "b.o"]))
@@ -214,13 +214,13 @@ def test_the_cuda_extension_needs_no_cuda_library_and_shows_no_symbol():
         if shutil.which(tool) is None:
             pytest.skip(f"no {tool} to look into the extension with")
 
-    def tell(*command: str) -> str:
+    def output(*command: str) -> str:
         return subprocess.run([*command, path], check=True, capture_output=True, text=True).stdout
 
-    needed = re.findall(r"NEEDED.*\[(.+)\]", tell("readelf", "-d"))
+    needed = re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "-d"))
     assert needed
     assert [name for name in needed if "cu" in name] == []
-    shown = [line.split()[-1] for line in tell("nm", "-D", "--defined-only").splitlines()]
+    shown = [line.split()[-1] for line in output("nm", "-D", "--defined-only").splitlines()]
     assert [name for name in shown if name.startswith(("bb_", "cuda", "_ZN4bmrm"))] == []
 
 
@@ -232,7 +232,7 @@ def test_the_installed_package_is_whole():
     assert {p.stem for p in (ROOT / "src_cython").glob("*.pyx")} - built <= {"_cuda"}
 
 
-def test_the_cuda_backend_was_built_where_it_can_be(build):
+def test_the_cuda_backend_was_built_if_it_can_be(build):
     sources = glob.glob(str(ROOT / build.CUDA_SOURCES), recursive=True)
     if build.cuda_compiler(os.environ, sources) is None:
         pytest.skip("no nvcc here, or BMRM_CUDA=off")

@@ -169,7 +169,7 @@ def test_the_formula_of_a_loss_is_what_it_computes(name):
             assert loss.value(np.array([u]), np.array([y]))[0] == pytest.approx(value, abs=1e-12), code
 
 
-def test_the_algorithm_is_told_in_the_names_of_the_code():
+def test_the_algorithm_page_uses_the_names_of_the_code():
     text = (ROOT / "docs" / "algorithm.md").read_text()
     constants = re.findall(r"`([A-Z_]{4,})`", text)
     assert len(constants) > 5

@@ -113,11 +113,11 @@ def test_select_lam_certifies_all_folds_and_draws(tmp_path):
 
 
 def test_demo_checks_both_of_its_certificates(tmp_path):
-    """It runs the installed commands, so it needs them beside this Python."""
+    """It runs the installed commands, so it needs them next to this Python."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` brings it")
     commands = [Path(sys.executable).parent / name for name in ("bmrm-train", "bmrm-predict")]
     if not all(command.exists() for command in commands):
-        pytest.skip("the commands are not installed beside this Python; `make test` installs them")
+        pytest.skip("the commands are not installed next to this Python; `make test` installs them")
     assert run("demo.py", tmp_path).endswith("Both certificates hold.\n")
 
 

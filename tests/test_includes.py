@@ -1,4 +1,4 @@
-"""The native sources include one another one way only: each folder what its row of a table names.
+"""The native sources include one another in one direction: each folder only what its row of a table names.
 
 Includes are written from the roots ``src_common``, ``src_cython`` and ``src_cuda``; those of what a compiled
 module declares for others (``bmrm/**/*.pxd``) from the root of the repository. A binding at the top of
@@ -40,7 +40,7 @@ FOREIGN = {"cpython", "cython", "libc", "libcpp", "numpy"}
 
 
 def expand(words: str) -> list[str]:
-    """The words, each that has ``{a,b}`` once for a and once for b."""
+    """The words; a word with ``{a,b}`` appears once with a and once with b."""
     out = []
     for word in words.split():
         parts = re.fullmatch(r"([^{]*)\{([^}]*)\}([^}]*)", word)
@@ -63,7 +63,7 @@ def folder_of(path: str) -> str:
 
 
 def written(text: str) -> list[str]:
-    """The names of files that a source includes, as they are written there."""
+    """The names of files that a source includes, as written there."""
     modules = [name for one, some in CIMPORT.findall(text) for name in (one or some).split(",")]
     modules = [name.split(" as ")[0].strip() for name in modules]
     ours = [name for name in modules if name.lstrip(".").split(".")[0] not in FOREIGN]

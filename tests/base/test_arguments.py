@@ -96,7 +96,7 @@ SLOTS = [
     ("solve costs", lambda a: solved(y=CLASSES, loss="multiclass", costs=a), COSTS, "costs"),
     ("Dataset X", lambda a: of_dataset(a), X, "X"),
     ("Dataset y", lambda a: of_dataset(y=a), Y, "labels"),
-    ("Dataset y beside class_weight", lambda a: of_dataset(y=a, class_weight="balanced"), Y, "labels"),
+    ("Dataset y with class_weight", lambda a: of_dataset(y=a, class_weight="balanced"), Y, "labels"),
     ("Dataset sample_weight", lambda a: of_dataset(sample_weight=a), WEIGHTS, "sample weights"),
     ("Dataset groups", lambda a: of_dataset(y=CLASSES, loss="pairwise", groups=a), GROUPS, "groups"),
     ("select X", lambda a: selected(a), X, "X"),

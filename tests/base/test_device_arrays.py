@@ -49,7 +49,7 @@ def test_a_lent_array_lives_until_it_is_released():
     assert sys.getrefcount(array) == before + 1
     del taken
     assert sys.getrefcount(array) == before
-    capsule = Lender(array).__dlpack__()  # which nobody takes
+    capsule = Lender(array).__dlpack__()  # which no library takes
     assert sys.getrefcount(array) == before + 1
     del capsule
     gc.collect()

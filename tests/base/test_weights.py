@@ -34,7 +34,7 @@ def problem(name, seed=0, rows=48):
     """X, labels and groups (queries of four rows for a ranking, else one row per group)."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, 3))
-    X += 2.0 * (name == "novelty")  # a centred sample has nothing to tell from its middle
+    X += 2.0 * (name == "novelty")  # in a sample around the origin no row is novel
     score = X @ [1.0, -1.0, 0.5] + rng.standard_normal(rows)
     grades = np.digitize(score, [-1.0, 1.0])
     task = losses.LOSSES[name].task
@@ -123,7 +123,7 @@ def test_an_integer_weight_counts_like_repeated_rows(name):
     )
 
 
-def test_rows_of_a_query_may_be_repeated_where_pairs_are_counted():
+def test_rows_of_a_query_may_be_repeated_if_pairs_are_counted():
     X, y, _ = problem("pairwise")
     groups, weights = np.zeros(len(X), int), counts("hinge", np.arange(len(X)))
     rows = np.repeat(np.arange(len(X)), weights)
@@ -360,7 +360,7 @@ def test_metrics_of_rankings(seed):
     found = report(lambda: metrics.RankingMetrics(groups, 3), values, y, weights, 7)
     again = report(lambda: metrics.RankingMetrics(of_copies, 3), values[rows], y[rows])
     assert shares(found) == pytest.approx(shares(again), rel=1e-12)
-    # Within a query, rows are repeated where pairs are counted, and counted once each where places are.
+    # Within a query, pairs count repeated rows, and places count each row once.
     weights = rng.integers(0, 4, 32)
     rows, some = np.repeat(np.arange(32), weights), np.flatnonzero(weights)
     one = np.zeros(len(rows) + 32, int)
@@ -431,7 +431,7 @@ def test_calibration(method):
     for factor in (*FACTORS, 5e-324 * 2.0**60):
         np.testing.assert_allclose(found, fitted(everything, factor * weights), atol=1e-8)
     again = fitted(np.repeat(everything, weights), None)
-    # Platt's guard against certainty takes equal rows for as many observations; their weight may be anything.
+    # Platt's guard against certainty counts equal rows as separate observations, whatever their weights.
     np.testing.assert_allclose(found, again, atol=1e-12 if method == "isotonic" else 0.02)
     equal = fitted(everything, np.full(300, 1 / 300))
     np.testing.assert_allclose(equal, fitted(everything, None), atol=1e-9)

@@ -358,7 +358,7 @@ def test_full_disk_for_predictions(data, model, bmrm_predict):
 
 @FULL
 @pytest.mark.parametrize("option", ["--log-jsonl", "--checkpoint"])
-def test_full_disk_beside_the_model_costs_no_model(option, data, folder, bmrm_train):
+def test_a_full_disk_for_another_output_costs_no_model(option, data, folder, bmrm_train):
     outcome = bmrm_train("-q", option, "/dev/full", data, "model")
     check(outcome, FAILURE, "/dev/full: No space left on device")
     assert Model.load("model").n_features == 5

@@ -50,15 +50,15 @@ def taken(loss, columns, classes):
     done = subprocess.run(
         [sys.executable, "-c", PEAK.format(rows=ROWS), *words], capture_output=True, text=True, check=True
     )
-    peak, cuts, climbed = done.stdout.split()
-    return int(peak), int(cuts), climbed == "True"
+    peak, cuts, ascended = done.stdout.split()
+    return int(peak), int(cuts), ascended == "True"
 
 
 @pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="the system does not report peak memory"
 )
 @pytest.mark.parametrize(
-    ("loss", "columns", "classes", "climbs"),
+    ("loss", "columns", "classes", "ascends"),
     [
         ("logistic", 20, 2, False),
         ("hinge", 200_000, 2, True),
@@ -67,16 +67,16 @@ def taken(loss, columns, classes):
         ("multiclass", 100_000, 3, True),
     ],
 )
-def test_vectors_are_what_a_solve_takes(loss, columns, classes, climbs):
+def test_vectors_are_what_a_solve_takes(loss, columns, classes, ascends):
     size = Size(ROWS, columns, 2 * ROWS, 8, False, classes if loss == "multiclass" else 1)
     vectors = part_bytes(size, TrainOptions("-", loss=loss, device="cpu", threads=1))["vectors"]
-    peak, cuts, climbed = taken(loss, columns, classes)
-    assert climbed == climbs
+    peak, cuts, ascended = taken(loss, columns, classes)
+    assert ascended == ascends
     room = 8 * columns * size.columns * cuts + 4_000_000
     assert 0.4 * vectors <= peak <= vectors + room
 
 
-def test_who_climbs_takes_more():
+def test_ascent_in_the_dual_takes_more():
     wide = Size(30_000, 40_000, 900_000, 4, False)
     given = {"device": "cpu", "threads": 2}
 

@@ -31,7 +31,7 @@ def test_only_a_large_file_is_large(tmp_path, monkeypatch):
     assert not gpu_process.is_large(str(tmp_path / "missing"))
 
 
-def test_a_driver_that_is_not_there_is_no_failure(monkeypatch):
+def test_an_absent_driver_is_no_failure(monkeypatch):
     def missing(name):
         raise OSError(name)
 

@@ -283,17 +283,17 @@ def test_reading_imports_nothing_that_an_interrupt_could_strike(data, folder):
         "import contextlib, sys\n"
         "from bmrm.cli import signals, train\n"
         "@contextlib.contextmanager\n"
-        "def beside(self, *modules):\n"
+        "def listing(self, *modules):\n"
         "    before = set(sys.modules)\n"
         "    yield\n"
         "    print(*(name for name in sys.modules if name not in before))\n"
-        "signals.Interrupts.importing_in_background = beside\n"
+        "signals.Interrupts.importing_in_background = listing\n"
         "train.main(['-q', '--device', 'cpu', sys.argv[1], 'model'])\n"
     )
     assert start_python(code, data, cwd=folder).communicate(timeout=60) == ("\n", "")
 
 
-def test_modules_are_imported_beside_what_waits(tmp_path, monkeypatch):
+def test_modules_are_imported_in_the_background(tmp_path, monkeypatch):
     (tmp_path / "brought_beside.py").write_text("import time\ntime.sleep(0.05)\nDONE = True\n")
     (tmp_path / "broken_beside.py").write_text("raise ValueError('broken')\n")
     monkeypatch.syspath_prepend(tmp_path)

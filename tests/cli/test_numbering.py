@@ -65,7 +65,7 @@ def marked(A, zero_based):
     return A
 
 
-def test_saving_may_say_it(folder):
+def test_the_numbering_can_be_given_when_saving(folder):
     result = bmrm.solve(X, Y, lam=0.1)
     assert result.zero_based is None
     for zero_based in (None, True, False):
@@ -75,7 +75,7 @@ def test_saving_may_say_it(folder):
     assert said.zero_based
 
 
-def test_the_readers_say_how_they_read(files):
+def test_readers_report_the_numbering(files):
     train, test = files
     assert [bmrm.load_svmlight(name)[0].zero_based for name in files] == [True, False]
     assert bmrm.load_svmlight(test, zero_based=True)[0].zero_based
@@ -133,7 +133,7 @@ NOTE = "bmrm-predict: note: the model does not say whether features are numbered
         ((), 0, [], False),  # nothing to number
     ],
 )
-def test_predict_says_where_it_guesses(folder, bmrm_predict, columns, first, words, noted):
+def test_predict_prints_a_note_if_it_guesses(folder, bmrm_predict, columns, first, words, noted):
     bmrm.solve(X, Y, lam=0.1).save("model")
     outcome = bmrm_predict(*words, write(folder / "test.svm", first, columns=columns), "model", "out")
     assert outcome.code == 0
@@ -141,7 +141,7 @@ def test_predict_says_where_it_guesses(folder, bmrm_predict, columns, first, wor
     assert noted or not outcome.err
 
 
-def test_predict_says_so_of_rankings_too(folder, bmrm_predict):
+def test_predict_prints_the_note_for_rankings_too(folder, bmrm_predict):
     groups = np.arange(60) // 6
     bmrm.solve(X, (X[:, 1] * 2).round(), loss="pairwise", groups=groups, lam=0.1).save("model")
     lines = [f"{y} qid:{g} 1:{row[0]} 2:{row[1]}\n" for y, g, row in zip(Y, groups, X, strict=True)]
@@ -149,13 +149,13 @@ def test_predict_says_so_of_rankings_too(folder, bmrm_predict):
     assert bmrm_predict("test.svm", "model", "out").err.startswith(NOTE)
 
 
-def test_what_is_no_text_has_no_numbers(folder, bmrm_predict):
+def test_files_other_than_text_have_no_numbering(folder, bmrm_predict):
     bmrm.solve(X, Y, lam=0.1).save("model")
     np.save("rows.npy", X)
     assert bmrm_predict("rows.npy", "model", "out").err == ""
 
 
-def test_models_of_the_command_say_nothing(folder, bmrm_train, bmrm_predict):
+def test_models_of_the_command_need_no_note(folder, bmrm_train, bmrm_predict):
     train = write_svmlight(folder / "train", X, Y)
     bmrm_train("-q", train, "model")
     outcome = bmrm_predict(write(folder / "test", 1, columns=range(0, 3)), "model", "out")

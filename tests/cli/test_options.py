@@ -206,7 +206,7 @@ def test_as_dict_is_json():
         ("-B -1 d m more", "more: found one file too many"),
     ],
 )
-def test_what_is_no_option_is_named(words, message):
+def test_an_unknown_option_is_named(words, message):
     with pytest.raises(ParameterError) as error:
         given(words)
     assert str(error.value).startswith(message)

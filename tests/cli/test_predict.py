@@ -201,7 +201,7 @@ def test_rows_written_at_a_time_make_no_difference(option, folder, data, bmrm_pr
     assert (folder / "whole").read_bytes() == (folder / "parts").read_bytes()
 
 
-def test_closed_pipe_is_no_error_to_see(folder):
+def test_a_closed_pipe_prints_no_error(folder):
     X, y = two_classes(rows=20_000)
     write_svmlight(folder / "data", X, y)
     model().save("model")

@@ -53,7 +53,7 @@ def test_ranking_from_file_to_metrics(folder, bmrm_train, bmrm_predict, loss):
     assert lines[2] == f"Pairs in the wrong order = {100 * report['pairwise_error']:g}%"
 
 
-def test_rows_without_a_query_are_pointed_at(data, folder, bmrm_train, bmrm_predict):
+def test_a_row_without_a_query_is_named(data, folder, bmrm_train, bmrm_predict):
     outcome = bmrm_train("--loss", "pairwise", data, "model")
     assert outcome.code == 3
     assert "train.txt:1:" in outcome.err

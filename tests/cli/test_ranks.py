@@ -99,9 +99,9 @@ def test_queries_that_ranks_share(folder, bmrm_train, ranks):
     shared = result(done)
     assert shared["objective"] == pytest.approx(alone["objective"], rel=2e-5)
     assert shared["lower_bound"] <= alone["objective"]
-    told = [line for line in done.stderr.splitlines() if line.startswith("loss ndcg: ")]
-    away = int(told[0].split()[2])
-    assert told == [
+    lines = [line for line in done.stderr.splitlines() if line.startswith("loss ndcg: ")]
+    away = int(lines[0].split()[2])
+    assert lines == [
         f"loss ndcg: {away} margins are worked on by another rank than holds their rows, "
         f"{24 * away} bytes a pass"
     ]
@@ -109,7 +109,7 @@ def test_queries_that_ranks_share(folder, bmrm_train, ranks):
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_cuts_of_queries_go_on_on_other_ranks(folder, bmrm_train, ranks):
+def test_a_checkpoint_with_queries_resumes_on_other_ranks(folder, bmrm_train, ranks):
     words = ["--loss", "ndcg", "--lambda", "1e-2", "--cuts-per-pass", "5", queries(folder / "data")]
     limits = ["--max-iter", "4", "--allow-unconverged"]
     assert train(2, *limits, "-q", "--checkpoint", "best", *words, "model").returncode == 0
@@ -207,7 +207,7 @@ def test_weights_are_spread_with_mpi_only(data, bmrm_train):
     )
 
 
-def test_dry_run_tells_the_bytes_of_a_rank_in_either_form(data, folder):
+def test_dry_run_prints_the_bytes_of_a_rank_for_either_layout(data, folder):
     words = ["--dry-run", "--device", "cpu", "--max-cuts", "50"]
     found = result(train(2, "--json", *words, data))
     assert (found["ranks"], found["n_features"]) == (2, 5)
@@ -276,7 +276,7 @@ def test_a_set_of_files(folder):
         (["--max-iter", "1", "train.txt"], 4, ""),
     ],
 )
-def test_failures_are_told_once(data, monkeypatch, words, code, message):
+def test_failures_are_reported_once(data, monkeypatch, words, code, message):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     done = train(2, *words)
     assert done.returncode == code, done.stderr
@@ -389,8 +389,8 @@ def test_a_rank_that_fails_ends_the_job_and_leaves_the_checkpoint(long_job, tmp_
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_a_killed_job_goes_on_on_other_ranks(long_job, tmp_path, monkeypatch, bmrm_train, ranks):
-    """On one rank and on three: the result is no worse than before, and iterations are counted on."""
+def test_a_killed_job_resumes_on_other_ranks(long_job, tmp_path, monkeypatch, bmrm_train, ranks):
+    """On one rank and on three: the result is no worse than before, and the count of iterations continues."""
     words = ["--lambda", "1e-3", "--cuts-per-pass", "2"]
     limits = ["--max-iter", "5", "--allow-unconverged"]
     assert train(2, *words, *limits, "-q", "--checkpoint", "best", long_job, "model").returncode == 0
@@ -485,6 +485,6 @@ def test_one_rank_needs_no_mpi(data, bmrm_train, monkeypatch):
     assert bmrm_train("-q", data, "model").code == 0
 
 
-def test_a_launcher_is_told_by_its_environment():
+def test_a_launcher_is_recognised_by_its_environment():
     assert launched({"OMPI_COMM_WORLD_RANK": "1"})
     assert not launched({"SLURM_NTASKS": "4"})

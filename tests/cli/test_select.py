@@ -257,7 +257,7 @@ def test_an_interrupt_leaves_nothing(shares, when, data, folder, bmrm_train, mon
     assert os.listdir(folder) == ["train.txt"]
 
 
-def test_verbose_tells_each_solve(data, bmrm_train):
+def test_verbose_prints_each_solve(data, bmrm_train):
     outcome = bmrm_train("--verbose", "-C", "--lambdas", GRID, "-v", "3", data, "model")
     lines = [line for line in outcome.err.splitlines() if line.startswith("solve ")]
     assert len(lines) == 13

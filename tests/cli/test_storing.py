@@ -104,7 +104,7 @@ def test_numbers_of_float32_cost_nothing(folder, bmrm_train):
     assert all(single[key] == double[key] for key in ("objective", "lower_bound", "status", "iterations"))
 
 
-def test_who_asks_for_float32_gets_it_and_is_told(ids, bmrm_train):
+def test_float32_on_request_comes_with_advice(ids, bmrm_train):
     X, y = identity_numbers()
     report = trained(bmrm_train(*WORDS, "--intercept", "--dtype", "float32", ids, "model"), 4)
     assert (report["status"], report["dtype"]) == ("precision", "float32")
@@ -154,7 +154,7 @@ def test_numbers_beyond_float32(folder, bmrm_train):
         assert (outcome.code, outcome.err.count("\n")) == (3, 1)
 
 
-def test_the_reading_of_a_matrix_file_tells_of_rounding(folder, bmrm_train):
+def test_reading_a_matrix_file_reports_rounding(folder, bmrm_train):
     for X, dtype in zip(
         (np.round(two_classes()[0] * 4.0), two_classes()[0]), ("exact", "rounded"), strict=True
     ):
@@ -177,13 +177,13 @@ def test_a_cache_of_float64_serves_the_next_training(ids, bmrm_train):
     assert os.stat(ids + SUFFIX).st_mtime_ns == before
 
 
-def test_a_cache_keeps_what_is_known_of_rounding(data, bmrm_train):
+def test_a_cache_keeps_what_is_known_about_rounding(data, bmrm_train):
     fresh, cached = (trained(bmrm_train(*WORDS, "--cache", data, "model")) for _ in range(2))
     assert "load.cache" in cached["timings"]
     assert fresh["rounding"] == cached["rounding"] > 0.0
 
 
-def test_going_on_takes_the_type_of_the_checkpoint(ids, data, bmrm_train):
+def test_a_resume_takes_the_type_of_the_checkpoint(ids, data, bmrm_train):
     for name, dtype, other in ((ids, "float64", "float32"), (data, "float32", "float64")):
         words = (*WORDS, *(["--intercept"] if name == ids else []))
         whole = trained(bmrm_train(*words, "--checkpoint", "state", name, "model"))
@@ -195,7 +195,7 @@ def test_going_on_takes_the_type_of_the_checkpoint(ids, data, bmrm_train):
         assert (outcome.code, f"expected {dtype}" in outcome.err) == (2, True)
 
 
-def test_states_on_the_way_hold_for_the_numbers(data, bmrm_train, monkeypatch):
+def test_running_states_hold_for_the_numbers_of_the_file(data, bmrm_train, monkeypatch):
     """A checkpoint's objective is at least J of the file, and training can continue from it."""
     X, y = two_classes()
     monkeypatch.setattr("bmrm.cli.observer.CHECKPOINT_INTERVAL_SECONDS", 0.0)
@@ -224,9 +224,7 @@ def test_room_for_rounding_is_made_with_the_same_values(data, bmrm_train, monkey
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), OSError(5, "Input/output error"), KeyboardInterrupt()])
-def test_what_was_trained_is_not_lost_where_the_data_cannot_be_read_again(
-    ids, bmrm_train, monkeypatch, failure
-):
+def test_what_was_trained_is_not_lost_if_the_data_cannot_be_read_again(ids, bmrm_train, monkeypatch, failure):
     X, y = identity_numbers()
     load, calls = storing.load, []
 
@@ -269,7 +267,7 @@ def test_a_signal_after_float32_keeps_what_was_trained(ids, bmrm_train, monkeypa
     holds(report, X, y)
 
 
-def test_data_that_change_meanwhile_are_not_gone_on_with(ids, folder, bmrm_train, monkeypatch):
+def test_training_does_not_continue_with_data_that_changed(ids, folder, bmrm_train, monkeypatch):
     load, calls = storing.load, []
 
     def changing(options, group):
@@ -293,7 +291,7 @@ def test_limits_are_for_both_readings(ids, bmrm_train):
     holds(report, X, y)
 
 
-def test_iterations_are_counted_on(ids, folder, bmrm_train):
+def test_the_count_of_iterations_continues(ids, folder, bmrm_train):
     report = trained(bmrm_train(*WORDS, "--intercept", "--log-jsonl", "log", ids, "model"))
     numbers = [json.loads(line)["iteration"] for line in (folder / "log").read_text().splitlines()]
     assert numbers == list(range(1, report["iterations"] + 1))
@@ -323,7 +321,7 @@ def test_a_selection_holds_for_the_numbers(data, bmrm_train):
     folds_hold(report, X, y, [1e-3, 1e-2])
 
 
-def test_a_selection_that_rounding_spoils_is_done_again(ids, bmrm_train):
+def test_a_selection_that_rounding_spoils_is_repeated(ids, bmrm_train):
     X, y = identity_numbers()
     report = trained(bmrm_train(*GRID, ids, "model"))
     assert (report["dtype"], report["status"], report["rounding"]) == ("float64", "converged", 0.0)
@@ -357,7 +355,7 @@ def test_folds_without_a_grid_are_of_the_numbers_themselves(data, folder, bmrm_t
     assert trained(bmrm_train(*words, "counts"))["dtype"] == "float32"
 
 
-def test_the_dry_run_tells_of_both_types(data, folder, bmrm_train):
+def test_the_dry_run_reports_both_types(data, folder, bmrm_train):
     rounded = json.loads(bmrm_train("--dry-run", "--json", data).out)
     assert rounded["bytes_as_float64"] - rounded["bytes"]["total"] == 2 * 4 * rounded["nnz"]
     assert "where float32 rounds the values too much" in bmrm_train("--dry-run", data).out
@@ -380,7 +378,7 @@ def test_ranks_read_again_together(ids, bmrm_train, weights):
 
 
 @pytest.mark.parametrize("weights", ["replicated", "owned"])
-def test_ranks_add_up_what_rounding_makes(data, bmrm_train, weights):
+def test_ranks_add_up_their_rounding(data, bmrm_train, weights):
     pytest.importorskip("mpi4py")
     words = [*map(str, WORDS), "--weights", weights]
     done = mpi.run(2, "-c", COMMAND, *words, str(data), "model")
@@ -392,7 +390,7 @@ def test_ranks_add_up_what_rounding_makes(data, bmrm_train, weights):
     holds(report, *two_classes())
 
 
-def test_values_are_let_go_before_they_are_read_again(ids, bmrm_train, monkeypatch):
+def test_values_are_released_before_they_are_read_again(ids, bmrm_train, monkeypatch):
     """There may be too little memory for both types of values and the cuts."""
     load, seen = storing.load, []
 

@@ -235,7 +235,7 @@ def test_levels_of_verbose(words, config, level, tmp_path):
     assert options.as_dict()["verbose"] is (level if level > 1 else level == 1)
 
 
-def test_a_level_of_verbose_that_there_is_not(data, bmrm_train):
+def test_an_unknown_level_of_verbose(data, bmrm_train):
     done = bmrm_train("--verbose=3", data)
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "--verbose: found 3, expected 1 or 2" in done.err

@@ -296,8 +296,8 @@ for keywords in cases[:: 3 if size == 3 else 1]:
     assert (shared.status, alone.status) == ("converged", "converged"), keywords
     assert shared.lower_bound <= alone.objective + 1e-9, keywords
     assert alone.lower_bound <= shared.objective + 1e-9, keywords
-    told = world.allgather((shared.w.tobytes(), shared.intercept, shared.lower_bound))
-    assert len(set(told)) == 1, keywords
+    everyones = world.allgather((shared.w.tobytes(), shared.intercept, shared.lower_bound))
+    assert len(set(everyones)) == 1, keywords
     if keywords.get("reg") == "l1":
         assert np.count_nonzero(shared.w - prior if "prior" in keywords else shared.w) < d
 """
@@ -334,7 +334,7 @@ assert [result.status for result in path] == ["converged"] * 2
 def test_limits_and_callbacks_end_all_ranks_together(tmp_path):
     code = """
 import time
-def slow(state):  # only on one rank is time up
+def slow(state):  # time is up on one rank only
     time.sleep(0.2 if rank == size - 1 else 0.0)
 hard = dict(lam=1e-6, tol=1e-12, comm=world)
 late = bmrm.solve(X[mine], y[mine], max_time=0.5, callback=slow, **hard)
@@ -401,7 +401,7 @@ for one, other, message in OTHERWISE:
             assert str(error).startswith(message), error
         else:
             raise AssertionError(message)
-# What each rank may have as it likes, and the same told in other ways.
+# Options in which ranks may differ, and equal options in different forms.
 same = dict(lam=1, C=None, max_iter=50) if last else dict(lam=1.0, max_iter=np.int64(50), threads=1)
 start = bmrm.solve(X[mine], y[mine], comm=world, callback=None if last else lambda _: None, **same)
 again = bmrm.solve(X[mine], y[mine], comm=world, warm_start=start, prior=bmrm.Model.from_result(start))
@@ -498,7 +498,7 @@ from bmrm.matrix import _cpu
 from bmrm.distributed import Group
 
 if len(set(MPI.COMM_WORLD.allgather(_cpu.instruction_set()))) == 1:
-    sys.exit(0)  # a processor that has no other
+    sys.exit(0)  # there is no other kind of processor
 try:
     Group(MPI.COMM_WORLD)
 except bmrm.errors.BmrmError as error:
@@ -618,7 +618,7 @@ bmrm.linear.backends.gpu.cuts.room_for_cuts = lambda left, shape, item: left
 cuts = device.SharedCuts(Problem(), group)
 assert cuts.most == 100
 cuts.reserve(8)
-with pytest.raises(DeviceMemoryError, match="too many"):  # on the rank that has room, too
+with pytest.raises(DeviceMemoryError, match="too many"):  # also on the rank that has room
     cuts.reserve(9)
 """
 

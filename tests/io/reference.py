@@ -131,7 +131,7 @@ def assert_agrees(text, options, **how):
     data = np.ones(X.nnz, dtype) if X.data is None else X.data
     assert data.dtype == dtype
     assert data.tobytes() == np.array(flat, dtype).tobytes(), (text, options, how)
-    # Values that have to be added up may come to 1 where they are stored.
+    # Values that have to be added up may add up to 1.
     assert X.data is None or options.get("duplicates") == "sum" or not (data == 1).all()
     assert X.indices.tolist() == [column for row in expected.rows for column, _ in row], (text, options, how)
     assert X.indptr.tolist() == np.cumsum([0, *map(len, expected.rows)]).tolist()

@@ -235,9 +235,9 @@ def test_bytes_are_checked_while_they_are_read(tmp_path, threads):
         path.write_bytes(b"12345" + indices.tobytes())
         found = np.empty(4 * count, np.uint8)
         with open(path, "rb") as file:
-            told = _svmlight.read_checked(file.fileno(), found, 5, columns=columns, threads=threads)
+            arrays = _svmlight.read_checked(file.fileno(), found, 5, columns=columns, threads=threads)
         assert found.tobytes() == indices.tobytes()
-        return told
+        return arrays
 
     expected = _svmlight.checksum(indices.view(np.uint8))
     assert read(None) == (expected, True)

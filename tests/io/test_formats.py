@@ -285,7 +285,7 @@ def test_requested_format(tmp_path):
 @pytest.mark.parametrize("rows", [None, np.array([1, 0, 1])])
 def test_repeated_ones_are_summed(dtype, rows):
     X = sp.csr_matrix((np.ones(5, dtype), [2, 0, 2, 1, 0], [0, 3, 5]), shape=(2, 3))
-    X.has_canonical_format = True  # so that nobody adds them up before
+    X.has_canonical_format = True  # so that SciPy does not add them up before
     found = Csr.from_scipy(X, rows)
     expected = np.array([[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
     np.testing.assert_array_equal(found.to_scipy().toarray(), expected if rows is None else expected[rows])

@@ -98,7 +98,7 @@ def test_parts_make_the_whole(text, options, parts):
         with pytest.raises(DataError) as caught:
             parse(text, parts=parts, **options)
         messages = {str(error), str(caught.value)}
-        # A row without a label is only known to be a fault at the end of a part, behind any other.
+        # A row without a label is only known to be a fault at the end of a part, after any other.
         assert len(messages) == 1 or any("expected a label before" in message for message in messages)
         return
     X2, y2, query2, zero_based2 = parse(text, parts=parts, **options)

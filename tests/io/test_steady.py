@@ -181,7 +181,7 @@ def test_a_truncated_model(tmp_path):
         read()
 
 
-# Whom files are open to.
+# The permissions of files.
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ UNCONVERGED = 0.04
 cancel under l1, and problems at extreme scales, lose more of the bound than J itself rounds."""
 
 
-def test_no_bound_is_above_what_anybody_attains_and_converged_means_within_tol():
-    # Indices in a row go through all losses, each several times.
+def test_no_bound_is_above_what_any_solve_attains_and_converged_means_within_tol():
+    # Consecutive indices go through all losses, each several times.
     failures, solves, unconverged = [], 0, []
     for report in cases(SEED, 0, 500):
         solves += report.solves

@@ -46,7 +46,7 @@ def test_an_early_result_does_not_depend_on_what_came_later(data):
     assert len({(s.w.tobytes(), s.n_iter, s.lower_bound) for s in starts}) == 1
 
 
-def test_a_warm_start_leaves_what_it_starts_from(data):
+def test_a_warm_start_does_not_change_what_it_starts_from(data):
     first = bmrm.solve(data, lam=1e-2)
     before = bytes_of(first.bundle)
     second = bmrm.solve(data, lam=1e-3, warm_start=first)
@@ -85,7 +85,7 @@ def test_it_is_a_sequence(data):
     assert along[0] not in along[1:]
 
 
-def test_the_table_has_a_line_a_lam(data):
+def test_the_table_has_a_line_per_lam(data):
     along = bmrm.path(data, lams=LAMS, max_iter=3, tol=1e-9)
     lines = [line.split() for line in str(along).splitlines()]
     assert lines[0] == ["lam", "objective", "lower", "bound", "gap", "passes", "seconds", "status"]
@@ -165,14 +165,14 @@ def test_a_path_under_other_penalties(loss, cuts, penalty):
 
 
 def test_newtons_point_far_away_is_not_taken_for_its_slope():
-    """Few rows are curved: the Hessian is all but singular, its point at 1e13, where the slope is small."""
+    """Few rows are curved: the Hessian is nearly singular, and its point at 1e13 has a small slope."""
     X = np.array([[24.0, -2.0, 6.0], [38.0, 0.0, 15.0], [35.0, -1.0, 7.0], [18.0, 4.0, 4.0]])
     path = bmrm.path(X, [1, -1, 1, 1], [9.5, 0.02], loss="huber_hinge", reg="l1")
     assert [result.status for result in path] == ["converged", "converged"]
 
 
 @pytest.mark.parametrize("lams", [None, ["a"], [1j], [0.0], []])
-def test_lams_that_are_none(lams):
+def test_invalid_lams(lams):
     for call in (bmrm.path, bmrm.select):
         with pytest.raises(ParameterError, match="lam"):
             call(np.eye(4), [1, -1, 1, -1], lams=lams)

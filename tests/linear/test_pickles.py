@@ -60,7 +60,7 @@ def test_a_result_of_any_loss(name, copied, tmp_path):
 
 
 @both
-def test_a_solve_goes_on_from_the_weights_of_a_copy(copied):
+def test_a_solve_continues_from_the_weights_of_a_copy(copied):
     data = bmrm.Dataset(X, LABELS["binary"])
     result = bmrm.solve(data, lam=0.1, tol=1e-6)
     twin = copied(result)

@@ -1,4 +1,4 @@
-"""The plan of a solve: what is decided on typical shapes, and that all who ask get the same."""
+"""The plan of a solve: what is decided for typical shapes, and that every caller gets the same."""
 
 import dataclasses
 import logging
@@ -22,7 +22,7 @@ from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan, shared_cuts_pa
 
 @dataclasses.dataclass
 class Sizes:
-    """What a plan asks of X."""
+    """What a plan needs to know about X."""
 
     shape: tuple[int, int]
     nnz: int
@@ -30,7 +30,7 @@ class Sizes:
 
 
 def facts(rows, columns, nnz, loss="hinge", reg="l2", *, outputs=1, work=1e30, value=None, **more):
-    """The facts of a problem that there is not."""
+    """The facts of a made-up problem."""
     loss, intercept = losses.get(loss), more.pop("intercept", Intercept(False, None))
     penalty = regularizers.get(reg, more.pop("lam", 1e-4), 1)
     operator = operator_of(Sizes((rows, columns), nnz, work), loss, outputs, intercept)
@@ -94,7 +94,7 @@ def test_ranks_keep_whole_cuts_for_steps_that_need_them():
     assert splits(dataclasses.replace(wide, owned=True))
 
 
-def test_a_number_of_cuts_that_cannot_be():
+def test_an_impossible_number_of_cuts():
     known = facts(*NARROW, intercept=Intercept(True, None))
     with pytest.raises(ParameterError, match="takes one cut"):
         make_plan(known, PlanOptions(cuts_per_pass=2))
@@ -123,7 +123,7 @@ def test_the_memory_of_a_gpu():
     }
 
 
-def test_where_folds_share_cuts():
+def test_when_folds_share_cuts():
     assert shared_cuts_pay(losses.get("hinge"), 5, 10, 15_000)
     assert not shared_cuts_pay(losses.get("hinge"), 5, 10, 14_999)
     assert not shared_cuts_pay(losses.get("softmax"), 5, 10, 10**9)

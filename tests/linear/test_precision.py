@@ -1,8 +1,8 @@
 """Certificates on ill-conditioned data, held against values of J in extended precision.
 
 Bounds must stay below the optimum, and so below J at any point. The points are those of a solve to a gap of
-1e-11, and J there is evaluated here. Where long double is no longer than double the tests have that much less
-to say.
+1e-11, and J there is evaluated here. If long double is no wider than double, the tests show that much
+less.
 """
 
 from functools import lru_cache
@@ -22,7 +22,7 @@ BINARY = ("hinge", "squared_hinge", "logistic")
 
 @lru_cache
 def family(name):
-    """Rows and lam, for data that are hard in a way of their own."""
+    """Rows and lam of data that are hard in one way."""
     rng = np.random.default_rng(0)
     base = rng.standard_normal((M, D))
     few = np.repeat(rng.standard_normal((M, 3)), D // 3, axis=1)
@@ -77,12 +77,12 @@ def objective(loss, X, y, lam, w):
 
 
 def check(loss, X, y, lam, optimum, found, exact):
-    """Hold a result against the optimum and against J at its own weights."""
+    """Compare a result with the optimum and with J at its own weights."""
     own = objective(loss, X, y, lam, found.w)
     room = 1e-12 * own + 1e-14 * np.abs(y).mean()
     assert found.lower_bound <= min(optimum, own) * (1 + 1e-13)
     assert found.gap == found.objective - found.lower_bound >= 0.0
-    # The gap covers what the objective is wrong by.
+    # The gap covers the error of the objective.
     assert abs(found.objective - own) <= (room if exact else max(found.gap, room))
     assert own - optimum <= 1.01 * found.gap + room
     if found.status == "converged":
@@ -136,7 +136,7 @@ def test_products_summed_in_float32(name, loss, tol):
     check(loss, X, y, lam, optimum, found, exact=False)
     assert found.status != "converged" or tol >= 1e-5
     if (name, loss, tol) == ("collinear columns and tiny lam", "squared_hinge", 1e-5):
-        assert found.status != "converged"  # though 1e-5 is what float32 shows of most data
+        assert found.status != "converged"  # though float32 resolves 1e-5 on most data
 
 
 @pytest.mark.skipif(gpu() is None, reason="there is no CUDA device")
@@ -156,7 +156,7 @@ def test_on_a_gpu(name, loss, tol, dtype, sparse):
 
 @pytest.mark.parametrize("seed", [16, 17, 18, 19, 23, 29])
 def test_offsets_that_are_differences_of_far_larger_numbers(seed):
-    # As published, the first points are minimisers of a model that lam alone holds back.
+    # With solver="bmrm" the first points are minimisers of a model that lam alone bounds.
     rng = np.random.default_rng(seed)
     X = sp.random_array((76, 1300), density=0.02, rng=rng).tocsr()
     y = X @ rng.normal(size=1300) + rng.normal(size=76)

@@ -1,4 +1,4 @@
-"""Resumes: a bound is kept for the same problem, and believed of no other, whatever is changed or damaged."""
+"""Resumes: a bound is kept for the same problem and for no other, whatever is changed or damaged."""
 
 import contextlib
 import json
@@ -68,8 +68,8 @@ def test_stored_zeros_and_ones_count_as_what_they_are():
     assert zeros.entries() == ones.entries() == _cpu.Matrix.from_dense(np.eye(2)).entries()
 
 
-def test_x_on_a_gpu_has_the_checksum_of_what_went_there(monkeypatch):
-    """It is taken from the arrays on the host, since a GPU does not tell the entries any more."""
+def test_x_on_a_gpu_has_the_checksum_of_the_arrays_that_were_uploaded(monkeypatch):
+    """It is computed from the arrays on the host, since entries are not read back from a GPU."""
     X, y = problem()
     X = X + 0.1
     for dtype in (np.float32, np.float64):
@@ -94,7 +94,7 @@ class Landed:
 
 
 def test_x_that_went_to_a_gpu_as_it_was_parsed(monkeypatch):
-    """Its checksum is taken only for whoever wants one, while it is there."""
+    """Its checksum is computed only on request, while the arrays are there."""
     X, y = problem()
     A = bmrm.io.Csr.from_scipy(sp.csr_array(X))
     landed = A._replace(indices=Landed(A.indices), data=Landed(A.data))
@@ -109,7 +109,7 @@ def test_x_that_went_to_a_gpu_as_it_was_parsed(monkeypatch):
     assert data.entries() == matrix.entries()
 
 
-def test_what_differs_has_another_checksum():
+def test_different_matrices_have_different_checksums():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((40, 40))
     seen = {
@@ -206,7 +206,7 @@ def test_a_loss_in_python_gives_its_weights_alone(tmp_path, caplog):
     assert "goes on from its weights alone: a loss in Python has no checksum" in caplog.text
 
 
-def test_labels_that_a_data_set_has_got_since():
+def test_labels_that_a_data_set_received_later():
     X, y = problem()
     data = bmrm.Dataset(X, y)
     solved = bmrm.solve(data, lam=0.1)
@@ -232,7 +232,7 @@ def written(path, header: dict, body: bytes) -> None:
 
 @pytest.mark.parametrize("cuts", [True, False])
 def test_a_changed_byte_is_noticed(tmp_path, cuts):
-    """All but of the name of the checksum, which makes the file one of an earlier version."""
+    """Except in the name of the checksum: without it the file is one of an earlier version."""
     X, y = problem()
     solved = bmrm.solve(X, y, lam=0.1, tol=1e-2)
     path = tmp_path / "file"
@@ -362,7 +362,7 @@ def test_a_resume_is_never_worse(tmp_path, name):
     assert last.n_iter <= 40
 
 
-def test_a_running_state_is_gone_on_from(tmp_path):
+def test_a_solve_continues_from_a_running_state(tmp_path):
     X, y = problem()
     path = tmp_path / "state"
     seen = {}
@@ -387,7 +387,7 @@ def test_a_running_state_is_gone_on_from(tmp_path):
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.7e9])
-def test_an_objective_that_is_all_rounding_is_gone_on_from(tmp_path, shift):
+def test_a_solve_continues_from_an_objective_that_is_all_rounding(tmp_path, shift):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((30, 40))
     y = shift + X @ rng.standard_normal(40)
@@ -399,7 +399,7 @@ def test_an_objective_that_is_all_rounding_is_gone_on_from(tmp_path, shift):
         assert again.lower_bound >= solved.lower_bound
 
 
-def test_a_state_far_worse_than_zero_is_gone_on_from(tmp_path):
+def test_a_solve_continues_from_a_state_far_worse_than_zero(tmp_path):
     # Its objective says that the data are the same, though the run then begins at weights of 0.
     X = 1e9 * np.random.default_rng(7).standard_normal((8, 24))
     X[1::2] = X[::2]
@@ -414,7 +414,7 @@ def test_a_state_far_worse_than_zero_is_gone_on_from(tmp_path):
     assert again.lower_bound >= stopped.lower_bound
 
 
-def test_as_many_cuts_as_there_may_be_are_gone_on_from():
+def test_a_bundle_continues_with_as_many_cuts_as_it_may_have():
     rng = np.random.default_rng(11)
     blur = Blur(*np.zeros((4, 6)))
     cuts = StoredCuts(
@@ -498,7 +498,7 @@ def test_labels_and_weights_are_copied():
             array[0] = 0
 
 
-def test_cuts_do_not_serve_labels_that_a_data_set_has_got_since():
+def test_cuts_do_not_serve_labels_that_a_data_set_received_later():
     X, y = problem()
     data = bmrm.Dataset(X, y)
     first = bmrm.solve(data, lam=0.1, tol=1e-6)

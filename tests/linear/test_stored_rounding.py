@@ -1,4 +1,4 @@
-"""Certificates that hold for numbers which float32 has rounded, held against exact float64 ones."""
+"""Certificates that hold for numbers which float32 has rounded, compared with those of float64."""
 
 import math
 
@@ -49,8 +49,8 @@ def test_losses_whose_constants_are_known():
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_no_risk_moves_by_more_than_is_told(name):
-    """Rows that move by d_i, in steps from tiny to far larger than kinks are apart."""
+def test_no_risk_moves_by_more_than_the_bound(name):
+    """Rows move by d_i, from tiny amounts to far more than the distance of kinks."""
     rng = np.random.default_rng(losses.NAMES.index(name))
     rows = 40
     loss = make(name).grouped(np.sort(rng.integers(0, 5, rows)))
@@ -69,13 +69,13 @@ def test_no_risk_moves_by_more_than_is_told(name):
         slopes = slopes_of(loss, y, weights, float(weights.sum()))
         square = slopes.square > 0.0
         sums = column_sums(moved, slopes.rows, squares=square, threads=1)
-        # What is told of numbers that are moved by all of a unit: the unit in it is undone.
-        told = Rounding(sums, 0.0, slopes.square, name).of(w) * 2.0**24
+        # The bound is for moves by a unit of roundoff: undo that unit.
+        bound = Rounding(sums, 0.0, slopes.square, name).of(w) * 2.0**24
         here, there = (risk_of(loss, Z @ w, y, weights) for Z in (X, X + moved))
         if square:
             k = slopes.square
-            told = k * told * (2.0 * math.sqrt(here / k) + told)
-        assert abs(there - here) <= told * (1.0 + 1e-9) + 1e-12 * abs(here), trial
+            bound = k * bound * (2.0 * math.sqrt(here / k) + bound)
+        assert abs(there - here) <= bound * (1.0 + 1e-9) + 1e-12 * abs(here), trial
 
 
 def objective(X, y, loss, penalty, w, intercept, groups=None):
@@ -155,7 +155,7 @@ def test_certificate_of_rounded_numbers_holds_for_the_numbers(name, kind, option
         assert found.rounding < 1e-4 * max(abs(single.objective), 1e-2)
 
 
-def test_nothing_is_added_where_nothing_is_rounded():
+def test_nothing_is_added_if_nothing_is_rounded():
     rounding = Rounding(np.zeros(3), 0.0, 0.0, "hinge")
     penalty = regularizers.get("l2", 0.1, 3)
     assert rounding.bounds(0.3, 0.2, np.ones(3), penalty, 0.0) == (0.3, 0.2, 0.0)

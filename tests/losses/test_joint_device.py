@@ -126,7 +126,7 @@ def test_pairs_of_rows_whose_weights_are_unlike_keep_their_digits():
     np.testing.assert_allclose(there[3], here[3], rtol=1e-11, atol=1e-14 * np.abs(here[3]).max())
 
 
-def test_weights_that_sums_on_a_gpu_cannot_tell_apart_are_refused():
+def test_weights_too_unlike_for_sums_on_a_gpu_are_refused():
     X, y = np.random.default_rng(0).normal(size=(6, 2)), np.tile([1.0, -1.0], 3)
     weights = np.array([1e-4, 1.0, 1e12, 1.0, 1.0, 0.0])
     message = "sample weights: found one 1e[+]16 times the least, expected at most 1e[+]15 for loss roc_area"
@@ -180,7 +180,7 @@ def test_solves(name, options):
         np.testing.assert_allclose(there.thresholds, here.thresholds, atol=0.05)
 
 
-def test_cuts_of_blocks_of_groups_come_over_the_bridge():
+def test_blocks_of_groups_have_cuts_of_their_own():
     rng = np.random.default_rng(8)
     X, y = rng.standard_normal((400, 6)), rng.integers(0, 4, 400).astype(float)
     options = {"lam": 1e-2, "tol": 1e-5, "groups": np.repeat(np.arange(40), 10)}

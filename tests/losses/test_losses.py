@@ -85,7 +85,7 @@ def assert_below(loss, lower, v, y):
 KINKED = [loss for loss in CASES if loss.kinked]
 
 
-def test_kinks_are_rounded_where_the_loss_has_a_scale():
+def test_kinks_are_rounded_if_the_loss_has_a_scale():
     # For novelty detection no bound is known before the intercept is.
     assert {loss.name for loss in KINKED} == {"hinge", "absolute", "quantile", "epsilon_insensitive"}
     assert not losses.CallableLoss(lambda u, y: (np.abs(u - y), np.sign(u - y))).kinked
@@ -118,8 +118,8 @@ def test_rounded_kinks_bend_and_nothing_else(loss, width):
     u, y = 3 * rng.normal(size=4000), labels_for(loss, rng, 4000)
     values, slopes, bends = rounded(loss, u, y, width)
     step = 1e-6 * width
-    ahead, behind = (rounded(loss, u + sign * step, y, width)[1] for sign in (1, -1))
-    wrong = np.abs(bends - (ahead - behind) / (2 * step)) > 1e-4 / width
+    after, before = (rounded(loss, u + sign * step, y, width)[1] for sign in (1, -1))
+    wrong = np.abs(bends - (after - before) / (2 * step)) > 1e-4 / width
     assert wrong.sum() <= 2, "an end of a parabola inside the step is seen by a few in a million rows"
     straight = bends == 0.0
     assert straight.any() or width > 1.0
@@ -251,7 +251,7 @@ def test_poisson_labels():
         poisson.check_labels(np.zeros(3))
 
 
-def test_user_loss_must_return_one_value_a_row():
+def test_user_loss_must_return_one_value_per_row():
     loss = losses.CallableLoss(lambda u, y: (u.sum(), u))
     with pytest.raises(DataError, match=r"values: found shape \(\), expected \(3,\)"):
         loss.value(np.ones(3), np.ones(3))

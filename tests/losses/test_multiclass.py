@@ -78,10 +78,10 @@ def test_values_derivatives_and_slopes_are_those_of_the_formula(name, m, K, weig
     np.testing.assert_allclose(values, [rows[i:j].sum() for i, j in pairwise(starts)], rtol=1e-11, atol=1e-13)
     slope = risk.slope(Z.ravel(), D.ravel(), t, 0.0)[0]
     assert slope == pytest.approx(r @ D.ravel(), rel=1e-9, abs=1e-12)
-    ahead, behind = (full @ formula(name, Z + (t + h) * D, y, costs) for h in (step, -step))
+    after, before = (full @ formula(name, Z + (t + h) * D, y, costs) for h in (step, -step))
     # The function is convex, so the derivative is between the one-sided differences; a kink may be near.
     slack = 1e-5 + 1e-7 * abs(slope)
-    assert (rows.sum() - behind) / step - slack <= slope <= (ahead - rows.sum()) / step + slack
+    assert (rows.sum() - before) / step - slack <= slope <= (after - rows.sum()) / step + slack
     # A subgradient at this point bounds the risk at any other point.
     other = 3 * rng.normal(size=(m, K))
     bound = rows.sum() + r @ (other - Z - t * D).ravel()
@@ -103,7 +103,7 @@ def test_bits_do_not_depend_on_threads(name, K):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lost_margin_is_not_hidden(name):
+def test_a_margin_that_is_nan_is_not_hidden(name):
     U = np.zeros((3, 11))
     for place in (0, 4, 10):
         U[1] = 0.0
@@ -260,7 +260,7 @@ def test_softmax_is_scikit_learns_logistic_regression():
     np.testing.assert_allclose(probabilities, theirs.predict_proba(X), atol=1e-4)
 
 
-def test_each_label_is_a_machine_of_its_own():
+def test_each_label_is_trained_on_its_own():
     X, y, sets = problem("multilabel")
     lam = 1e-2
     result = bmrm.solve(X, sets, "multilabel", lam=lam, tol=1e-8)

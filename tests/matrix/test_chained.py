@@ -95,7 +95,7 @@ def test_consecutive_products_wait_for_each_other(kind):
     X = Matrix(indptr, indices, data, shape, plan=(kind, kind))
     stream = cp.cuda.Stream(non_blocking=True)
     X.use_stream(stream.ptr)
-    # Each reads what the one before it has written, and writes where that one has read.
+    # Each reads what the one before has written, and writes over what that one has read.
     with stream:
         a, b = cp.asarray(rng.standard_normal(5000)), cp.zeros(5000)
         start = a.get()

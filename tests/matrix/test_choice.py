@@ -123,7 +123,7 @@ def test_the_sliced_format_has_the_documented_layout(plan):
     X = distinct(300, 5000, rng.choice([0, 1, 4, 9, 40, 700], 300), rng, power=3)
     found = sliced_format.build(*X, plan)
     offset, width, log2, slices, dest = parts(found)
-    # Items lie one behind the other, and so do their destinations.
+    # Items lie one after the other, and so do their destinations.
     assert (offset == np.concatenate(([0], np.cumsum(slices * width)))[:-1]).all()
     assert (dest == np.concatenate(([0], np.cumsum(slices * (32 >> log2))))[:-1]).all()
     assert len(found["values"]) == 32 * (slices * width).sum() == len(found["index"])

@@ -88,7 +88,7 @@ def check(X, A, rng, columns=3, blocks=3):
     magnitudes = sp.csr_array((np.abs(A.data), A.indices, A.indptr), A.shape, copy=True)
     want, got = expected(A, *at), products(X, *at)
     scale = expected(magnitudes, *(v if v is at[2] else abs(v) for v in at))
-    # Stored entries of the longest row and column, repeated ones each for itself: so many terms are added up.
+    # Stored entries of the longest row and column, with repeated ones: the number of terms of a sum.
     lengths = [max(1, n.max(initial=0)) for n in (np.diff(magnitudes.indptr), np.bincount(A.indices))]
     for k, (g, v, s) in enumerate(zip(got, want, scale, strict=True)):
         most = ROUNDING[X.vector_dtype] * np.sqrt(lengths[0 if k in (0, 3) else 1])
@@ -173,7 +173,7 @@ def test_values_that_are_not_finite_stay_in_their_places():
 
 
 @gpu
-def test_the_narrow_plan_is_refused_where_it_does_not_apply():
+def test_the_narrow_plan_is_refused_if_it_does_not_apply():
     rng = np.random.default_rng(2)
     with pytest.raises(ParameterError, match="plan: a matrix with repeated columns"):
         Matrix([0, 2], [1, 1], [1.0, 2.0], (1, 3), plan=Plan("narrow", cap=8))
@@ -293,7 +293,7 @@ def test_non_finite_values_stay_in_their_rows(plan, bad):
         (777, 777),
         (33, 31),
         (20_000, 54),
-        # A part of a warp, one, and several for each four rows; rows in segments.
+        # A part of a warp, one warp, or several per four rows; rows in segments.
         (7, 4),
         (50_001, 8),
         (30_003, 12),

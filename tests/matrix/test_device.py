@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 class Rounded:
     """A matrix on the CPU that rounds inputs and outputs to its type, as a GPU does.
 
-    Timing picks kernels as the noise has it: here, others each time.
+    A GPU picks kernels by noisy timings: here, different ones each time.
     """
 
     location = "host"  # solves keep their vectors there

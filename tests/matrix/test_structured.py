@@ -104,7 +104,7 @@ def test_answers_at_repeated_points_are_cached():
     result = bmrm.solve(list(X), list(y), Structured(oracle), lam=1e-2, tol=1e-3, cuts_per_pass=1)
     steps = oracle.calls / len(y)
     assert steps == int(steps)
-    # A search of a few steps and the cut: without the memory, the end of the search would be asked for again.
+    # A search of a few steps and the cut: without the cache, the oracle would be asked again at its end.
     assert steps < 6 * result.n_iter
 
 

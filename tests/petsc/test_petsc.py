@@ -473,7 +473,7 @@ def test_the_penalty_from_the_database(database):
     assert (result.w >= 0.0).all()
 
 
-def test_an_option_that_there_is_not(database):
+def test_an_unknown_option(database):
     database["other_lamda"] = 1.0
     with pytest.raises(ParameterError, match="-other_lamda: found no such option"):
         options("other_")

@@ -113,7 +113,7 @@ def test_the_memory_is_shared():
     )  # vectors are used again: both ends of a line, the direction, the point of the cut
 
 
-def test_margins_are_the_functions_to_overwrite():
+def test_the_function_may_overwrite_the_margins():
     torch = pytest.importorskip("torch")
     X, z = problem()
 
@@ -156,8 +156,8 @@ def test_values_without_a_stride():
         assert found.objective == pytest.approx(objective, rel=1e-15, abs=0.0)
 
 
-def test_the_host_where_the_steps_are_there():
-    """With another regulariser the function gets arrays of its library all the same."""
+def test_arrays_are_on_the_host_if_the_steps_are():
+    """With another regulariser the function still gets arrays of its library."""
     torch = pytest.importorskip("torch")
     X, z = problem(m=300, d=4)
     devices = set()
@@ -185,14 +185,14 @@ def test_the_host_where_the_steps_are_there():
         (lambda u, y: (u * 0 - 2, u), "loss mine: found the value -2, expected at least its minimum, 0"),
     ],
 )
-def test_results_that_do_not_fit(function, message):
+def test_invalid_results_of_the_function(function, message):
     pytest.importorskip("cupy")
     X, z = problem()
     with pytest.raises(DataError, match=message):
         bmrm.solve(X, z, CallableLoss(function, "mine", minimum=0.0, arrays="cupy"), device="cuda")
 
 
-def test_numbers_that_are_none():
+def test_derivatives_that_are_not_finite():
     pytest.importorskip("cupy")
     X, z = problem()
     with pytest.raises(BmrmError, match="loss user: its derivatives are not finite"):

@@ -19,8 +19,8 @@ def shard(weights=None, columns=None, **keywords):
 def solved(data, **keywords):
     found = bmrm.solve(data, **keywords)
     assert isinstance(found.bundle.store, SharedCuts), type(found.bundle.store)
-    told = world.allgather((found.w.tobytes(), found.intercept, found.lower_bound, found.objective))
-    assert len(set(told)) == 1, told
+    everyones = world.allgather((found.w.tobytes(), found.intercept, found.lower_bound, found.objective))
+    assert len(set(everyones)) == 1, everyones
     return found
 """
 )
@@ -88,7 +88,7 @@ else:
 
 
 def test_nccl_and_main_memory_give_the_same_bits(tmp_path):
-    """With a GPU for each rank; else sums through shared memory and by messages alone."""
+    """With a GPU for each rank; otherwise sums through shared memory and by messages alone."""
     done = mpi.run(2, mpi.script(tmp_path, PROBLEM + WAYS))
     assert done.returncode == 0, done.stderr
     if cuda.device_count() > 1:

@@ -45,7 +45,7 @@ def assert_same(here, there, resolution=0.0):
 @pytest.mark.parametrize("dense", [False, True])
 def test_every_loss(loss, params, dense):
     A, y = problem(loss)
-    if loss == "novelty":  # of rows round the origin none is new
+    if loss == "novelty":  # in a sample around the origin no row is novel
         A.data = np.abs(A.data)
     X = A.toarray() if dense else A
     options = {"lam": 1e-2, "tol": 1e-6, **params}
@@ -106,7 +106,7 @@ def test_the_intercept_minimises_the_loss_with_its_kinks(loss):
     assert found.objective == pytest.approx(0.5e-3 * found.w @ found.w + least, rel=1e-12)
 
 
-def test_the_objective_is_what_it_says():
+def test_the_objective_is_that_of_the_weights():
     A, y = problem("logistic", dtype=np.float32)
     found = bmrm.solve(A, y, "logistic", lam=1e-3, tol=1e-4, device="cuda")
     z = A.astype(np.float64) @ found.w
@@ -140,7 +140,7 @@ def test_weights_and_labels_that_floats_cannot_hold():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"solver": "bmrm", "tol": 1e-2}], ids=str)
 @pytest.mark.parametrize("loss", ["exponential", "poisson", "own"])
-def test_rows_of_weight_zero_take_no_part_where_their_loss_is_infinite(loss, options, dtype):
+def test_rows_of_weight_zero_take_no_part_even_if_their_loss_is_infinite(loss, options, dtype):
     A, y = problem("poisson" if loss == "poisson" else "exponential", dtype=dtype)
     if loss == "own":
         cp = pytest.importorskip("cupy", reason="cupy is not installed")
@@ -256,7 +256,7 @@ WIDTH = 0.7
 
 
 def newton_problem(loss, dtype=np.float64, constant=0.0):
-    """A point, and the risk there on the device and on the host, kinks rounded."""
+    """A point, and the risk there on the device and on the host, with kinks rounded."""
     A, y = problem(loss, m=500, dtype=dtype)
     rng = np.random.default_rng(4)
     s = rng.random(500)
@@ -303,7 +303,7 @@ def test_newton_point(loss, constant, profile, dtype):
     assert found.away == pytest.approx((v - w) @ (v - w), rel=1e-9)
     np.testing.assert_allclose(p.margins(found).get(), X @ v, rtol=1e-4, atol=1e-4 * np.abs(X @ v).max())
 
-    # Fewer steps end earlier, and none where there is no slope.
+    # With fewer steps it ends earlier; without a slope there is no point.
     early = p.newton_point(at, margins, bias, range(3), squares, lam, profile, 1, 1e-6)
     gradient = hessian @ (w - expected)
     down = -gradient / (lam + total * squares)
@@ -331,7 +331,7 @@ def test_newton_point_is_of_smooth_losses():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loss", KINKED)
 def test_rounded_kinks(loss, dtype):
-    """What is asked of the risk along a line, against the host's; what it is at a point keeps its kinks."""
+    """Slopes, cuts and searches are those of the host; the risk at a point keeps its kinks."""
     A, y = problem(loss, m=500, dtype=dtype)
     bound, rng = losses.get(loss), np.random.default_rng(6)
     s = rng.random(500)
@@ -406,7 +406,7 @@ def test_steps_with_rounded_kinks(loss, options, dtype):
     assert_same(here, there, 1e-5 if dtype == np.float32 else 0.0)
     assert there.timings["newton"] > 0.0
     assert there.n_iter <= 40
-    # The problem on the device is the loss's own again: a path goes on from it.
+    # The problem on the device has its kinks back: another solve continues from it.
     after = bmrm.solve(data, loss=loss, warm_start=there, **options)
     assert after.status == "converged"
     assert after.n_iter <= 3

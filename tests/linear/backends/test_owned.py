@@ -1,4 +1,4 @@
-"""Weights of which each rank has some columns: the answer of one process, in a part of the memory."""
+"""Weights with some columns on each rank: the answer of one process, in part of its memory."""
 
 import os
 
@@ -31,9 +31,9 @@ def agrees(labels=y, weights=None, **keywords):
     assert found.lower_bound <= alone.objective + 1e-12, keywords
     assert alone.lower_bound <= found.objective + 1e-12, keywords
     assert found.w.shape == alone.w.shape and np.shape(found.intercept) == np.shape(alone.intercept)
-    told = world.allgather((found.w.tobytes(), np.asarray(found.intercept).tobytes(), found.lower_bound))
-    assert len(set(told)) == 1, keywords
-    # What is certified is what comes back.
+    everyones = world.allgather((found.w.tobytes(), np.asarray(found.intercept).tobytes(), found.lower_bound))
+    assert len(set(everyones)) == 1, keywords
+    # The certificate is that of the weights returned.
     if "loss" in keywords and keywords["loss"] in ("hinge", "logistic") and weights is None:
         z = np.where(labels == 2.0, 1.0, -1.0) * (X @ found.w + found.intercept)
         risk = np.maximum(0.0, 1.0 - z) if keywords["loss"] == "hinge" else np.log1p(np.exp(-z))
@@ -99,7 +99,7 @@ def of(entries, more=0):
 of(everything[:, :1])  # a column for many ranks
 of(everything[:, :2])
 lacking = everything.copy()
-lacking[:, [0, 7, 8, 30, 60]] = 0.0  # columns that nobody has, the first and the last among them
+lacking[:, [0, 7, 8, 30, 60]] = 0.0  # columns without values, the first and the last among them
 assert (of(lacking).w[[0, 7, 8, 30, 60]] == 0.0).all()
 lacking[bounds[size - 1] :] = 0.0  # a rank without a nonzero
 of(lacking)
@@ -107,7 +107,7 @@ apart = everything.copy()
 for r in range(size):  # no column is that of two ranks
     apart[bounds[r] : bounds[r + 1], np.arange(d) % size != r] = 0.0
 of(apart)
-# No two ranks share a row's columns, nor is any of them its own owner's.
+# A shard has only the columns that its rows touch.
 shard = Shard(X[mine], y[mine], comm=world, weights="owned")
 assert shard.matrix.shape[1] == len(np.unique(X[mine].indices))
 if size > 1:
@@ -119,7 +119,7 @@ assert dense.lower_bound <= alone.objective and alone.lower_bound <= dense.objec
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_columns_that_are_few_or_nobodys(tmp_path, ranks):
+def test_few_columns_and_columns_without_values(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + SHAPES))
 
 
@@ -155,7 +155,7 @@ for d in (1, 2, 11, 1000):
 
 
 @pytest.mark.parametrize(("ranks", "words"), [(1, []), (3, []), (3, ["apart"])])
-def test_columns_travel_to_those_who_touch_them_and_back(tmp_path, ranks, words):
+def test_columns_travel_to_the_ranks_that_touch_them_and_back(tmp_path, ranks, words):
     mpi.succeed(ranks, mpi.script(tmp_path, EXCHANGE), *words)
 
 
@@ -283,7 +283,7 @@ else:
         ({"comm": None}, "weights: goes with comm, found one process"),
     ],
 )
-def test_what_cannot_be_owned_is_told_in_a_line(keywords, message):
+def test_weights_that_cannot_be_owned_give_one_line(keywords, message):
     with pytest.raises(ParameterError) as error:
         bmrm.solve(np.eye(2), [1, 2], **{"comm": MPI.COMM_SELF, "weights": "owned", **keywords})
     assert message in str(error.value)
@@ -291,7 +291,7 @@ def test_what_cannot_be_owned_is_told_in_a_line(keywords, message):
 
 
 @pytest.mark.parametrize("keywords", [{"reg": "l1"}, {"positive": True}, {"feature_lambda": [1.0, 0.0]}])
-def test_a_shard_says_so_too_and_auto_falls_back(keywords, monkeypatch):
+def test_a_shard_refuses_them_too_and_auto_falls_back(keywords, monkeypatch):
     shard = Shard(np.eye(2), [1, 2], comm=MPI.COMM_SELF, weights="owned")
     with pytest.raises(ParameterError, match=r"weights owned: .*; use replicated weights"):
         bmrm.solve(shard, **keywords)

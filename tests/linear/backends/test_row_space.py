@@ -62,7 +62,7 @@ def test_the_answer_is_that_of_columns(monkeypatch, device, loss, options):
     A, y = problem()
     rows, columns = both(monkeypatch, A, y, loss, lam=LAM, tol=1e-6, device=device, **options)
     assert_same(rows, columns)
-    # The certificate is of the weights that are given out.
+    # The certificate is that of the weights that are returned.
     weights = options.get("sample_weight")
     risk = rows.loss.risk(y, weights, 1.0 / (60 if weights is None else weights.sum()), 1)
     z = A @ rows.w + rows.intercept
@@ -89,7 +89,7 @@ def test_any_start(monkeypatch, device, options):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_path_goes_on_with_its_cuts(monkeypatch, device):
+def test_a_path_continues_with_its_cuts(monkeypatch, device):
     A, y = problem()
     data = bmrm.Dataset(A, y, device=device, tol=1e-6)
     results = bmrm.path(data, lams=[0.5, 0.1, 0.02], loss="hinge", tol=1e-6)
@@ -115,7 +115,7 @@ def test_gradients_of_cuts_bound_the_risk(device):
         assert (cuts.gradients @ w + cuts.offsets <= risk + 1e-9).all()
 
 
-def test_a_checkpoint_is_taken_up_in_the_space_of_columns(tmp_path):
+def test_a_checkpoint_resumes_in_the_space_of_columns(tmp_path):
     from bmrm.linear.models import checkpoint
     from bmrm.linear.warm_start import problem_of
 
@@ -152,7 +152,7 @@ def test_inner_products_are_those_of_the_weights(m, d, seed):
             assert inner(u, v) == pytest.approx(steps.array(u) @ steps.array(v), abs=1e-9)
 
 
-def test_only_where_rows_are_few():
+def test_the_space_of_rows_is_for_few_rows():
     A, y = problem()
     square = bmrm.solve(A[:, :60], y, "hinge", lam=0.05)
     several = bmrm.solve(A, y, "hinge", lam=0.05, cuts_per_pass=4)

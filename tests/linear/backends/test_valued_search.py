@@ -1,4 +1,4 @@
-"""Searches that evaluate no point twice, against those that ask for slopes alone."""
+"""Searches that evaluate no point twice, compared with searches by slopes alone."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from bmrm.losses.joint import LineRisk
 
 
 class Margins:
-    """A design of which only the shape is asked."""
+    """An operator of which only the shape is used."""
 
     def __init__(self, rows):
         self.shape = rows, 1

@@ -1,4 +1,4 @@
-"""How many cuts a pass gives where nobody says."""
+"""The number of cuts per pass if none is given."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from bmrm.losses import get
 
 
 class Shape:
-    """What the choice asks of a matrix."""
+    """What the choice needs to know about a matrix."""
 
     weighted_gram_work = np.inf
 
@@ -40,7 +40,7 @@ def auto(rows, columns, nnz, *, loss="hinge", **change):
         ((522_911, 54, 6_900_000), 16),
     ],
 )
-def test_blocks_are_short_where_rows_are_few(shape, wanted):
+def test_blocks_are_short_if_rows_are_few(shape, wanted):
     assert auto(*shape) == wanted
 
 
@@ -51,7 +51,7 @@ def test_narrow_data_take_newton_steps_and_fewer_cuts():
 @pytest.mark.parametrize(
     "change", [{"loss": "squared_hinge"}, {"several_pay": False}, {"profile": True}, {"loss": "roc_area"}]
 )
-def test_one_cut_where_more_do_not_pay_or_cannot_be(change):
+def test_one_cut_if_more_do_not_pay_or_are_impossible(change):
     assert auto(1000, 2500, 2_500_000, **change) == 1
 
 
@@ -78,8 +78,8 @@ def test_blocks_begin_at_borders(data):
 
 
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(0, 30))
-def test_groups_begin_where_they_are_together(groups, cut):
-    """Told at once, or by two ranks that may have parts of one group."""
+def test_blocks_may_begin_with_groups_whose_rows_are_together(groups, cut):
+    """Groups of one process, or of two ranks that may share a group."""
     groups = np.array(groups, np.int64)
     m, ranks = len(groups), np.split(groups, [min(cut, len(groups))])
     parts = [runs(part) for part in ranks]

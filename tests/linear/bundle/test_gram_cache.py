@@ -1,4 +1,4 @@
-"""Products of cuts that are updated against those formed at once."""
+"""Products of cuts that are updated, compared with products formed anew."""
 
 import numpy as np
 import pytest
@@ -50,14 +50,14 @@ def test_features_begin_and_cease_to_move_while_cuts_come_and_go(formed, seed, v
     assert len(formed) < steps // 2
 
 
-def test_nothing_is_left_of_what_was_taken_away(formed):
+def test_nothing_is_left_of_what_was_removed(formed):
     rng = np.random.default_rng(0)
     d, kept, serials = 400, GramCache(), np.arange(5)
     cuts = rng.normal(size=(5, d))
     cuts[:, :300] *= 1e7
     weights = np.ones(d)
     check(kept, cuts, serials, weights)
-    # The last ones that go carry all that there was: only what is small stays.
+    # The last features removed carry almost everything: only small numbers stay.
     for first in range(0, 300, 20):
         weights = weights.copy()
         weights[first : first + 20] = 0.0

@@ -26,7 +26,7 @@ PENALTIES = {
 
 
 def data(seed):
-    """A large constant beside small numbers, so that a free weight of it is far away."""
+    """A large constant next to small numbers, so that its free weight is far away."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, 8)) * np.where(STRENGTHS == 0.0, 1e-4, 1.0)
     return X, np.where(X[:, :3].sum(axis=1) + 1e4 * X[:, 2] + rng.normal(size=80) > 0, 1.0, -1.0)
@@ -83,7 +83,7 @@ def test_the_penalty_says_which_model_it_needs(kind):
     assert model.reg is penalty
 
 
-def test_a_model_covers_what_its_best_point_calls_for():
+def test_a_model_covers_its_best_point():
     model = inner_model(regularizers.get("l2", 1.0, 2, feature_lambda=[1.0, 0.0]))
     near, far = np.array([1e9, 10.0]), np.array([0.0, 1e6])
     model.reach(near)

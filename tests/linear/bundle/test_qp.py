@@ -61,8 +61,7 @@ def test_matches_interior_point(n, d, groups, lam):
     alpha, gradient, (dual, gap, _) = run(A, b, group, lam)
     wanted = oracle(A, b, group, lam)
     assert dual == pytest.approx(wanted, rel=1e-10)
-    # The dual is second order in alpha: where it is right to the last digits, the gap is right to half of
-    # them.
+    # The dual is second order in alpha: if it is right to all digits, the gap is right to half of them.
     assert gap <= 1e-4 * max(1.0, abs(dual))
     np.testing.assert_allclose(gradient, b - A @ (A.T @ alpha) / lam, rtol=1e-8, atol=1e-8 / lam)
 
@@ -104,7 +103,7 @@ def test_repeated_cuts_do_not_stall():
 @pytest.mark.parametrize("rel_tol", [0.0, np.inf])
 @pytest.mark.parametrize("seed", range(5))
 def test_mass_on_cuts_that_depend_on_each_other_is_kept(seed, rel_tol):
-    """Also where the start is good enough as it is."""
+    """Also if the start is good enough as it is."""
     rng = np.random.default_rng(seed)
     n, groups = 12, 2
     slopes, group = rng.normal(size=n), np.arange(n, dtype=np.int32) % groups
@@ -122,7 +121,7 @@ def test_mass_on_cuts_that_depend_on_each_other_is_kept(seed, rel_tol):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_change_from_an_origin_is_the_same_problem(seed):
-    """Offsets are then values where alpha is the origin."""
+    """Offsets are then the values at the origin of alpha."""
     rng = np.random.default_rng(seed)
     n, groups = 40, 3
     A, b, group = rng.normal(size=(n, 6)), rng.normal(size=n), np.arange(n, dtype=np.int32) % groups
@@ -250,7 +249,7 @@ def check_bounds(A, b, group, lam, alpha, dual, gap):
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("n", "d", "groups"), [(21, 5, 7), (21, 5, 1), (60, 20, 4)])
 def test_curvatures_of_all_scales(n, d, groups, whole, small):
-    """Some cuts, or all of some blocks, are so much shorter than the others."""
+    """Some cuts, or all of some blocks, are much shorter than the others."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
         group = np.resize(np.arange(groups, dtype=np.int32), n)
@@ -264,7 +263,7 @@ def test_curvatures_of_all_scales(n, d, groups, whole, small):
 
 @pytest.mark.parametrize("large", [1e3, 1e6, 1e9])
 def test_a_cut_from_far_away_spoils_no_other(large):
-    """As exp() has them, and squares: huge, and below the others nearly everywhere."""
+    """Such cuts come from exp() and squares: huge, and below the others nearly everywhere."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
         A, b = rng.normal(size=(40, 8)), rng.normal(size=40)
@@ -311,7 +310,7 @@ def test_twins_and_scales_against_interior_point(seed, groups, cuts, d, spread, 
     share=st.sampled_from([0.5, 0.1, 1e-3]),
 )
 def test_a_bundle_that_grows_and_forgets(seed, groups, passes, share):
-    """Cuts of a convex piecewise linear risk, pass by pass, with a kept active set; at times idle ones go."""
+    """Cuts of a convex piecewise linear risk, pass by pass, with a kept active set; idle ones go."""
     rng = np.random.default_rng(seed)
     d, lam = 8, 1e-2
     X, side = rng.normal(size=(groups, 40, d)), rng.choice([-1.0, 1.0], size=(groups, 40))
@@ -359,7 +358,7 @@ def table(capacity):
     return _qp.Table(*arrays), arrays
 
 
-def test_a_table_keeps_what_each_pass_tells():
+def test_a_table_keeps_the_products_of_each_pass():
     rng = np.random.default_rng(0)
     A, b = rng.normal(size=(6, 4)), rng.normal(size=6)
     kept, (gram, offset, alpha, group, idle, serial, _) = table(8)
@@ -397,7 +396,7 @@ def test_a_table_takes_the_offsets_that_it_is_given():
     np.testing.assert_allclose(alpha, 1 / 3, atol=1e-9)
 
 
-def test_a_table_goes_on_from_where_values_are_known():
+def test_a_table_continues_from_known_values():
     rng = np.random.default_rng(3)
     A, b = rng.normal(size=(5, 3)), rng.normal(size=5)
     kept, (_, _, alpha, *_) = table(5)
@@ -411,7 +410,7 @@ def test_a_table_goes_on_from_where_values_are_known():
     np.testing.assert_allclose(alpha, wanted, atol=1e-6)
 
 
-def test_a_table_knows_the_blur_of_a_mean_and_whether_it_is_one():
+def test_a_table_computes_the_blur_of_a_mean_and_whether_it_is_one():
     rng = np.random.default_rng(4)
     kept, (_, _, _, group, _, _, blur) = table(6)
     for n in (2, 4, 6):

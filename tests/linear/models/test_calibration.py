@@ -174,7 +174,7 @@ def test_a_model_file_keeps_it(calibration, tmp_path):
     assert loaded.method == calibration.method
 
 
-def test_models_without_one():
+def test_models_without_a_calibration():
     assert not model(None).has_probabilities
     with pytest.raises(ParameterError, match="no calibration"):
         model(None).probabilities(np.zeros(2))

@@ -44,7 +44,7 @@ def written(path, *, blocks=3, **keywords) -> bmrm.Result:
         {"loss": "softmax", "fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0},
     ],
 )
-def test_a_solve_goes_on_where_it_was(tmp_path, keywords):
+def test_a_solve_continues_where_it_ended(tmp_path, keywords):
     path = tmp_path / "state"
     before = written(path, **keywords)
     keywords.pop("blocks", None)
@@ -183,7 +183,7 @@ def test_damaged_descriptions_are_refused(tmp_path, note):
         *({"intercept_scaling": scaling} for scaling in ("1", 0.0, np.nan, np.inf)),
     ],
 )
-def test_problems_that_cannot_be_are_refused(tmp_path, change):
+def test_impossible_problems_are_refused(tmp_path, change):
     path = tmp_path / "state"
     written(path)
     rewritten(path, note={"version": 1, **vars(Checkpoint.load(path).problem), **change})

@@ -121,7 +121,7 @@ def test_groups_of_any_number(first):
     assert (report["groups"], report["pairwise_error"]) == (2, 0.5)
 
 
-def test_ranking_without_an_opinion_gains_nothing():
+def test_equal_scores_gain_nothing_in_a_ranking():
     scores = metrics.RankingMetrics(np.zeros(3, int))
     scores.update(np.zeros(3), np.array([0.0, 0.0, 1.0]))
     report = scores.report()

@@ -175,7 +175,7 @@ def test_every_truncation_is_an_error(tmp_path):
         {"lam": np.inf},
     ],
 )
-def test_no_model_makes_no_sense(changes):
+def test_models_that_make_no_sense_are_refused(changes):
     with pytest.raises(DataError, match="model: "):
         example(**changes)
 
@@ -204,7 +204,7 @@ def test_decision_function(kind):
         (np.ma.masked_greater(X, 2.5), "masked values"),
     ],
 )
-def test_what_no_row_can_be_predicted_of(given_X, text):
+def test_data_that_cannot_be_predicted(given_X, text):
     with pytest.raises(DataError, match=text):
         example().predict(given_X)
 

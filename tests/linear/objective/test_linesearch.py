@@ -65,7 +65,7 @@ def test_overflow_far_out_is_uphill():
     ],
 )
 def test_slopes_average_to_zero(low, high, share):
-    """Where slopes are infinite or no minimum was found, that of one end is taken."""
+    """If slopes are infinite or no minimum was found, the slope of one end is taken."""
     assert Bracket(0.0, low, 1.0, high).share_low == share
 
 
@@ -73,8 +73,8 @@ def test_a_start_at_the_minimum_is_kept():
     assert bracket_minimum(lambda t: 0.0, 2.0, 1.0, 0.0).nearest == 2.0
 
 
-def test_contentment_takes_no_step_that_rises():
-    """The slope jumps early: 0.2 at the first step is little beside -1, but all of the way up."""
+def test_a_content_search_takes_no_step_that_rises():
+    """The slope jumps early: 0.2 at the first step is small, but nearly all of the way is uphill."""
     slope = lambda t: -1.0 if t < 1e-3 else 0.2  # noqa: E731
     found = search_ray(slope, 1e3, 1e-9, end=np.inf, longest=1e4, content=0.3)
     assert found == pytest.approx(1e-3, abs=1e-6)

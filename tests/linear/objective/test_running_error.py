@@ -27,7 +27,7 @@ def quantile_loss(X, y, w, b, lam, tau):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("scale", "tol"), [(1e7, 1e-6), (1e10, 1e-3)])
-def test_a_slope_in_the_intercept_is_held_against_slopes_not_against_the_risk(seed, scale, tol):
+def test_a_slope_in_the_intercept_is_compared_with_slopes_not_with_the_risk(seed, scale, tol):
     """Labels times k and lam over k: the answer is k times that of the problem as it was."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((5, 5))
@@ -43,7 +43,7 @@ def test_a_slope_in_the_intercept_is_held_against_slopes_not_against_the_risk(se
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-9, 1e-12])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_gap_holds_the_rounding_of_an_objective_that_is_small_beside_its_terms(seed, tol):
+def test_a_gap_holds_the_rounding_of_an_objective_that_is_smaller_than_its_terms(seed, tol):
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((2, 6)), rng.standard_normal(2)
     lam = 10.0 ** rng.uniform(-9, -3)
@@ -54,7 +54,7 @@ def test_a_gap_holds_the_rounding_of_an_objective_that_is_small_beside_its_terms
         assert found.gap <= tol * found.objective
 
 
-def test_labels_far_from_0_end_where_float64_does():
+def test_labels_far_from_0_limit_the_precision():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 3))
     y = 1.7e9 + rng.choice([-1.0, 1.0], 50)
@@ -64,7 +64,7 @@ def test_labels_far_from_0_end_where_float64_does():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_that_are_there_twice_change_no_bound_of_several_classes(seed):
+def test_repeated_rows_change_no_bound_of_several_classes(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.random((10, 30)), np.arange(10) % 3
     once = bmrm.solve(X, y, "multiclass", lam=1e-4, tol=1e-6)
@@ -83,7 +83,7 @@ def test_a_column_that_drowns_others_stays_out_of_the_space_of_rows():
     assert found.lower_bound <= scaled.objective
 
 
-def test_a_warm_start_in_the_space_of_rows_is_where_it_says():
+def test_a_warm_start_in_the_space_of_rows_has_the_objective_of_its_weights():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((5, 20)), 1e4 * rng.standard_normal(5)
     first = bmrm.solve(X, y, "squared", lam=0.1, tol=1e-4)
@@ -93,7 +93,7 @@ def test_a_warm_start_in_the_space_of_rows_is_where_it_says():
 
 
 def test_a_point_out_of_the_domain_has_no_finite_conjugate():
-    """Whatever took it there: so it makes no bound."""
+    """However it got there, it makes no bound."""
     rows = np.array([[1.0, 0.0, 0.0, -1.0, 0.0, 0.0]])  # r for -1 <= r <= 0: a hinge
     ascent = Ascent(_cpu.Matrix.from_dense([[2.0]]), rows, 1, 1.0)
     r = np.array([-0.5])
@@ -130,7 +130,7 @@ def test_chains_of_sums_and_lengths():
 
 
 def test_lines_of_pieces_keep_the_digits_of_small_slopes():
-    # A weight of 1e8 beside a slope of 1e-8: the line is one of the slope's size.
+    # A weight of 1e8 next to a slope of 1e-8: the constant of the line is of the size of the slope.
     rng = np.random.default_rng(0)
     s, y = np.full(200, 1e8), rng.normal(size=200)
     r = rng.choice([-1.0, 1.0], 200) * 10.0 ** rng.uniform(-12, 7.9, 200)

@@ -139,7 +139,7 @@ def test_a_path_with_strengths_keeps_its_cuts(blocks):
 
 
 def numbered(loss, m=300, d=6):
-    """Rows with a number of up to 1e7 for their first feature, and the units in which it is as the others."""
+    """Rows whose first feature reaches 1e7, and the units in which it is like the others."""
     rng = np.random.default_rng(12)
     X = rng.uniform(1.0, 10.0, (m, d))
     u = (X - X.mean(axis=0))[:, 1:] @ rng.normal(size=d - 1)
@@ -196,12 +196,12 @@ def test_a_feature_of_a_far_larger_scale_along_a_path():
         assert result.status == "converged"
         assert result.objective == pytest.approx(wanted, rel=1.1e-4)
         assert result.lower_bound <= wanted * (1.0 + 1e-6)
-    # Back to where the first strength was, with cuts whose products are in another metric.
+    # Back to the first lam, with cuts whose products are in another metric.
     again = bmrm.solve(X, y, lam=1.0, tol=1e-4, device="cpu", warm_start=result)
     assert again.status == "converged"
 
 
-def test_products_of_cuts_stay_as_they_are_where_features_are_alike():
+def test_products_of_cuts_stay_as_they_are_if_features_are_alike():
     X, y = problem("hinge", m=200)
     assert bmrm.solve(X, y, lam=1e-6, tol=1e-6, device="cpu").bundle.metric is None
 
@@ -314,7 +314,7 @@ def test_few_cuts_are_enough(reg):
 
 
 @pytest.mark.parametrize("cuts", [1, 4])
-def test_several_cuts_a_pass(cuts):
+def test_several_cuts_per_pass(cuts):
     X, y = problem("absolute", m=80)
     for reg in ("l1", "elastic_net"):
         result = bmrm.solve(X, y, "absolute", reg, 0.02, tol=1e-7, cuts_per_pass=cuts, **ratio(reg))
@@ -393,7 +393,7 @@ def test_the_floor_of_counts():
         ({"prior": [np.nan] * 8}, DataError, "prior"),
     ],
 )
-def test_what_makes_no_penalty_is_an_error(options, error, text):
+def test_options_that_make_no_penalty_are_an_error(options, error, text):
     X, y = problem("hinge")
     with pytest.raises(error, match=text):
         bmrm.solve(X, y, **options)
@@ -445,7 +445,7 @@ def test_a_penalised_quadratic_is_minimised(seed, d, rank):
     assert (w >= p.low).all()
     # At the minimum the slope is held by the kinks and the ends.
     held = np.where(w == prior, np.maximum(0.0, np.abs(s) - l1), np.abs(s + l1 * np.sign(w - prior)))
-    # On an end, on its own or on a kink, what points outward is held as well.
+    # At an end, whether it is a kink too or not, a slope that points outward is held as well.
     at_end = w == p.low
     held[at_end] = np.maximum(0.0, -(s + l1 * np.where(w < prior, -1.0, 1.0)))[at_end]
     assert held.max() < 1e-6
@@ -479,13 +479,13 @@ def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatc
     assert result.status == "converged"
     assert 0 < len(bounds) < result.n_iter / 3
     assert len(linear) <= 0.1 * len(bounds)
-    # A certificate is no bound of anything else's objective than this.
+    # The certificates of both tolerances agree.
     again = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-6)
     assert result.lower_bound <= again.objective * (1.0 + 1e-9)
     assert again.lower_bound <= result.objective * (1.0 + 1e-9)
 
 
-def test_the_linear_programme_helps_where_the_method_of_multipliers_fails(monkeypatch):
+def test_the_linear_programme_helps_if_the_method_of_multipliers_fails(monkeypatch):
     monkeypatch.setattr(proximal_model, "MAX_MULTIPLIER_STEPS", 1)
     linear, bound = [], LinearModel.bound
     monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), bound(*a))[1])
@@ -579,7 +579,7 @@ def test_a_perfect_fit_ends_without_a_fault():
 @pytest.mark.parametrize("loss", ["hinge", "absolute", "softmax", "roc_area", "prbep"])
 @pytest.mark.parametrize("options", [{}, {"cuts_per_pass": 1}, {"solver": "bmrm"}])
 def test_a_free_feature_in_which_the_first_plane_has_no_slope(loss, options):
-    """A column of ones, and as many rows of either class: what its slope is is rounding."""
+    """A column of ones, and as many rows of either class: its slope is nothing but rounding."""
     rng = np.random.default_rng(0)
     y = np.repeat([1.0, -1.0], 20)
     X = rng.standard_normal((40, 6)) + 0.3 * y[:, None] * (np.arange(6) < 3) + 0.5

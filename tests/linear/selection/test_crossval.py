@@ -151,7 +151,7 @@ def test_an_interrupt_ends_all_folds():
 
 
 @pytest.mark.parametrize("loss", ["multiclass", "softmax"])
-def test_several_margins_and_several_cuts_a_pass(loss):
+def test_several_margins_and_several_cuts_per_pass(loss):
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 3
     data = bmrm.Dataset(X, y)
     found = cross_validate(data, 2, loss=loss, lam=0.1, cuts_per_pass=2)
@@ -163,6 +163,6 @@ def test_several_margins_and_several_cuts_a_pass(loss):
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, None, "a"])
-def test_a_seed_that_is_none(seed):
+def test_an_invalid_seed(seed):
     with pytest.raises(ParameterError, match="seed: found"):
         cross_validate(bmrm.Dataset(np.eye(4), [1, -1, 1, -1]), 2, lam=0.1, seed=seed)

@@ -63,7 +63,7 @@ def test_products_of_one_kind_are_done_together():
             w = (matrix.array @ w)[:3]
         np.testing.assert_array_equal(found[k][0], w)
         np.testing.assert_array_equal(found[k][1][0], matrix.array.sum(axis=0))
-    # Outside of a run a seat is the matrix.
+    # Outside a run a seat is the matrix.
     np.testing.assert_array_equal(steps.workers[0].matvec(np.ones(3)), matrix.array.sum(axis=1))
 
 
@@ -87,7 +87,7 @@ def test_a_fault_ends_all():
 
 
 class Climbing:
-    """A matrix whose ascents take a step only together with so many others."""
+    """A matrix whose ascents take a step only together with a number of others."""
 
     def __init__(self, threads, together=1):
         self.shape, self.threads, self.steps = (4, 3), threads, []
@@ -114,7 +114,7 @@ class Climb:
 
 @pytest.mark.parametrize(("threads", "at_once"), [(1, 1), (2, 2), (4, 4), (9, 4)])
 def test_sweeps_of_all_run_side_by_side(threads, at_once):
-    """On no more threads than products may use; four of them here, where there is room."""
+    """On no more threads than products may use; here four if there is room."""
     matrix = Climbing(threads, at_once)
     steps = Lockstep(matrix, 4)
 
@@ -128,7 +128,7 @@ def test_sweeps_of_all_run_side_by_side(threads, at_once):
     assert found == {k: (2.0 * k + 0.75, 2.0 * k) for k in range(4)}
     assert len(matrix.steps) == 8
     assert len(set(matrix.steps)) <= at_once
-    # Outside of a run a step is taken at once.
+    # Outside a run a step is taken at once.
     matrix = Climbing(threads)
     steps = Lockstep(matrix, 1)
     steps.workers[0].ascent(3).step(w := np.zeros(2), 0.5)
@@ -141,7 +141,7 @@ def test_a_fault_in_a_sweep_ends_all():
         steps.run({k: lambda k=k: steps.workers[k].ascent(k - 1).step(np.zeros(2), 0.0) for k in range(3)})
 
 
-def test_whoever_goes_on_after_a_stop_gets_no_product():
+def test_a_worker_that_continues_after_a_stop_gets_no_product():
     _, steps = together()
     running, stopped = threading.active_count(), []
 
@@ -201,7 +201,7 @@ def test_folds_in_step_are_folds_alone(loss):
     ids=lambda options: "-".join(options) or "plain",
 )
 @ascent_at_any_lam()
-def test_folds_of_wide_rows_climb_in_step(options):
+def test_folds_of_wide_rows_ascend_in_step(options):
     """What they find is what each finds alone, and the same bits each time."""
     rng = np.random.default_rng(1)
     X = sp.random_array((300, 900), density=0.03, format="csr", rng=rng)
@@ -223,7 +223,7 @@ def test_folds_of_wide_rows_climb_in_step(options):
             assert alone.lower_bound <= one.objective * (1 + 1e-12)
 
 
-def test_folds_climb_where_planes_take_many_passes():
+def test_folds_ascend_if_planes_take_many_passes():
     """At a large lam planes take as few passes as ascent takes steps, and are quicker."""
     rng = np.random.default_rng(1)
     X = sp.random_array((300, 900), density=0.03, format="csr", rng=rng)

@@ -154,8 +154,8 @@ def test_full_steps_of_folds_spare_products(monkeypatch, loss):
 
 
 @pytest.mark.parametrize("seed", [7, 33, 88, 243])
-def test_rows_held_out_may_be_where_the_risk_has_run_away(seed):
-    """exp() of their margins may overflow where the other rows are fitted well."""
+def test_the_risk_may_overflow_at_rows_held_out(seed):
+    """exp() of their margins may overflow at weights that fit the other rows well."""
     rng = np.random.default_rng(seed)
     m, d = int(rng.integers(10, 60)), int(rng.integers(2, 30))
     X = rng.standard_normal((m, d)) * 10.0 ** rng.uniform(-1, 2)
@@ -185,7 +185,7 @@ def test_a_full_step_of_a_fold_is_that_of_a_search():
         exact = LineSearchProblem(best.margins, alone.margins(end), w, end, penalty, 1.0, 1e-9, 0.0, 0.0)
         end *= 1.05 * alone.search(exact)[1].step
         penalty = objective.reg.line(w, end - w)
-        for content, taken in ((100.0, True), (1e-9, False)):  # any slope will do at the end; none will
+        for content, taken in ((100.0, True), (1e-9, False)):  # any slope at the end is small enough; none is
             given = w, end, penalty, 1.0, 1e-9, content, 0.0
             dz, found = steps.search(LineSearchProblem(best.margins, steps.margins(end), *given))
             dz_alone, expected = alone.search(LineSearchProblem(best.margins, alone.margins(end), *given))
@@ -244,12 +244,12 @@ def test_of_equals_the_strongest_wins():
 
 
 def test_sharing_saves_passes(monkeypatch):
-    monkeypatch.setattr("bmrm.linear.plan.newton_pays", lambda *_: False)  # planes are all there is
+    monkeypatch.setattr("bmrm.linear.plan.newton_pays", lambda *_: False)  # only planes
     rng = np.random.default_rng(4)
     X = rng.standard_normal((3000, 15))
     y = np.where(X @ rng.standard_normal(15) + 2 * rng.standard_normal(3000) > 0, 1, -1)
     passes = []
-    for cuts in ("auto", 1):  # shared, and a cut a pass of each fold alone
+    for cuts in ("auto", 1):  # shared, and one cut per pass and fold
         found = bmrm.select(X, y, np.logspace(-5, -1, 5), 5, refit=False, cuts_per_pass=cuts)
         assert found.result is None
         passes.append(sum(r.n_iter for v in found.validations for r in v.results))
@@ -297,7 +297,7 @@ def test_hessians_are_kept_while_the_margins_are_much_the_same():
 
     first = parts.hessian(risk, margins)
     np.testing.assert_allclose(first, expected(margins), rtol=1e-10)
-    first[:] = 0.0  # whoever asks may overwrite it
+    first[:] = 0.0  # the caller may overwrite it
     first, far = parts.hessian(risk, margins), margins + 4.0
     np.testing.assert_array_equal(parts.hessian(risk, far), first)
     parts.doubt()
@@ -325,7 +325,7 @@ def test_wrong_gradients_to_begin_with_do_no_harm():
             found = bmrm.select(X, y, LAMS, 3, loss="logistic", tol=1e-9, refit=False)
             assert set(found.statuses) == {"converged"}
             passes.append(sum(r.n_iter for v in found.validations for r in v.results))
-    assert passes[1] <= passes[0] + 9  # one more pass a solve
+    assert passes[1] <= passes[0] + 9  # one more pass per solve
 
 
 def test_no_threshold_and_no_mean_are_scored():

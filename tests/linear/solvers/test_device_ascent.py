@@ -21,7 +21,7 @@ on_gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA de
 
 LAM = 0.05
 SHAPES = {"rows": (60, 200), "columns": (150, 90)}
-"""Where points are kept as combinations of rows, and where not."""
+"""Shapes of X for which points are kept as combinations of rows, or of columns."""
 
 
 def matrix(X, dtype=np.float64):
@@ -30,7 +30,7 @@ def matrix(X, dtype=np.float64):
 
 
 def best(f, r, u, square):
-    """Where -f(r') + u (r' - r) - square (r' - r)^2 / 2 is largest, by bisection for the logistic loss."""
+    """Maximiser r' of -f(r') + u (r' - r) - square (r' - r)^2 / 2; by bisection for the logistic loss."""
     slope = square * r + u - f[:, PLACE]
     bends = square + f[:, BEND]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -49,8 +49,8 @@ def best(f, r, u, square):
     return to
 
 
-def climbed(X, f, lam, steps):
-    """The derivatives after so many steps, as ``src_cuda/training/ascent.cu`` says, in NumPy."""
+def ascended(X, f, lam, steps):
+    """The derivatives after a number of steps of ``src_cuda/training/ascent.cu``, in NumPy."""
     squares = X.multiply(X).sum(axis=1).A1 / lam
 
     def margins(r):
@@ -95,12 +95,12 @@ def test_steps_are_those_of_the_formulas(loss, weighted):
     for steps in (1, 2, 9, 20):
         found = problem.climb(LAM, steps)
         total += steps
-        r, advances = climbed(X, f, LAM, total)
+        r, advances = ascended(X, f, LAM, total)
         problem.cut(0, starts, None, None, w, w, 0.0)
         np.testing.assert_allclose(problem.get_cuts(1)[0], X.T @ r, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(found, conjugate(f, r).sum(), rtol=1e-8, atol=1e-12)
     assert advances > 3
-    assert problem.products == 2 * total + 4  # a cut behind each climb
+    assert problem.products == 2 * total + 4  # a cut after each ascent
 
 
 @on_gpu
@@ -123,7 +123,7 @@ def test_the_optimum_is_that_of_the_cpu(loss, shape, dtype):
 
 @on_gpu
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
-def test_runs_repeat_and_go_on(shape):
+def test_runs_repeat_and_continue(shape):
     loss = losses.get("hinge")
     X, y = data(loss, *shape, fill=0.1)
     resident = bmrm.Dataset(X, y, device="cuda", tol=1e-6)
@@ -141,7 +141,7 @@ def test_runs_repeat_and_go_on(shape):
 
 
 @on_gpu
-def test_planes_go_on_where_it_is_slow(monkeypatch):
+def test_planes_take_over_if_ascent_is_slow(monkeypatch):
     monkeypatch.setattr(device_ascent, "MIN_CUTS", 1)
     monkeypatch.setattr(device_ascent, "FIRST_CUT_STEPS", 1)
     X, y = data(losses.get("hinge"), 150, 90)
@@ -177,7 +177,7 @@ def test_rows_in_several_blocks_that_stream():
     ],
     ids=lambda options: "-".join(options),
 )
-def test_where_planes_are_asked_for_or_needed(options):
+def test_no_ascent_if_planes_are_requested_or_needed(options):
     loss = losses.get(options.get("loss", "hinge"))
     X, y = data(losses.get("hinge"))
     if loss.name == "poisson":
@@ -204,7 +204,7 @@ def test_what_is_refused():
             problem.climb(LAM, 1)
 
 
-def test_where_it_pays():
+def test_when_ascent_pays():
     def pays(shape, nnz, loss="hinge", *, dense=False, profile=False):
         operator = types.SimpleNamespace(shape=shape, nnz=nnz, n_outputs=1)
         size, intercept = MatrixSize(*shape, nnz, 0, dense), Intercept(profile, None)

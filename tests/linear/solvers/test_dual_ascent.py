@@ -33,12 +33,12 @@ LAM = 0.05
 
 
 @pytest.fixture(autouse=True, scope="module")
-def climb():
+def at_any_lam():
     with ascent_at_any_lam():
         yield
 
 
-def test_which_losses_tell_their_conjugates():
+def test_which_losses_have_conjugates():
     assert {loss.name for loss in WITHOUT} == {"exponential", "poisson", "novelty"}
     others = {"multiclass", "multilabel"}
     found = {name for name in losses.NAMES if losses.get(name).has_dual}
@@ -124,7 +124,7 @@ def test_weights_belong_to_derivatives_and_the_dual_rises(form, d, constant, K):
     seed=st.integers(0, 1000),
     dense=st.booleans(),
 )
-def test_any_shape_reaches_a_point_where_no_row_moves(m, d, fill, loss, seed, dense):
+def test_any_shape_reaches_a_point_at_which_no_row_moves(m, d, fill, loss, seed, dense):
     """Empty rows and columns, one row, one column: the ascent ends with slopes that the loss has there."""
     rng = np.random.default_rng(seed)
     A = sp.random(m, d, fill, "csr", rng=rng, dtype=np.float64)
@@ -193,8 +193,8 @@ def test_classes_keep_shares_and_rise(costs, K):
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-9])
-def test_shares_add_up_where_the_dual_hardly_bends(scale):
-    """A cut is one only if they do: a row so short that its margins weigh 1e20 of what they change."""
+def test_shares_add_up_if_the_dual_hardly_bends(scale):
+    """Only then is there a cut. These rows are so short that a step hardly changes their margins."""
     X, _ = data(losses.get("hinge"), m=50)
     y = np.arange(50) % 4.0
     bound = losses.get("multiclass").risk(y, None, 0.02, 1)
@@ -302,7 +302,7 @@ def test_the_optimum_is_that_of_an_independent_solver(loss, mode):
 
 @pytest.mark.parametrize("name", ["multiclass", "multilabel"])
 @pytest.mark.parametrize("mode", ["plain", "penalised", "weighted", "costs"])
-def test_several_margins_end_where_planes_do(name, mode):
+def test_several_margins_end_at_the_optimum_of_planes(name, mode):
     rng, m = np.random.default_rng(5), 80
     X, _ = data(losses.get("hinge"), m=m, d=200)
     K = 6
@@ -339,11 +339,11 @@ def test_the_bound_never_exceeds_the_optimum_on_the_way():
 
 
 LONG = 3000
-"""Rows of which some tell the gap."""
+"""Number of rows, so large that the gap is estimated from some of them."""
 
 
 def gaps_of(name, wanted, steps, K=1):
-    """Gap between objective and dual behind each step of an ascent, and the rows that the first moved."""
+    """Gap between objective and dual after each step of an ascent, and the rows that the first step moved."""
     loss = losses.get(name)
     X, y = data(loss, m=LONG, d=LONG, fill=10 / LONG)
     if name == "multiclass":
@@ -370,7 +370,7 @@ SEVERAL = [*((loss.name, 1) for loss in DUAL), ("multiclass", 4), ("multilabel",
 
 
 @pytest.mark.parametrize(("name", "K"), SEVERAL)
-def test_a_step_ends_where_the_gap_is_what_is_wanted(name, K):
+def test_a_step_ends_at_the_gap_that_is_wanted(name, K):
     whole, moved = gaps_of(name, 0.0, 6, K)
     _, few = gaps_of(name, np.inf, 1, K)
     assert few < 0.2 * moved
@@ -392,7 +392,7 @@ def test_a_step_ends_where_the_gap_is_what_is_wanted(name, K):
     seed=st.integers(0, 1000),
 )
 def test_sums_are_balanced_within_bounds(m, K, loss, weights, target, seed):
-    """Nothing leaves its bounds; the sum is reached wherever 0 and what is there now allow it."""
+    """Nothing leaves its bounds; the sum is reached if shrinking the present values can reach it."""
     rng = np.random.default_rng(seed)
     y = labels_for(loss, rng, m * K)
     s = {
@@ -432,7 +432,7 @@ def test_shares_of_classes_are_not_balanced():
 @pytest.mark.parametrize("name", ["hinge", "logistic", "absolute"])
 @pytest.mark.parametrize("scaling", [None, 1.0, 30.0])
 def test_an_intercept_takes_few_more_steps(name, scaling):
-    """Where most rows are of one class, too, or all labels far from 0: rows need not find it one by one."""
+    """Even if most rows are of one class or all labels far from 0: rows need not find it one by one."""
     rng = np.random.default_rng(4)
     X = sp.random(400, 3000, 0.01, "csr", rng=rng, dtype=np.float64)
     u = X @ rng.normal(size=3000) + 0.3 * rng.normal(size=400)
@@ -507,7 +507,7 @@ def test_a_warm_start_of_a_larger_lam_is_no_burden(name):
 
 
 @pytest.mark.parametrize("free", [False, True])
-def test_a_path_goes_on_with_its_cuts(free):
+def test_a_path_continues_with_its_cuts(free):
     X, y = data(losses.get("hinge"))
     rows = bmrm.Dataset(X, y, device="cpu")
     options = {"loss": "hinge", "tol": 1e-7, "fit_intercept": free}
@@ -517,7 +517,7 @@ def test_a_path_goes_on_with_its_cuts(free):
         assert_agree(result, bmrm.solve(rows, lam=result.lam, cuts_per_pass=1, **options))
 
 
-def test_a_checkpoint_goes_on(tmp_path):
+def test_a_checkpoint_continues(tmp_path):
     X, y = data(losses.get("hinge"), m=300, d=400)
     stopped = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", max_iter=2)
     path = tmp_path / "checkpoint"
@@ -530,7 +530,7 @@ def test_a_checkpoint_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("free", [False, True])
-def test_planes_begin_where_the_gap_hardly_falls(free, monkeypatch):
+def test_planes_begin_if_the_gap_hardly_falls(free, monkeypatch):
     """Rows that are all nearly the same direction: what one gains the next takes back."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 600)) + 1e-3 * rng.normal(size=(60, 600))
@@ -543,7 +543,7 @@ def test_planes_begin_where_the_gap_hardly_falls(free, monkeypatch):
     assert_agree(result, bmrm.solve(X, y, cuts_per_pass=1, **options))
 
 
-def test_an_end_by_the_callback_leaves_what_was_found():
+def test_a_stop_by_the_callback_keeps_what_was_found():
     X, y = data(losses.get("hinge"), m=300, d=400)
     result = bmrm.solve(X, y, lam=1e-4, tol=1e-9, device="cpu", callback=lambda state: state.iteration == 2)
     assert result.status == "interrupted"
@@ -552,7 +552,7 @@ def test_an_end_by_the_callback_leaves_what_was_found():
     assert result.lower_bound < result.objective < 1.0
 
 
-def test_where_it_pays(monkeypatch):
+def test_when_ascent_pays(monkeypatch):
     monkeypatch.setattr(plan, "MAX_RELATIVE_LAM", MAX_RELATIVE_LAM)
     monkeypatch.setattr(plan, "MAX_RELATIVE_LAM_OF_SEVERAL", MAX_RELATIVE_LAM_OF_SEVERAL)
 
@@ -583,7 +583,7 @@ def test_where_it_pays(monkeypatch):
     assert not pays(*text, loss="poisson")
     assert not pays(*text, loss="softmax", K=5)
     assert not pays(*text, reg=L2(1e-5, np.ones(6000)))
-    # Thirty ones a row: planes take few passes from some lam on.
+    # Thirty ones per row: planes take few passes from some lam on.
     assert pays(*text, reg=L2(30 * MAX_RELATIVE_LAM))
     assert not pays(*text, reg=L2(30.1 * MAX_RELATIVE_LAM))
     assert pays(*text, reg=L2(30 * MAX_RELATIVE_LAM_OF_SEVERAL), loss="multiclass", K=5)
@@ -600,7 +600,7 @@ def test_where_it_pays(monkeypatch):
     assert pays((2400, 600), 30_000, in_step=True, loss="logistic")
     assert not pays((700, 600), 420_000)
     assert pays((600, 600), 360_000)
-    assert pays((600, 600), 360_000, reg=L2(1e9))  # planes would come several a pass
+    assert pays((600, 600), 360_000, reg=L2(1e9))  # there would be several planes per pass
     assert not pays((600, 600), 360_000, reg=L2(1e9), loss="logistic")
     many = (5000, 90_000), 2_000_000
     assert pays(*many, threads=4, K=5, loss="multiclass")
@@ -620,7 +620,7 @@ def test_where_it_pays(monkeypatch):
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_where_planes_are_asked_for_or_needed(options):
+def test_no_ascent_if_planes_are_requested_or_needed(options):
     X, y = data(losses.get("hinge"))
     result = bmrm.solve(X, y, lam=LAM, device="cpu", **options)
     assert not ascended(result)
@@ -642,7 +642,7 @@ def test_numbers_of_losses_are_checked():
 
 
 @pytest.mark.parametrize("max_cuts", [None, 10, 20])
-def test_planes_go_on_where_ascent_is_stuck(max_cuts):
+def test_planes_take_over_if_ascent_is_stuck(max_cuts):
     """Few cuts are kept, so that many passes without progress look like the end."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (6, 300)).astype(float)[np.arange(20) % 6] * (rng.random(300) < 0.2)

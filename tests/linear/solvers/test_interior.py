@@ -34,7 +34,7 @@ def data(loss, m=90, d=12, seed=0):
 
 
 def start(loss, *, profile=False, blocks=3, weights=None, reg=None):
-    """An interior point on its way, and the data that it is of."""
+    """An interior point, its objective and its data."""
     X, y = data(loss)
     matrix = bmrm.Dataset(X, y).matrix
     operator = operator_of(matrix, loss, 1, intercept_of(loss, fit=profile, penalize=False, scaling=1.0))
@@ -103,7 +103,7 @@ def test_a_direction_solves_the_linear_equations(loss, profile):
 @pytest.mark.parametrize("loss", KINKED, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("profile", [False, True])
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
-def test_cuts_bound_the_risk_all_along(loss, profile, weights):
+def test_cuts_bound_the_risk_at_every_step(loss, profile, weights):
     point, _, X, y = start(loss, profile=profile, weights=weights)
     rng = np.random.default_rng(4)
     for _ in range(8):
@@ -180,7 +180,7 @@ def test_few_rows_for_many_features_end():
 
 
 def on_the_host(rows, columns, length, blocks):
-    """The rule for a problem of this size, and the cuts that a pass brings."""
+    """The rule for a problem of this size, and the number of cuts per pass."""
     work = rows * (columns**2 / 16 if length == columns else length**2 / 2)
     operator = SimpleNamespace(shape=(rows, columns), nnz=rows * length, weighted_gram_work=work)
     costs = HostPasses.__new__(HostPasses).interior_costs(SimpleNamespace(operator=operator, profile=False))
@@ -199,7 +199,7 @@ def on_a_gpu(rows, columns):
 
 
 def passes_outside(problem, gaps, tol=1e-5):
-    """Passes of planes before steps pay; None where they never do."""
+    """Passes of planes before steps pay; None if they never do."""
     make, blocks = problem
     rule = make()
     for k, gap in enumerate(gaps):
@@ -227,7 +227,7 @@ def test_when_steps_pay_with_a_gpu():
     assert passes_outside(on_a_gpu(100_000, 1000), quick) is None
 
 
-def test_where_there_are_steps():
+def test_problems_without_interior_point_steps():
     X, y = data(KINKED[0])
     options = {"tol": 1e-6, "lam": LAM}
     with pytest.MonkeyPatch.context() as patch:
@@ -251,7 +251,7 @@ def test_no_plane_that_bounds_the_risk_for_one_intercept_only():
     assert point.cut() is None
 
 
-def test_no_step_where_nothing_makes_a_hessian(monkeypatch, inside):
+def test_no_step_without_a_library_for_the_hessian(monkeypatch, inside):
     monkeypatch.setattr(HostPasses, "has_hessian", False)
     X, y = data(KINKED[0])
     assert bmrm.solve(X, y, lam=LAM, tol=1e-4).status == "converged"
@@ -301,7 +301,7 @@ def test_the_same_bits_again():
 @pytest.mark.parametrize("mu", [1e-3, 1e-18, 1e-200])
 @pytest.mark.parametrize("x", [-1e10, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e10])
 def test_rows_of_the_path_are_known_to_all_digits(x, mu):
-    """Also those of which hardly anything is left: at 1e18 mu nothing was, and steps divided by it."""
+    """Also rows with hardly anything left on one side: a rest that rounds to 0 would be divided by."""
     rows = interior._central(np.array([x]), mu)
     assert rows.sigma + rows.rest == pytest.approx(1.0, rel=1e-15)
     assert rows.excess - rows.slack == pytest.approx(x, rel=1e-14)
@@ -310,7 +310,7 @@ def test_rows_of_the_path_are_known_to_all_digits(x, mu):
 
 
 def test_slopes_far_below_their_jumps_are_known():
-    """Of a tiny lam hardly a row's jump is taken, or left: their sum with it would be rounding."""
+    """With a tiny lam hardly any of a row's jump is taken, or left: a sum with it would be rounding."""
     point, *_ = start(losses.get("hinge"))
     tiny = np.full(point._rows.sigma.shape, 1e-30)
     for sigma, rest in ((tiny, 1.0 - tiny), (1.0 - tiny, tiny)):

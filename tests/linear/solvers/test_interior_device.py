@@ -121,7 +121,7 @@ def test_the_optimum(loss, dtype, intercept, inside):
     assert here.lower_bound <= there.objective * (1 + 1e-12)
 
 
-def test_where_there_are_steps(monkeypatch):
+def test_problems_without_interior_point_steps(monkeypatch):
     monkeypatch.setattr(InteriorRule, "pays", lambda *_: True)
     monkeypatch.setattr(InteriorPoint, "step", lambda self: pytest.fail("a step was taken"))
     X, y = problem("hinge")
@@ -134,8 +134,8 @@ def test_where_there_are_steps(monkeypatch):
     bmrm.solve(X, y, "hinge", **options)
 
 
-def test_steps_are_taken_where_planes_take_longer(monkeypatch):
-    """As many kinks as features: planes alone would want thousands of passes."""
+def test_steps_are_taken_if_planes_take_longer(monkeypatch):
+    """As many kinks as features: planes alone would take thousands of passes."""
     steps, step = [], InteriorPoint.step
     monkeypatch.setattr(InteriorPoint, "step", lambda self: steps.append(1) or step(self))
     X, y = problem("hinge", m=8000, d=400)

@@ -31,7 +31,7 @@ def problem(loss, seed=0, m=60, d=5):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.7)
     if loss.task == "novelty":
-        # Away from the origin: else w = 0 is the answer.
+        # Away from the origin: otherwise w = 0 is the answer.
         return X + 1.0, np.zeros(m)
     if loss.task == "binary":
         return X, np.where(X @ rng.normal(size=d) + 0.5 * rng.normal(size=m) + 0.3 > 0, 1.0, -1.0)
@@ -100,7 +100,7 @@ def test_newton_steps_and_the_model_alone_find_the_same(name, intercept, monkeyp
 
 
 class Sizes:
-    """What the choice asks of a matrix."""
+    """What the choice needs to know about a matrix."""
 
     def __init__(self, columns, length, work=1e30):
         self.shape, self.nnz, self.weighted_gram_work = (1000, columns), 1000 * length, work
@@ -123,7 +123,7 @@ class Sizes:
         (200, 200, 1000, "roc_area", 1.0, False),
     ],
 )
-def test_where_newton_steps_pay(columns, length, rows, loss, work, pays):
+def test_when_newton_steps_pay(columns, length, rows, loss, work, pays):
     operator = Sizes(columns, length * rows / 1000, work)
     assert newton.newton_pays(operator, rows, losses.get(loss), L2(1.0)) is pays
 
@@ -357,7 +357,7 @@ def test_ill_conditioned_data_keeps_an_honest_bound():
 
 
 @pytest.mark.parametrize("name", ["mrr", "pairwise", "lambda_ndcg"])
-def test_long_steps_do_not_part_margins_from_weights(name):
+def test_long_steps_do_not_separate_margins_from_weights(name):
     """A step of 100 magnifies the rounding of margins a hundred times, and the next one does so again."""
     X = np.array([[-3.1221682], [22.73651757], [12.81341229], [7.13245449], [1.01407698]])
     y, options = np.array([0.0, 1.0, 1.0, 1.0, 0.0]), {"reg": "l1", "lam": 8e-4, "positive": True}
@@ -372,7 +372,7 @@ def test_long_steps_do_not_part_margins_from_weights(name):
 @pytest.mark.parametrize("reg", ["l2", "elastic_net"])
 @pytest.mark.parametrize("seed", range(3))
 def test_an_optimum_of_zero_at_the_start(reg, seed):
-    """No step leads down from there: cuts have to be taken elsewhere all the same."""
+    """No step leads down from there, but cuts have to be taken elsewhere."""
     X = np.random.default_rng(seed).normal(size=(200, 40))
     result = bmrm.solve(X, None, "novelty", reg, lam=1e-5, tol=1e-9, tol_kind="abs")
     assert result.status == "converged"
@@ -390,7 +390,7 @@ def test_curvature_that_vanishes(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-def test_kinks_in_many_features_are_no_matter_of_precision(seed):
+def test_kinks_in_many_features_do_not_end_with_precision(seed):
     """Many passes move neither objective nor bound; and a warm start has hardly a slope to begin with."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(500, 60))
@@ -416,7 +416,7 @@ def test_a_large_scale_leaves_a_small_gap_under_the_elastic_net(seed):
 @pytest.mark.parametrize("loss", ["huber", "huber_hinge"])
 @pytest.mark.parametrize("seed", range(3))
 def test_newton_steps_that_crawl_give_way_to_cuts(seed, loss):
-    """Beside the kinks of the penalty J falls a little each time: some took hundreds of passes."""
+    """Near the kinks of the penalty J falls only a little each time: some solves took hundreds of passes."""
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((30, 2500)), np.sign(rng.standard_normal(30))
     prior = 0.1 * rng.standard_normal(2500)
@@ -424,8 +424,8 @@ def test_newton_steps_that_crawl_give_way_to_cuts(seed, loss):
     assert result.status == "converged"
 
 
-def test_bounds_hold_beside_cuts_from_where_the_objective_was_far_larger():
-    """Cuts of a warm start may come from where the objective was a million times as large."""
+def test_bounds_hold_with_cuts_from_points_of_a_far_larger_objective():
+    """Cuts of a warm start may come from points with an objective a million times as large."""
     rng = np.random.default_rng(4)
     X = 20.0 * rng.normal(size=(300, 800))
     y = 1e-3 * rng.normal(size=300)
@@ -462,7 +462,7 @@ def test_cuts_far_above_the_objective_round_by_more_than_it():
         assert result.lower_bound <= 0.0 == result.objective
 
 
-def test_a_small_objective_beside_large_labels_is_none_of_zero():
+def test_a_small_objective_with_large_labels_does_not_count_as_zero():
     # Of labels of 1e16 the mean of squares is 6e31; the optimum of 1.8e14 is known to 7 digits.
     X = np.outer([1.0, 1.0], [-(2.0**-19), 2.0**-18])
     y = 2.0**53 * np.array([1.25, 1.25 - 2.0**-28])
@@ -473,7 +473,7 @@ def test_a_small_objective_beside_large_labels_is_none_of_zero():
 
 
 def test_a_risk_that_only_falls_towards_zero_has_an_end():
-    # Classes that features without a penalty tell apart: exp(-y u) falls for ever.
+    # Features without a penalty separate the classes: exp(-y u) falls for ever.
     X = np.array([[1.0, 0.5], [2.0, 1.0], [-1.0, 0.3], [-3.0, 1.0]])
     y = np.array([1.0, 1.0, -1.0, -1.0])
     given = {"loss": "exponential", "lam": 0.01, "fit_intercept": True, "feature_lambda": [0.0, 1.0]}
@@ -485,7 +485,7 @@ def test_a_risk_that_only_falls_towards_zero_has_an_end():
     assert again.status == "converged"
 
 
-def test_too_few_cuts_are_no_matter_of_precision():
+def test_too_few_cuts_do_not_end_with_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 30))
     y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1.0, -1.0)
@@ -583,7 +583,7 @@ def in_python(loss):
     ["exponential", "poisson", in_python(BY_NAME["exponential"])],
     ids=["exponential", "poisson", "in Python"],
 )
-def test_rows_of_weight_zero_take_no_part_where_their_loss_is_infinite(loss):
+def test_rows_of_weight_zero_take_no_part_even_if_their_loss_is_infinite(loss):
     X, y = problem(BY_NAME["poisson" if loss == "poisson" else "exponential"], seed=6)
     keep = np.arange(len(y)) % 3 > 0
     far = X.copy()
@@ -620,7 +620,7 @@ def test_novelty_is_scikit_learns_one_class_svm():
 def test_an_optimum_of_0_is_certified(scale, lam, d, nu):
     rng = np.random.default_rng(20 + d)
     X = rng.normal(size=(50, d))
-    X = scale * (X - X.mean(axis=0))  # among rows around the origin none is new
+    X = scale * (X - X.mean(axis=0))  # in a sample around the origin no row is novel
     for method in bmrm.linear.solvers.settings.SOLVERS:
         result = bmrm.solve(X, loss="novelty", nu=nu, lam=lam, tol=1e-6, solver=method)
         assert result.status == "converged"
@@ -744,7 +744,7 @@ def test_limits_and_callbacks_keep_the_best():
     assert stopped.objective == pytest.approx(min(s.objective for s in seen), rel=1e-14)
 
 
-def test_verbose_prints_a_line_an_iteration(capsys):
+def test_verbose_prints_a_line_per_iteration(capsys):
     X, y = problem(BY_NAME["hinge"])
     result = bmrm.solve(X, y, verbose=1)
     assert len(capsys.readouterr().out.splitlines()) == result.n_iter
@@ -905,7 +905,7 @@ def test_known_optima_of_real_data(real_data):
 
 
 @pytest.mark.parametrize("scale", [3.0, 30.0, 1e6])
-def test_a_warm_start_where_exp_has_run_away_is_none(scale):
+def test_a_warm_start_at_which_exp_overflows_is_not_used(scale):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 8))
     y = np.where(X[:, 0] + rng.standard_normal(60) > 0.0, 1.0, -1.0)
@@ -916,7 +916,7 @@ def test_a_warm_start_where_exp_has_run_away_is_none(scale):
     assert warm.n_iter <= 3 * cold.n_iter + 10
 
 
-def test_cuts_where_exp_has_run_away_are_not_kept():
+def test_cuts_at_which_exp_overflows_are_not_kept():
     rng = np.random.default_rng(0)
     X = 3.0 * rng.standard_normal((100, 300))
     z = X @ rng.standard_normal(300)
@@ -946,10 +946,10 @@ def test_intercepts_of_margins_that_lie_far_apart(seed):
     assert result.status == "converged"
 
 
-def test_an_intercept_is_found_after_a_point_where_sums_overflow():
+def test_an_intercept_is_found_after_a_point_at_which_sums_overflow():
     X, y = np.array([[1.0], [2.0], [-1.0], [-2.0]]), np.array([1.0, -1.0, 1.0, -1.0])
     data, loss = bmrm.Dataset(X, y), losses.get("exponential")
-    # A row of weight 0 whose loss is inf makes no number of a sum.
+    # A row of weight 0 takes no part, even if its loss is inf.
     steps = host_passes.HostPasses(data.matrix, loss.risk(y, np.array([1.0, 1.0, 0.0, 1.0]), 1 / 3, 1))
     objective = Objective(data.matrix, steps, loss, L2(0.1), profile=True, blocks=1)
     best = objective.evaluate(np.array([0.1]))
