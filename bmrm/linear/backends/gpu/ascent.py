@@ -1,11 +1,11 @@
 """Accelerated ascent in the dual on a GPU; see `bmrm.linear.solvers.dual_ascent`.
 
-A sweep over the rows is the work of one thread.  A GPU moves all rows at once, each to where the dual D(r)
-would be largest if all rows together had no more than some multiple of the curvature that each has alone, and
-continues with the momentum of earlier steps (``src_cuda/training/ascent.cu``).  A step costs the two products
-and hardly more: the host waits for no number of it, and there are no cuts to make and to combine.  Rows of a
-text share few of their features, so few such steps are enough.  Some steps make a cut, as sweeps do on the
-CPU.
+A sweep over the rows is the work of one thread.  A GPU moves all rows at once, each to the point at which the
+dual D(r) would be largest if the curvature of all rows together were at most a certain multiple of that of
+each row alone, and continues with the momentum of earlier steps (``src_cuda/training/ascent.cu``).  A step
+costs little more than its two products: the host waits for none of its numbers, and no cuts are made or
+combined.  Rows of a text share few of their features, so few such steps are enough.  Some steps make a cut,
+as sweeps do on the CPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The passes of a solve on a GPU whose loss takes all margins together.
+"""The passes of a solve on a GPU with a loss that takes all margins together.
 
 Vectors and cuts are those of `GpuPasses`; the risk and its derivatives come from a sort of the margins on the
 device (``src_cuda/joint/joint.cu``).  A line search asks for one slope at a time, as on the host: eight at

@@ -39,7 +39,7 @@ from bmrm.linear.solvers.newton import CG_FORCING, MAX_CG_STEPS
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk
 from bmrm.matrix.gpu.libraries import has_blas
 
-# What passes and interior-point steps cost, measured on an H200 with 16 cores.
+# The costs of passes and of interior-point steps, measured on an H200 with 16 cores.
 
 PASS_NS = 1e5
 """Nanoseconds of a pass besides its products."""
@@ -133,7 +133,7 @@ class GpuPasses(OneProcess):
     def search(self, ray: LineSearchProblem) -> tuple[Resident, LineSearchResult]:
         """Minimise J along a line; return the direction too.
 
-        If a pass makes one cut it is begun at once, where it will most likely be asked for.
+        If a pass makes one cut, the cut is begun at once, at the point at which it will most likely be taken.
         """
         z, end, w, w_end, penalty, first, accuracy, content, reach = ray
         assert isinstance(penalty, StraightLine)

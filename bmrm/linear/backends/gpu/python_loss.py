@@ -1,4 +1,4 @@
-"""The passes of a solve on a GPU with a loss in Python that takes arrays there.
+"""The passes of a solve on a GPU with a loss in Python that takes arrays on the device.
 
 Margins are made on the device and lent to the function, whose values and derivatives are summed on the
 device: the host sees a few numbers per call. A search asks for slopes one point at a time, as on the host.

@@ -29,7 +29,7 @@ class BeginsAscents(Protocol):
 
 
 def ascent_on(matrix: object) -> Callable[..., Ascent] | None:
-    """Return what begins an ascent on a matrix: `Ascent`, or a view's own; None if X is on a GPU."""
+    """Return a function that begins an ascent on a matrix: `Ascent`, or a view's own; None for a GPU."""
     if isinstance(matrix, _cpu.Matrix):
         return partial(Ascent, matrix)
     if isinstance(matrix, BeginsAscents):
@@ -101,7 +101,7 @@ class DualAscent:
         self._w[: self._width] = w
 
     def _balance(self) -> None:
-        """Fit the sum of r to the intercept: to 0 if that has no penalty, without which r makes no cut."""
+        """Fit the sum of r to the intercept; without a penalty on that it must be 0, or r makes no cut."""
         if self._held:
             self._ascent.balance(self._pull * self._intercepts)
         self._ascent.get(self._r)

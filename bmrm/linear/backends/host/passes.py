@@ -43,13 +43,13 @@ MIN_THREADED_MARGINS = 100_000
 """Number of margins from which threads move them: with fewer, starting the threads takes longer."""
 
 PASS_ROW_WORK = 10
-"""What a pass of planes does with a row besides its products with X, in multiply-adds."""
+"""Work of a pass of planes per row, besides its products with X, in multiply-adds."""
 
 PROFILED_PASS_ROW_WORK = 40
 """The same if an intercept is minimised out."""
 
 STEP_ROW_WORK = 80
-"""What an interior-point step does with a row besides its products with X, in multiply-adds."""
+"""Work of an interior-point step per row, besides its products with X, in multiply-adds."""
 
 
 def search_on_slopes(passes: Passes, ray: LineSearchProblem) -> tuple[Margins, LineSearchResult]:
@@ -84,7 +84,7 @@ class HostPasses(OneProcess):
     risk : RowRisk
         The loss bound to labels and weights.
     cut_of : RowRisk, optional
-        What cutting planes are taken of, if it is not ``risk``.
+        The risk that cutting planes are taken of, if it is not ``risk``.
     threads : int, default 1
         For moving margins; products and risk have their own.
     """
@@ -291,7 +291,7 @@ class HostPasses(OneProcess):
         return hessian
 
     def _hessian_products(self, at: Iterate, profile: bool) -> tuple[Callable[[Vector], Vector], Vector]:
-        """Return what multiplies by the Hessian, see `hessian`, and an estimate of its diagonal."""
+        """Return a function that multiplies by the Hessian of `hessian`, and an estimate of its diagonal."""
         operator = self.operator
         m, d = operator.shape
         margins, product = np.empty(m), np.empty((1, d))
@@ -313,7 +313,7 @@ class HostPasses(OneProcess):
         return DualAscent(problem, self, self.rows, at, whole=self.whole)
 
     def interior_costs(self, problem: Problem) -> StepCosts | None:
-        """Return the costs in multiply-adds; None if no Hessian is to be had whole."""
+        """Return the costs in multiply-adds; None if no process has the whole Hessian."""
         operator = problem.operator
         if not self.whole or not math.isfinite(operator.weighted_gram_work):
             return None

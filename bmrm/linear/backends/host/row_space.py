@@ -5,8 +5,8 @@ where it started, and the gradient of a cut is ``a = X' r`` (the representer the
 Math. Stat. 41 (1970) 495).  So a point is kept as its coefficients ``(rho, c)`` together with its products
 ``(X w, <w_0, w>)``, a cut as ``(r, 0)`` and ``(X a, <w_0, a>)``; the inner product of two is that of the
 coefficients of one with the products of the other.  A pass still makes two products with X, ``X' r`` and then
-``X a`` instead of ``X w``; all vectors are as long as X has rows, while cuts of a text with a million words
-would be as long as it has words.
+``X a`` instead of ``X w``. All vectors are as long as X has rows; a gradient of a text with a million words
+would have a million entries.
 """
 
 from __future__ import annotations
