@@ -34,11 +34,8 @@ _MAX_SHOWN_CHARS = 40  # of a value that a message quotes
 def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
     """Convert to an array of any shape and type.
 
-    Raises
-    ------
-    error
-        For masked values; for a container without order or one that can be read only once (a set, a dict, a
-        generator); for a sparse matrix; and for rows of different lengths.
+    Raise ``error`` for masked values; for a container without order or one that can be read only once (a set,
+    a dict, a generator); for a sparse matrix; and for rows of different lengths.
 
     Examples
     --------
@@ -78,24 +75,12 @@ def numbers(
 ) -> Vector:
     """Convert real numbers of any shape to float64; NaN and infinities are allowed.
 
-    Parameters
-    ----------
-    what : str
-        Name of the argument, for messages.
-    given : array_like
-    error : exception class, default DataError
-    exact : bool, default False
-        Raise for an integer that float64 cannot hold instead of rounding it. For labels, since rounding
-        could merge two of them.
-    each : str, default "row"
-        What an entry belongs to, for messages.
-    expected : str, default "numbers"
-        What the message says was expected.
+    - ``exact``: raise for an integer that float64 cannot hold instead of rounding it. For labels, since
+      rounding could merge two of them.
+    - ``each``: what an entry belongs to, for messages
+    - ``expected``: what the message says was expected
 
-    Returns
-    -------
-    ndarray of float64
-        The given array itself if it has this type, so do not write to it.
+    An array of float64 is returned as it is, so do not write to the result.
 
     Examples
     --------
@@ -194,22 +179,11 @@ def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
 
 
 def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
-    """Convert labels of which a row may have several.
+    """Convert labels of which a row may have several: a list of tuples or sets, or zeros and ones.
 
-    Parameters
-    ----------
-    y : list of tuples or sets of labels, or a matrix of zeros and ones in any container
-        A row that is not a sequence is a single label.
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, K), or list of tuples
-        Zeros and ones with one column per label; or the labels of each row, without repetitions.
-
-    Raises
-    ------
-    DataError
-        For example for rows of zeros and ones that could mean either.
+    Return zeros and ones, shape (rows, K), with one column per label; or tuples with the labels of each row,
+    without repetitions. A row that is not a sequence is a single label. Raise `DataError` for example for
+    rows of zeros and ones that could mean either.
 
     Examples
     --------

@@ -37,33 +37,18 @@ NO_CHEAP_HESSIAN = 1e300
 
 
 class Size(NamedTuple):
-    """What is measured of the data.
-
-    Attributes
-    ----------
-    n_samples, n_features, nnz : int
-    value_bytes : int
-        0 if every value is 1.
-    is_dense : bool
-    columns : int
-        Those of the weights: the labels found, for a loss with a margin for each of them.
-    rounded : bool
-        Some value would be rounded, so that training may come to store float64.
-    gram_work : float
-        Multiply-adds of ``X' diag(s) X``, as a matrix on the CPU counts them.
-    squares : float or None
-        Sum of the squares of all values; None if nobody has looked.
-    """
+    """What is measured of the data."""
 
     n_samples: int
     n_features: int
     nnz: int
-    value_bytes: int
+    value_bytes: int  # 0 if every value is 1
     is_dense: bool
-    columns: int = 1
-    rounded: bool = False
+    columns: int = 1  # those of the weights: the labels found, for a loss with a margin for each of them
+    rounded: bool = False  # some value would be rounded, so that training may come to store float64
     gram_work: float = NO_CHEAP_HESSIAN
-    squares: float | None = None
+    """Multiply-adds of ``X' diag(s) X``, as a matrix on the CPU counts them."""
+    squares: float | None = None  # sum of the squares of all values; None if nobody has looked
 
 
 class MeasuredMatrix(NamedTuple):

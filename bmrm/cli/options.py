@@ -114,19 +114,7 @@ _FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
 def parse(argv: Sequence[str]) -> TrainOptions:
     """Read the command line, and the configuration file it names.
 
-    Parameters
-    ----------
-    argv : sequence of str
-        Without the program's name.
-
-    Returns
-    -------
-    TrainOptions
-
-    Raises
-    ------
-    ParameterError
-        For bad options, with one line that names the option.
+    Raise `ParameterError` for bad options, with one line that names the option.
 
     Examples
     --------

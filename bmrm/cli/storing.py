@@ -69,17 +69,9 @@ Callback = Callable[["Progress"], object]
 def first_type(options: TrainOptions, group: Group | None = None, resumed: object = None) -> str:
     """Return the type in which values are stored first.
 
-    Parameters
-    ----------
-    options : TrainOptions
-    group : Group or None
-    resumed : Checkpoint or another object
-        The start of training; the cuts of a checkpoint belong to values of one type.
+    ``resumed`` is the start of training: the cuts of a checkpoint belong to values of one type.
 
-    Raises
-    ------
-    ParameterError
-        If the options request another type than the checkpoint's.
+    Raise `ParameterError` if the options request another type than the checkpoint's.
     """
     if isinstance(resumed, Checkpoint) and resumed.model.certificate is not None:
         found = resumed.model.certificate.dtype
@@ -160,15 +152,7 @@ def _states(path: str) -> list[tuple[int, int]]:
 class Stored:
     """Stored data, and certificates for the numbers of the file.
 
-    Parameters
-    ----------
-    options : TrainOptions
-    data : Data
-    dataset : Dataset
-    dtype : str
-        Type of the stored values.
-    group : Group or None
-        The ranks; the methods are collective.
+    The methods are collective over the ranks of ``group``.
     """
 
     def __init__(
@@ -322,16 +306,8 @@ def tolerance(options: TrainOptions, objective: float) -> float:
 class Training:
     """Training that switches to float64 values if float32 rounds too much.
 
-    Parameters
-    ----------
-    stored : Stored
-    observer : callable
-        Called with each `Progress`.
-    interrupts : Interrupts
-    keep : callable
-        Called with the current state and its status before its data are released.
-    follow : callable
-        Called with the stored data whenever they change, and with None when they are released.
+    - ``keep``: called with the current state and its status before its data are released
+    - ``follow``: called with the stored data whenever they change, and with None when they are released
     """
 
     def __init__(

@@ -65,105 +65,43 @@ NO_INTERCEPT = Intercept(free=False, scaling=None)
 
 @dataclass(frozen=True)
 class Facts:
-    """What the decisions rest on.
-
-    Attributes
-    ----------
-    operator : MatrixAdapter
-        X of all processes, with a constant feature and several outputs if there are any.
-    size : MatrixSize
-        Of X in this process.
-    rows : int
-        Of all processes.
-    loss : Loss
-    penalty : Regularizer
-        Only its kind and strength count.
-    intercept : Intercept
-    threads : int
-    device : {"cpu", "gpu"}
-        Where X is.
-    gpu : GpuMemory or None
-    can_solve_on_gpu : bool
-        Weights, margins and cuts can be on the GPU with the matrix.
-    has_ascent : bool
-        The matrix has coordinate ascent in the dual.
-    in_lockstep : bool
-        Products are merged with those of other solves.
-    ranks : int or None
-        Processes that share the rows; None for a solve without MPI.
-    owned : bool
-        Each rank keeps some columns of the weights only.
-    rounds : bool
-        Sums are in float32.
-    max_blocks : int or None
-        Blocks that the risk can be cut into; None for blocks of any rows.
-    row_square : callable or None
-        Returns the mean square of a row of X. None if that is not known: the plan then takes more memory.
-    column_squares : callable or None
-        Returns the mean square of each column of the operator; None likewise.
-    """
+    """What the decisions rest on."""
 
     operator: MatrixAdapter
-    size: MatrixSize
-    rows: int
+    """X of all processes, with a constant feature and several outputs if there are any."""
+    size: MatrixSize  # of X in this process
+    rows: int  # of all processes
     loss: Loss
-    penalty: Regularizer
+    penalty: Regularizer  # only its kind and strength count
     intercept: Intercept = NO_INTERCEPT
     threads: int = 1
-    device: Literal["cpu", "gpu"] = "cpu"
+    device: Literal["cpu", "gpu"] = "cpu"  # where X is
     gpu: GpuMemory | None = None
-    can_solve_on_gpu: bool = False
-    has_ascent: bool = True
-    in_lockstep: bool = False
-    ranks: int | None = None
-    owned: bool = False
-    rounds: bool = False
-    max_blocks: int | None = None
+    can_solve_on_gpu: bool = False  # weights, margins and cuts can be on the GPU with the matrix
+    has_ascent: bool = True  # the matrix has coordinate ascent in the dual
+    in_lockstep: bool = False  # products are merged with those of other solves
+    ranks: int | None = None  # processes that share the rows; None for a solve without MPI
+    owned: bool = False  # each rank keeps some columns of the weights only
+    rounds: bool = False  # sums are in float32
+    max_blocks: int | None = None  # blocks that the risk can be cut into; None for blocks of any rows
     row_square: Callable[[], float] | None = None
+    """Returns the mean square of a row of X. None if that is not known: the plan then takes more memory."""
     column_squares: Callable[[], Vector] | None = None
+    """Returns the mean square of each column of the operator; None likewise."""
 
 
 class PlanOptions(NamedTuple):
-    """The options of the user that a plan follows.
-
-    Attributes
-    ----------
-    solver : {"ocas", "bmrm"}
-    cuts_per_pass : int or "auto"
-    max_cuts : int or None
-    resumed_blocks : int or None
-        Cuts per pass of the checkpoint that the solve continues.
-    """
+    """The options of the user that a plan follows."""
 
     solver: str = "ocas"
     cuts_per_pass: int | str = "auto"
     max_cuts: int | None = None
-    resumed_blocks: int | None = None
+    resumed_blocks: int | None = None  # cuts per pass of the checkpoint that the solve continues
 
 
 @dataclass(frozen=True)
 class Plan:
     """All decisions of a solve, and why.
-
-    Attributes
-    ----------
-    backend : {"host", "rows", "gpu", "ranks"}
-        Where weights, margins and cuts live: in arrays, as combinations of rows
-        (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes.
-    weights : {"replicated", "owned"}
-    step : {"newton", "ascent", "cuts"}
-        The kind of step that the solve begins with.
-    blocks : int
-        Cuts per pass.
-    intercept : {"none", "free", "constant column"}
-    on_gpu, row_space : bool
-        Weights, margins and cuts are on the GPU; they are combinations of rows.
-    split_cuts : bool
-        Each rank keeps some columns of the cuts.
-    memory : mapping of str to int
-        Maximum number of bytes, by part.
-    reasons : mapping of str to str
-        The reason for each decision.
 
     Examples
     --------
@@ -177,15 +115,18 @@ class Plan:
     """
 
     backend: BackendName
+    """Where weights, margins and cuts live: in arrays, as combinations of rows
+    (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes."""
     weights: WeightLayout
-    step: Step
-    blocks: int
+    step: Step  # the kind of step that the solve begins with
+    blocks: int  # cuts per pass
     intercept: str
+    # Weights, margins and cuts are on the GPU; they are combinations of rows
     on_gpu: bool
     row_space: bool
-    split_cuts: bool
-    memory: Mapping[str, int]
-    reasons: Mapping[str, str]
+    split_cuts: bool  # each rank keeps some columns of the cuts
+    memory: Mapping[str, int]  # maximum number of bytes, by part
+    reasons: Mapping[str, str]  # the reason for each decision
 
     def lines(self) -> list[str]:
         """Return a line per decision, with its reason."""
@@ -224,10 +165,7 @@ class Decision(NamedTuple, Generic[T]):
 def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     """Make all decisions of a solve.
 
-    Raises
-    ------
-    ParameterError
-        If the problem does not allow the number of cuts per pass.
+    Raise `ParameterError` if the problem does not allow the number of cuts per pass.
     """
     step = _first_step(facts, options)
     newton = step.value == "newton"

@@ -97,43 +97,28 @@ class Origin:
     """The problem whose risk the cuts of a bundle bound.
 
     They can be used by another solve only if all compared attributes are equal.
-
-    Attributes
-    ----------
-    data : Dataset or Examples
-    pieces : tuple of Same
-        The arrays of the data that the solve used. The data set may have been given others since.
-    loss_key : object
-    intercept : Intercept
-    on_gpu, row_space : bool
-        Of the `Plan`.
-    metric_key : object
-    loss : Loss
-        Not compared: `loss_key` identifies it.
-    penalty : tuple
-        Identifies the penalty, lam included. Not compared, since cuts hold for any penalty.
-    checksums : mapping of str to str
-        Of the penalty's vectors. Not compared either.
-    objective, lower_bound : float
-        The certificate of the solve. That of the `Result` may be wider, to cover values before they were
-        rounded. Not compared.
-    radius : float
-        How far from the prior mean that bound covers features without a penalty. Not compared.
     """
 
     data: Dataset | Examples
     pieces: tuple[Same, ...]
+    """The arrays of the data that the solve used. The data set may have been given others since."""
     loss_key: object
     intercept: Intercept
+    # Of the `Plan`
     on_gpu: bool
     row_space: bool
     metric_key: object
-    loss: Loss = field(compare=False)
+    loss: Loss = field(compare=False)  # not compared: `loss_key` identifies it
     penalty: tuple[object, ...] = field(compare=False)
+    """Identifies the penalty, lam included. Not compared, since cuts hold for any penalty."""
     checksums: Mapping[str, str] = field(compare=False)
+    # The certificate of the solve. That of the `Result` may be wider, to cover values before they were
+    # rounded. Not compared.
+    """Of the penalty's vectors. Not compared either."""
     objective: float = field(compare=False, default=np.inf)
     lower_bound: float = field(compare=False, default=-np.inf)
     radius: float = field(compare=False, default=np.inf)
+    """How far from the prior mean that bound covers features without a penalty. Not compared."""
 
     def ended(self, objective: float, lower_bound: float, radius: float) -> Origin:
         """Return the same with a certificate."""
@@ -150,11 +135,8 @@ class Origin:
     def of_data(self) -> dict[str, str]:
         """Checksums of the data and of the penalty's vectors; all ranks must call this at the same time.
 
-        Raises
-        ------
-        ParameterError
-            The cuts are of examples of a structured loss, or the data set has been given other labels,
-            weights or groups since.
+        Raise `ParameterError` if the cuts are of examples of a structured loss, or the data set has been
+        given other labels, weights or groups since.
         """
         if isinstance(self.data, Examples):
             raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
@@ -207,10 +189,7 @@ def metric_key(reg: Regularizer) -> str | None:
 def problem_of(state: Progress | Result) -> checkpoints.Problem:
     """Describe the problem of a solve, for a checkpoint; all ranks must call this at the same time.
 
-    Raises
-    ------
-    ParameterError
-        It is not known, or its data have no checksums.
+    Raise `ParameterError` if it is not known, or its data have no checksums.
     """
     # A later solve may have gone on with the cuts of a result.
     origin = state.origin if isinstance(state, Result) else state.bundle.origin
@@ -258,29 +237,16 @@ def warm_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | Non
 
 
 class End(NamedTuple):
-    """Where an earlier run of the same problem ended.
+    """Where an earlier run of the same problem ended."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in messages.
-    n_iter : int
-        To count on from.
-    lam, objective, lower_bound, intercept
-    resolution : float
-        Share of the objective that rounding may change.
-    radius : float
-        How far from the prior mean the bound covers features without a penalty.
-    """
-
-    name: str
-    n_iter: int
+    name: str  # its name in messages
+    n_iter: int  # to count on from
     lam: float
     objective: float
     lower_bound: float
     intercept: float | Vector
-    resolution: float
-    radius: float
+    resolution: float  # share of the objective that rounding may change
+    radius: float  # how far from the prior mean the bound covers features without a penalty
 
 
 def earlier_end(
@@ -290,10 +256,7 @@ def earlier_end(
 
     None if there is no such run, or if its end cannot be trusted.
 
-    Raises
-    ------
-    ParameterError, DataError
-        A checkpoint is of another problem, or of other data.
+    Raise `ParameterError` or `DataError` if a checkpoint is of another problem, or of other data.
     """
     if isinstance(warm_start, Checkpoint):
         return _of_checkpoint(warm_start, origin, bundle, backend, reg)
@@ -366,21 +329,10 @@ def go_on(run: BundleMethod, end: End) -> None:
 
 
 def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
-    """Return the checksums of the data that a loss uses, over all ranks.
+    """Return the checksums of the data that a loss uses; all ranks must call this at the same time.
 
-    Parameters
-    ----------
-    data : Dataset
-        All ranks must call this at the same time.
-    labels : ndarray of shape (m,) or (m, K)
-        Coded for the loss.
-    loss : Loss
-
-    Returns
-    -------
-    dict of str to str
-        16 hexadecimal digits for ``X``, ``labels`` and ``weights``; for ``groups`` if the loss needs them,
-        and for ``costs`` if it has any.
+    They are those of ``X``, ``labels`` (coded for the loss) and ``weights``; of ``groups`` if the loss needs
+    them, and of ``costs`` if it has any.
     """
     first, m = data.first_row, len(labels)
     numbers = {

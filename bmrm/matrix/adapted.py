@@ -30,24 +30,11 @@ class MatrixView:
 class MatrixAdapter(MatrixView):
     """The operator of a solve: a matrix as it is. Subclasses state what differs.
 
-    Parameters
-    ----------
-    inner : Matrix or MatrixAdapter
-        What does the products.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Margins of all rows, and weights.
-    nnz : int
-    n_outputs : int
-        Margins per row.
-    constant : float or None
-        Value of a constant feature whose weights are penalised intercepts.
+    Its ``shape`` is the number of margins of all rows, and of weights.
     """
 
     n_outputs = 1
-    constant: float | None = None
+    constant: float | None = None  # value of a constant feature whose weights are penalised intercepts
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
@@ -87,12 +74,9 @@ class MatrixAdapter(MatrixView):
     def column_squares(self, counted: Vector | None, rows: int) -> Vector:
         """Return the sum of the squares of each column.
 
-        Parameters
-        ----------
-        counted : ndarray of shape (d,), or None
-            Those of the columns of X over the rows that count; None if all rows do.
-        rows : int
-            In all processes.
+        - ``counted``, shape (d,), or None: those of the columns of X over the rows that count; None if all
+          rows do
+        - ``rows``: in all processes
         """
         if counted is None:
             return np.asarray(rows * self.mean_squares)
@@ -106,13 +90,7 @@ class MatrixAdapter(MatrixView):
 class MultiOutput(MatrixAdapter):
     """A matrix that acts on K columns of weights, with a constant column if asked for.
 
-    Parameters
-    ----------
-    inner : Matrix
-    n_outputs : int
-        K.
-    constant : float, optional
-        The value of a constant feature, whose weights are penalised intercepts.
+    ``constant`` is the value of that column, whose weights are penalised intercepts.
     """
 
     weighted_gram_work = np.inf
@@ -189,11 +167,7 @@ class MultiOutput(MatrixAdapter):
 class WithConstant(MatrixAdapter):
     """A matrix with one more column, the same value in every row: a penalised intercept.
 
-    Parameters
-    ----------
-    inner : Matrix
-    constant : float
-        The constant feature's value, LIBLINEAR's ``-B``.
+    ``constant`` is the value of that column, LIBLINEAR's ``-B``.
     """
 
     constant: float
@@ -245,13 +219,7 @@ class WithConstant(MatrixAdapter):
 
 
 class StackedIdentity(MatrixAdapter):
-    """The identity, once per block of examples, one below the other: the "margins" of a block are w.
-
-    Parameters
-    ----------
-    n_features : int
-    copies : int
-    """
+    """The identity, once per block of examples, one below the other: the "margins" of a block are w."""
 
     weighted_gram_work = np.inf
 

@@ -68,23 +68,12 @@ def default_threads(stored: int) -> int:
 
 
 class PlacedMatrix(NamedTuple):
-    """A matrix on its device.
-
-    Attributes
-    ----------
-    matrix : Matrix
-    device : str
-        "cpu", or "cuda" and the name of the GPU.
-    resolution : float
-        Relative gap below which the rounding of products hides it; 0 if sums are in float64.
-    longest : int
-        Number of stored values of the fullest row.
-    """
+    """A matrix on its device."""
 
     matrix: Matrix
-    device: str
-    resolution: float
-    longest: int
+    device: str  # "cpu", or "cuda" and the name of the GPU
+    resolution: float  # relative gap below which the rounding of products hides it; 0 if sums are in float64
+    longest: int  # number of stored values of the fullest row
 
 
 def place_matrix(
@@ -286,17 +275,8 @@ def _build_with_known_plans(
 def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
     """Return a fingerprint of X to remember its kernels by: of sizes, types and a sample of its entries.
 
-    Parameters
-    ----------
-    X : Csr
-    dtype : dtype
-        Type of the values on the device.
-    limit : int, optional
-        Bytes of device memory that may be used.
-
-    Returns
-    -------
-    str
+    - ``dtype``: type of the values on the device
+    - ``limit``: bytes of device memory that may be used
 
     Examples
     --------

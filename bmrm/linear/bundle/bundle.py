@@ -58,40 +58,22 @@ FIRST_PASSES = 32
 class Bundle:
     """Cutting planes of a risk that is a sum over ``groups`` blocks of rows.
 
-    Parameters
-    ----------
-    store : CutStore
-    groups : int, default 1
-        Number of blocks P; every call of `add` brings one cut for each.
-    max_cuts : int, optional
-        Maximum number of cuts kept; beyond it idle cuts go, then cuts of one block are merged into their
-        aggregate. Fewer if memory runs out.
-    origin : object, optional
-        Identifies the risk that the cuts bound, so that they can be used again for the same one.
-    floor : float, default -inf
-        A number that the risk is nowhere below: a cut that costs nothing.
-    threads : int, default 1
+    - ``groups``: number of blocks P; every call of `add` brings one cut for each
+    - ``max_cuts``: maximum number of cuts kept; beyond it idle cuts go, then cuts of one block are merged
+      into their aggregate. Fewer if memory runs out.
+    - ``origin``: identifies the risk that the cuts bound, so that they can be used again for the same one
+    - ``floor``: a number that the risk is nowhere below: a cut that costs nothing
+    - ``merges``: the number of times that ``max_cuts`` has cost a cut with mass
+    - ``floored``: whether the floor is one of the cuts
+    - ``first_objective``: size of the objective at the start of the current solve
+    - ``lost``: by how much cancelling products of rows lowered the last bound of `minimiser`
+    - ``radius``: how far from the prior mean the bounds of the last `minimise` cover features without a
+      penalty
+    - ``passed_on``: whether a solve that starts from these cuts may go on with them instead of a copy,
+      because their owner no longer looks at them
 
-    Attributes
-    ----------
-    merges : int
-        The number of times that ``max_cuts`` has cost a cut with mass.
-    floored : bool
-        Whether the floor is one of the cuts.
-    first_objective : float
-        Size of the objective at the start of the current solve.
-    lost : float
-        By how much cancelling products of rows lowered the last bound of `minimiser`.
-    radius : float
-        How far from the prior mean the bounds of the last `minimise` cover features without a penalty.
-    passed_on : bool
-        Whether a solve that starts from these cuts may go on with them instead of a copy, because their owner
-        no longer looks at them.
-
-    Raises
-    ------
-    ParameterError
-        If ``max_cuts`` leaves a block fewer than 3 cuts: the new one, the aggregate, and one to merge.
+    Raise `ParameterError` if ``max_cuts`` leaves a block fewer than 3 cuts: the new one, the aggregate, and
+    one to merge.
     """
 
     merges = 0
@@ -280,10 +262,7 @@ class Bundle:
     def restore(self, cuts: StoredCuts) -> None:
         """Fill an empty bundle with cuts of another one with the same number of columns and blocks.
 
-        Raises
-        ------
-        ParameterError
-            If ``max_cuts`` leaves no room for them.
+        Raise `ParameterError` if ``max_cuts`` leaves no room for them.
         """
         n = len(cuts.offsets)
         if n > self.max_cuts:
@@ -297,23 +276,12 @@ class Bundle:
         self.size = n
 
     def minimise(self, model: InnerModel, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
-        """Minimise the cutting-plane model plus a penalty.
+        """Minimise the cutting-plane model plus a penalty; return the minimiser and a bound on the optimum.
 
-        Parameters
-        ----------
-        model : InnerModel
-            That of the penalty, for this run.
-        best : Iterate
-            The best point known; if the penalty has no curvature, the minimiser is sought near it.
-        rel_tol : float
-            The inner model may end with a gap of this share of the best objective minus the dual value.
-
-        Returns
-        -------
-        w : Weights
-            The model's minimiser.
-        bound : float
-            A lower bound on the optimum.
+        - ``model``: that of the penalty, for this run
+        - ``best``: the best point known; if the penalty has no curvature, the minimiser is sought near it
+        - ``rel_tol``: the inner model may end with a gap of this share of the best objective minus the dual
+          value
         """
         model.reach(best.w)
         self.radius = model.radius
@@ -341,15 +309,10 @@ class Bundle:
     def certified(self, least: float, alpha: Vector, size: float) -> float:
         """Return a bound on the optimum from the computed minimum of a penalty plus the mean plane.
 
-        Parameters
-        ----------
-        least : float
-        alpha : ndarray of shape (cuts,)
-            Weights of the planes in the mean. That they are nonnegative and add up to 1 is checked here,
-            whatever made them.
-        size : float
-            Size of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of gradients are
-            counted already.
+        - ``alpha``, shape (cuts,): weights of the planes in the mean. That they are nonnegative and add up to
+          1 is checked here, whatever made them.
+        - ``size``: size of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of
+          gradients are counted already
         """
         mass = self.mass(alpha)
         if not mass <= MASS_TOL:

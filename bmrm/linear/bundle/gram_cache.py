@@ -31,21 +31,11 @@ class GramCache:
         self._taken_away = 0.0
 
     def update(self, cuts: Vector, serials: Indices, weights: Vector, threads: int) -> Vector:
-        """Return the products of all pairs of cuts.
+        """Return the products of all pairs of cuts, in the first rows and columns; valid until the next call.
 
-        Parameters
-        ----------
-        cuts : ndarray of shape (cuts, n_features)
-        serials : ndarray of int64, shape (cuts,)
-            A number for each cut that no other cut ever has.
-        weights : ndarray of shape (n_features,)
-            Of the features, at least 0.
-        threads : int
-
-        Returns
-        -------
-        ndarray of shape (at least cuts, at least cuts)
-            Valid until the next call; only as many rows and columns as there are cuts count.
+        - ``cuts``, shape (cuts, n_features)
+        - ``serials``, shape (cuts,): a number for each cut that no other cut ever has
+        - ``weights``, shape (n_features,): of the features, at least 0
         """
         moving = np.count_nonzero(weights)
         if len(serials) ** 2 * moving <= MIN_CACHED_OPERATIONS:

@@ -28,16 +28,8 @@ prior mean, if that is more than `RADIUS`."""
 class SeparableBound:
     """Bounds of one run: within a radius of the prior mean in features without a penalty.
 
-    Parameters
-    ----------
-    terms : Separable
-    units : ndarray of shape (n_features,)
-        Units of the features, squared.
-
-    Attributes
-    ----------
-    radius : float
-        Infinite if every feature has a penalty.
+    - ``units``, shape (n_features,): units of the features, squared
+    - ``radius``: infinite if every feature has a penalty
     """
 
     def __init__(self, terms: Separable, units: Vector) -> None:

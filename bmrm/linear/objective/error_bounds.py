@@ -26,15 +26,9 @@ def extent_of(
 ) -> Extent:
     """Return what the error bound needs to know of labels and weights.
 
-    Parameters
-    ----------
-    loss : Loss
-    labels : ndarray of shape (rows,), or (rows, K)
-        Those of the rows here, coded for the loss.
-    weights : ndarray of shape (rows,), or None
-    columns, classes : int
-        Margins per row; the number of classes, 0 if there are none.
-    processes : Sums
+    - ``labels``, shape (rows,), or (rows, K): those of the rows here, coded for the loss
+    - ``weights``, shape (rows,), or None
+    - ``columns``, ``classes``: margins per row; the number of classes, 0 if there are none
     """
     rows = len(labels)
     if weights is not None and isinstance(labels, np.ndarray):  # a row of weight 0 takes no part
@@ -65,18 +59,10 @@ def watch(
 ) -> None:
     """Give an objective a running error bound.
 
-    Parameters
-    ----------
-    objective : Objective
-    extent : Extent
-    rows : int
-        Rows of X in all processes.
-    floor : float
-        A number that the risk is nowhere below.
-    longest : int
-        Stored values of the fullest row.
-    squares : ndarray of shape (d,), optional
-        Sum of the squares of each column of X, if not all rows count.
+    - ``rows``: rows of X in all processes
+    - ``floor``: a number that the risk is nowhere below
+    - ``longest``: stored values of the fullest row
+    - ``squares``, shape (d,): sum of the squares of each column of X, if not all rows count
     """
     loss, passes, operator = objective.loss, objective.passes, objective.operator
     if loss.limited_at_zero:

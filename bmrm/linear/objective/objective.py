@@ -63,19 +63,10 @@ MAX_SIDE_PLANES = 60
 class Objective:
     """J for one data set, loss and regulariser.
 
-    Parameters
-    ----------
-    operator : Operator
-    passes : Passes
-        Bound to the operator, the loss, the labels and the weights.
-    loss : Loss
-    reg : Regularizer
-    profile : bool
-        Minimise over an unpenalised intercept.
-    blocks : int
-        Number of blocks of rows, each with a cut of its own; 1 if ``profile``, since the blocks share b.
-    columns : int, default 1
-        Number of margins per row.
+    - ``passes``: bound to the operator, the loss, the labels and the weights
+    - ``profile``: minimise over an unpenalised intercept
+    - ``blocks``: number of blocks of rows, each with a cut of its own; 1 if ``profile``, since the blocks
+      share b
     """
 
     def __init__(
@@ -170,17 +161,10 @@ class Objective:
     ) -> CutBatch:
         """Make a cut of planes, with what rounding may have done to them.
 
-        Parameters
-        ----------
-        planes : Subgradients
-        offsets : ndarray of shape (blocks,)
-        risk : float
-        terms : ndarray of shape (blocks,)
-            Sizes of the terms that the risks of the blocks are sums of.
-        size, intercept : float
-            Size of the margins at the point, and its intercept.
-        slope : ndarray of shape (blocks,)
-            Slopes in an intercept that is minimised out.
+        - ``offsets``, shape (blocks,)
+        - ``terms``, shape (blocks,): sizes of the terms that the risks of the blocks are sums of
+        - ``size``, ``intercept``: size of the margins at the point, and its intercept
+        - ``slope``, shape (blocks,): slopes in an intercept that is minimised out
         """
         errors = self.errors
         if errors is None:
@@ -317,13 +301,7 @@ class Objective:
 class Line:
     """The points ``w + t (end - w)`` from the best one on, with their margins.
 
-    Parameters
-    ----------
-    objective : Objective
-    best : Iterate
-    end : Weights
-    margins : Margins or None
-        Margins of ``end``; None if it is the best point itself.
+    ``margins`` are those of ``end``; None if it is the best point itself.
     """
 
     def __init__(self, objective: Objective, best: Iterate, end: Weights, margins: Margins | None) -> None:
@@ -338,16 +316,9 @@ class Line:
     ) -> float:
         """Minimise J along the line, 0 <= t <= 100, from stored margins alone: no product with X.
 
-        Parameters
-        ----------
-        first : float
-            First step to try.
-        accuracy : float
-            J at the step returned exceeds the minimum on the ray by no more than this.
-        content : float, default 0
-            See `search_ray`.
-        reach : float
-            Where the next cut will most likely be taken: so far beyond the step, as a multiple of it.
+        - ``accuracy``: J at the step returned exceeds the minimum on the ray by no more than this
+        - ``content``: see `search_ray`
+        - ``reach``: where the next cut will most likely be taken: so far beyond the step, as a multiple of it
         """
         objective, passes = self.objective, self.objective.passes
         accuracy *= objective.loss.search_slack

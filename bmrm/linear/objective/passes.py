@@ -109,24 +109,15 @@ class Iterate(NamedTuple):
 
 
 class LineSearchProblem(NamedTuple):
-    """A line to search from a point, and how; see `search_ray`.
+    """A line to search from a point, and how; see `search_ray`."""
 
-    Attributes
-    ----------
-    z, end : Margins
-        At the point, and at the step 1; the latter may be overwritten.
-    w, w_end : Weights
-        Likewise.
-    penalty : Slopes
-        Derivative of the penalty along the line.
-    first, accuracy, content, reach : float
-    """
-
+    # At the point, and at the step 1; the latter may be overwritten
     z: Margins
     end: Margins
+    # Likewise
     w: Weights
     w_end: Weights
-    penalty: Slopes
+    penalty: Slopes  # derivative of the penalty along the line
     first: float
     accuracy: float
     content: float
@@ -153,23 +144,16 @@ class LineSearchResult(NamedTuple):
 
 
 class Subgradients(NamedTuple):
-    """Cutting planes at one point, one for each block of rows.
-
-    Attributes
-    ----------
-    gradients : ndarray of shape (blocks, width), or range
-        In the form that the store of the cuts keeps; their numbers there if it has them already.
-    products : ndarray of shape (blocks, cuts + blocks), or None
-        Inner products of the gradients with those of all cuts, if they are known.
-    at_point : ndarray of shape (blocks,)
-        Inner products of the gradients with the point.
-    risk, slope : ndarray of shape (blocks,)
-        Risk of each block's rows, and sum of their derivatives.
-    """
+    """Cutting planes at one point, one for each block of rows."""
 
     gradients: Gradients
+    """Shape (blocks, width), or range: in the form that the store of the cuts keeps; their numbers there if
+    it has them already."""
     products: Vector | None
-    at_point: Vector
+    """Shape (blocks, cuts + blocks), or None: inner products of the gradients with those of all cuts, if they
+    are known."""
+    at_point: Vector  # shape (blocks,): inner products of the gradients with the point
+    # shape (blocks,): risk of each block's rows, and sum of their derivatives
     risk: Vector
     slope: Vector
 
@@ -184,24 +168,12 @@ class CutBatch(NamedTuple):
 
 
 class StepCosts(NamedTuple):
-    """The costs of a pass of cutting planes and of an interior-point step, both in the same unit of work.
+    """The costs of a pass of cutting planes and of an interior-point step, both in the same unit of work."""
 
-    Attributes
-    ----------
-    one_pass : float
-        What a pass of planes does with X and its rows.
-    step : float
-        All of an interior-point step.
-    product : float
-        An inner product of a new cut with an old one.
-    change : float
-        What the inner QP does for each new cut and each pair of cuts that hold mass.
-    """
-
-    one_pass: float
-    step: float
-    product: float
-    change: float
+    one_pass: float  # what a pass of planes does with X and its rows
+    step: float  # all of an interior-point step
+    product: float  # an inner product of a new cut with an old one
+    change: float  # what the inner QP does for each new cut and each pair of cuts that hold mass
 
 
 class Ascent(Protocol):

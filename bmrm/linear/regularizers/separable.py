@@ -40,24 +40,13 @@ class StraightLine(NamedTuple):
 
 
 class BentLine(NamedTuple):
-    """The derivative of a penalty with kinks along a line: that of a parabola, and a jump at each kink.
+    """The derivative of a penalty with kinks along a line: that of a parabola, and a jump at each kink."""
 
-    Attributes
-    ----------
-    q : float
-        Slope of the derivative between kinks.
-    kinks : ndarray
-        The steps t at which the kinks are, increasing.
-    slopes : ndarray
-        The derivative less ``q t``: before the first kink, between the kinks, and after the last one.
-    end : float
-        The largest t at which the line is in the penalty's domain.
-    """
-
-    q: float
-    kinks: Vector
+    q: float  # slope of the derivative between kinks
+    kinks: Vector  # the steps t at which the kinks are, increasing
     slopes: Vector
-    end: float
+    """The derivative less ``q t``: before the first kink, between the kinks, and after the last one."""
+    end: float  # the largest t at which the line is in the penalty's domain
 
     def slope(self, t: float) -> float:
         """Return the derivative at ``t``; at a kink the one to its left."""

@@ -38,25 +38,9 @@ QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 class BundleMethod:
     """One run of the outer loop.
 
-    Parameters
-    ----------
-    objective : Objective
-    bundle : Bundle
-    settings : Settings
-    w : ndarray, or None
-        Where to start; None for 0.
-    newton, ascent : bool, default False
-        Whether to begin with Newton's steps, or with ascent in the dual.
-    warm : bool, default False
-        Whether w is no better than a guess, so that 0 is tried too if it looks bad.
-
-    Attributes
-    ----------
-    state : State
-    history : list of dict
-    status : str
-    interrupted : bool
-        Whether a signal ended the run, and not the callback.
+    - ``newton``, ``ascent``: whether to begin with Newton's steps, or with ascent in the dual
+    - ``warm``: whether w is no better than a guess, so that 0 is tried too if it looks bad
+    - ``interrupted``: whether a signal ended the run, and not the callback
     """
 
     def __init__(

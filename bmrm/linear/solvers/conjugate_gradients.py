@@ -27,19 +27,8 @@ def minimise_quadratic(
 ) -> Vector | None:
     """Minimise ``lam Omega(v) + <gradient, v - at> + (v - at)' H (v - at) / 2``, on one face after another.
 
-    Parameters
-    ----------
-    reg : Regularizer
-    at, gradient : ndarray of shape (columns,)
-    times : callable
-        Multiplies by H, the Hessian of the risk.
-    diagonal : ndarray of shape (columns,)
-        What is known of that of H.
-
-    Returns
-    -------
-    ndarray of shape (columns,), or None
-        A point near the minimum; None if no step from ``at`` goes down.
+    Return a point near the minimum; None if no step from ``at`` goes down. ``times`` multiplies by H, the
+    Hessian of the risk, and ``diagonal`` is what is known of that of H.
     """
     w, slope, budget, first, bend = at, gradient, MAX_CG_STEPS, 0.0, 0.0
 

@@ -59,17 +59,9 @@ MARGIN_BYTES = 128
 def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, quick: bool = False) -> bool:
     """Whether X is so wide that ascent pays, for a loss whose conjugates are known.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    nnz : int
-        Number of stored values.
-    columns : int
-        Number of margins per row.
-    threads : int
-        That products may use.
-    quick : bool, default False
-        Whether planes are quick: few are needed, and their products are done together with other solves'.
+    - ``threads``: that products may use
+    - ``quick``: whether planes are quick: few are needed, and their products are done together with other
+      solves'
 
     Examples
     --------
@@ -90,10 +82,7 @@ def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, qui
 class Halving:
     """Decides whether an ascent goes on: as long as its last steps have halved the gap.
 
-    Parameters
-    ----------
-    min_steps : int
-        Number of steps that have to halve the gap, and that are taken in any case.
+    ``min_steps`` steps have to halve the gap, and are taken in any case.
 
     Examples
     --------

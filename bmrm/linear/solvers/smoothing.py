@@ -53,18 +53,9 @@ SEARCH_ACCURACY = 0.01
 class Smoothing:
     """The width over which the kinks of a loss are rounded, and the point that Newton's steps have reached.
 
-    Parameters
-    ----------
-    objective : Objective
-        With a loss that has kinks.
-    start : Iterate
-
-    Attributes
-    ----------
-    width : float
-        0 if the kinks are as they are.
-    reached : Iterate
-        The minimum of the rounded objective so far: the best point, up to what the rounding hides.
+    - ``objective``: with a loss that has kinks
+    - ``width``: 0 if the kinks are as they are
+    - ``reached``: the minimum of the rounded objective so far: the best point, up to what the rounding hides
     """
 
     def __init__(self, objective: Objective, start: Iterate) -> None:

@@ -60,34 +60,15 @@ UNKNOWN_GRADIENTS: Vector = np.empty((0, 0))
 class State:
     """What a run knows of the optimum; from ``w``, None for 0.
 
-    Parameters
-    ----------
-    objective : Objective
-    bundle : Bundle
-    settings : Settings
-    w : ndarray, or None
-        Where to start.
-    warm : bool
-        Whether w is no better than a guess, so that 0 is tried too if it looks bad.
-
-    Attributes
-    ----------
-    model : InnerModel
-        How the cutting-plane model is minimised.
-    best : Iterate
-    bound : float
-        The best bound of this run, as computed.
-    proven : float
-        A bound that holds as it is, rounding included: that of an earlier run.
-    rounding : float
-        What was seen of rounding: bounds above the objective; or in float32, differences of equal products.
-    iteration : int
-    step, shift : float
-        Length of the last line search, and how far beyond its end the last cut was taken.
-    gradients : Gradients
-        Those of the risk's parts at the best point, if Newton's steps need them.
-    keeps_gradients : bool
-        Whether they do.
+    - ``warm``: whether w is no better than a guess, so that 0 is tried too if it looks bad
+    - ``model``: how the cutting-plane model is minimised
+    - ``bound``: the best bound of this run, as computed
+    - ``proven``: a bound that holds as it is, rounding included: that of an earlier run
+    - ``rounding``: what was seen of rounding: bounds above the objective; or in float32, differences of equal
+      products
+    - ``step``, ``shift``: length of the last line search, and how far beyond its end the last cut was taken
+    - ``gradients``: those of the risk's parts at the best point, if Newton's steps need them
+    - ``keeps_gradients``: whether they do
     """
 
     def __init__(
@@ -141,14 +122,9 @@ class State:
     def resume(self, iterations: int, proven: float, radius: float) -> None:
         """Go on where an earlier run of the same problem ended, at its best point.
 
-        Parameters
-        ----------
-        iterations : int
-            To count from.
-        proven : float
-            A bound that holds as it is, rounding included.
-        radius : float
-            How far from the prior mean it covers features without a penalty.
+        - ``iterations``: to count from
+        - ``proven``: a bound that holds as it is, rounding included
+        - ``radius``: how far from the prior mean it covers features without a penalty
         """
         self.model.cover(radius)
         if self.objective.errors is not None:
@@ -179,14 +155,8 @@ class State:
     def improve(self, line: Line, t: float, *, to_newton: bool = False, goes_on: bool = False) -> Iterate:
         """Make a point of the line the best iterate if it is better; return it.
 
-        Parameters
-        ----------
-        line : Line
-        t : float
-        to_newton : bool, default False
-            Whether the line leads to Newton's point, whose margins come from a new product.
-        goes_on : bool, default False
-            Whether the next line begins at the point even if it is not better.
+        - ``to_newton``: whether the line leads to Newton's point, whose margins come from a new product
+        - ``goes_on``: whether the next line begins at the point even if it is not better
         """
         found = line.at(t, self.accuracy())
         self.lap("loss")

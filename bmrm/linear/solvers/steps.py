@@ -77,13 +77,7 @@ class Step(Protocol):
 
 
 class CutAtMinimiser:
-    """The method as published: a cut at the minimiser of the model.
-
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    """
+    """The method as published: a cut at the minimiser of the model."""
 
     def __init__(self, state: State, cutter: Cutter) -> None:
         self._state, self._cutter = state, cutter
@@ -127,12 +121,7 @@ class CutBeyondBest(CutAtMinimiser):
 class NewtonStep:
     """A line search from the best point to Newton's point, and a cut at its end.
 
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    otherwise : Step
-        Taken with the model's minimiser if there is no Newton point.
+    ``otherwise`` is taken with the model's minimiser if there is no Newton point.
     """
 
     def __init__(self, state: State, cutter: Cutter, otherwise: Step) -> None:
@@ -237,13 +226,7 @@ class SmoothedNewtonStep(NewtonStep):
 
 
 class AscentStep:
-    """A step of ascent in the dual, and the cut that its point makes.
-
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    """
+    """A step of ascent in the dual, and the cut that its point makes."""
 
     def __init__(self, state: State, cutter: Cutter) -> None:
         self._state, self._cutter = state, cutter
@@ -292,12 +275,7 @@ class AscentStep:
 class InteriorStep:
     """A step of an interior point, and the cut that it makes.
 
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    rule : InteriorRule
-        Says when such steps pay.
+    ``rule`` says when such steps pay.
     """
 
     def __init__(self, state: State, cutter: Cutter, rule: InteriorRule) -> None:

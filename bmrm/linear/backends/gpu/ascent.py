@@ -28,14 +28,7 @@ MIN_CUTS = 12
 class GpuAscent:
     """`bmrm.linear.objective.passes.Ascent` by steps of all rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        For which `bmrm.linear.plan.gpu_ascent_pays`, with one block of rows.
-    passes : Passes
-    cuts : GpuCuts
-    at : Iterate
-        Where to begin.
+    `bmrm.linear.plan.gpu_ascent_pays` for the problem, which has one block of rows.
     """
 
     exact = False  # in the space of rows, weights are rounded only when they are copied to the host

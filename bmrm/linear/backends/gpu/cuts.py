@@ -27,12 +27,7 @@ Resident: TypeAlias = "_cuda.Vector"
 
 
 class GpuCuts:
-    """Gradients of cuts on a GPU, where `GpuPasses.planes` leaves new ones.
-
-    Parameters
-    ----------
-    problem : bmrm.matrix._cuda.Problem
-    """
+    """Gradients of cuts on a GPU, where `GpuPasses.planes` leaves new ones."""
 
     hands_over = True  # copies would take as much device memory again
     whole = False
@@ -115,12 +110,8 @@ class GpuCuts:
 class GpuRowCuts(GpuCuts):
     """Cuts as combinations of rows, see `bmrm.linear.backends.host.row_space`.
 
-    Parameters
-    ----------
-    problem : bmrm.matrix._cuda.Problem
-        In the space of rows.
-    operator : Operator
-        The problem's matrix, with a constant feature if there is one.
+    - ``problem``: in the space of rows
+    - ``operator``: the problem's matrix, with a constant feature if there is one
     """
 
     def __init__(self, problem: _cuda.Problem, operator: Operator) -> None:

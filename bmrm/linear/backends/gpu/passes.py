@@ -63,14 +63,8 @@ STEP_ROW_NS = 200.0
 class GpuPasses(OneProcess):
     """`bmrm.linear.objective.passes.Passes` on a GPU.
 
-    Parameters
-    ----------
-    cuts : GpuCuts
-        Of the problem to solve.
-    ahead : bool
-        Begin the cut during the search, if a pass makes one cut.
-    rows : callable, optional
-        Binds the risk on the host, for interior points.
+    - ``ahead``: begin the cut during the search, if a pass makes one cut
+    - ``rows``: binds the risk on the host, for interior points
     """
 
     def __init__(self, cuts: GpuCuts, ahead: bool, rows: Callable[[], RowRisk] | None = None) -> None:
@@ -239,13 +233,7 @@ class GpuPasses(OneProcess):
 
 
 class SlopePasses(GpuPasses):
-    """`GpuPasses` with a search that asks for one slope of the risk at a time, as on the host.
-
-    Parameters
-    ----------
-    cuts : GpuCuts
-        Of the problem to solve.
-    """
+    """`GpuPasses` with a search that asks for one slope of the risk at a time, as on the host."""
 
     def __init__(self, cuts: GpuCuts) -> None:
         super().__init__(cuts, ahead=False)

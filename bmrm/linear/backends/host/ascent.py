@@ -40,17 +40,8 @@ def ascent_on(matrix: object) -> Callable[..., Ascent] | None:
 class DualAscent:
     """`bmrm.linear.objective.passes.Ascent` by sweeps over the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        For which `bmrm.linear.plan.ascent_pays`, with one block of rows.
-    passes : Passes
-    risk : RowRisk
-        The loss bound to labels and weights.
-    at : Iterate
-        Where to begin.
-    whole : bool
-        Whether weights are kept one by one, rather than as a combination of rows.
+    - ``problem``: for which `bmrm.linear.plan.ascent_pays`, with one block of rows
+    - ``whole``: whether weights are kept one by one, rather than as a combination of rows
     """
 
     def __init__(self, problem: Problem, passes: Passes, risk: RowRisk, at: Iterate, *, whole: bool) -> None:

@@ -18,13 +18,7 @@ RESERVE_FACTOR = 8
 class HostCuts:
     """Gradients of cuts in one array.
 
-    Parameters
-    ----------
-    width : int
-        Length of a gradient.
-    threads : int
-    metric : ndarray of shape (width,), optional
-        Weights of the features in products of gradients; None for 1.
+    ``metric``, shape (width,), has the weights of the features in products of gradients; None for 1.
     """
 
     whole = True

@@ -78,15 +78,8 @@ class OneProcess:
 class HostPasses(OneProcess):
     """`bmrm.linear.objective.passes.Passes` on the host.
 
-    Parameters
-    ----------
-    operator : Operator
-    risk : RowRisk
-        The loss bound to labels and weights.
-    cut_of : RowRisk, optional
-        What cutting planes are taken of, if it is not ``risk``.
-    threads : int, default 1
-        For moving margins; products and risk have their own.
+    - ``cut_of``: what cutting planes are taken of, if it is not ``risk``
+    - ``threads``: for moving margins; products and risk have their own
     """
 
     whole = True

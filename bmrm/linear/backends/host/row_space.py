@@ -43,13 +43,7 @@ def _combined(operator: Operator, rho: Vector) -> Vector:
 class RowPasses(HostPasses):
     """`bmrm.linear.objective.passes.Passes` with points as combinations of rows.
 
-    Parameters
-    ----------
-    operator : Operator
-    risk : RowRisk
-        The loss bound to labels and weights.
-    cuts : RowCuts
-        Of the same operator.
+    The cuts are of the same operator.
     """
 
     whole = False
@@ -118,13 +112,7 @@ class RowPasses(HostPasses):
 
 
 class RowCuts:
-    """Cuts as combinations of rows, with the margins of their gradients.
-
-    Parameters
-    ----------
-    operator : Operator
-    threads : int
-    """
+    """Cuts as combinations of rows, with the margins of their gradients."""
 
     hands_over = whole = False
     metric: Vector | None = None
