@@ -58,7 +58,8 @@ def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "
     except MemoryError:
         raise
     except Exception as fault:  # whatever the `__array__` of a foreign class raises
-        raise error(f"{what}: {_join_lines(fault)}; expected {expected}") from None
+        text = " ".join(str(fault).split()) or type(fault).__name__
+        raise error(f"{what}: {text}; expected {expected}") from None
     if found.ndim == 0 and found.dtype == object and not isinstance(given, (Real, Decimal)):
         raise error(f"{what}: found {_describe(given)}, expected {expected}")
     return found
@@ -486,10 +487,6 @@ def _short_repr(value: Any) -> str:
         value = value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
-
-
-def _join_lines(fault: Exception) -> str:
-    return " ".join(str(fault).split()) or type(fault).__name__
 
 
 def refuse(what: str, given: Any, expected: str, error: ErrorType = ParameterError) -> NoReturn:
