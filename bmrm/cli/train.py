@@ -88,13 +88,13 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     from bmrm.base.progress import print_log
     from bmrm.cli.fitting import check
     from bmrm.cli.loading import warm_start
-    from bmrm.cli.ranks import together
+    from bmrm.cli.ranks import fail_together
     from bmrm.cli.storing import Stored, Training, first_type
 
     started = time.perf_counter()
     with interrupts.opened():
         path = model_path(options, group)
-        with together(group):
+        with fail_together(group):
             check(options)
             warm = warm_start(options)
             dtype = first_type(options, group, warm)
@@ -121,7 +121,7 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
     seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
     report(found, options, path, seconds)
-    with together(group):
+    with fail_together(group):
         if observer.failure is not None:
             raise observer.failure
     return exit_code([result.status], options)
@@ -178,10 +178,10 @@ def _save(
     keep: Callable[[Trained], None],
     group: Group | None,
 ) -> None:
-    from bmrm.cli.ranks import together
+    from bmrm.cli.ranks import fail_together
 
     keep(found)  # first, in case the disk of MODEL is full
-    with together(group):
+    with fail_together(group):
         if is_first(group):
             model = found.model()
             if options.export == "liblinear":
@@ -226,10 +226,10 @@ def _observer(
     """Make the callback of the iterations."""
     from bmrm.base.progress import ProgressLine
     from bmrm.cli.observer import Observer
-    from bmrm.cli.ranks import is_first, together
+    from bmrm.cli.ranks import fail_together, is_first
 
     log = None
-    with together(group):
+    with fail_together(group):
         if options.log_jsonl is not None and is_first(group):
             log = open(options.log_jsonl, "w", encoding="utf-8")  # noqa: SIM115
     return Observer(

@@ -6,7 +6,6 @@ follow from sizes alone, so they can be computed before the data are read into m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from bmrm.distributed.weight_layout import weight_bytes
@@ -123,14 +122,3 @@ def cut_width(size: MatrixSize, n_outputs: int, *, row_space: bool) -> int:
 def _row_bytes(margins: int, *, joint: bool, ascent: bool) -> int:
     """Return the bytes of all vectors over rows."""
     return margins * (JOINT_MARGIN_BYTES if joint else MARGIN_BYTES + (ASCENT_MARGIN_BYTES if ascent else 0))
-
-
-def total(parts: Mapping[str, int]) -> int:
-    """Return the bytes of all parts.
-
-    Examples
-    --------
-    >>> total({"X": 8, "vectors": 2})
-    10
-    """
-    return sum(parts.values())

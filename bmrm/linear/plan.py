@@ -28,12 +28,12 @@ from bmrm.linear.memory import (
     gpu_memory,
     host_memory,
     rank_memory,
-    total,
 )
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.dual_ascent import MAX_VALUES_PER_COLUMN, is_wide
 from bmrm.linear.solvers.interior_rule import may_step
 from bmrm.linear.solvers.newton import hessian_pays, newton_pays
+from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import CallableLoss, JointLoss, Loss, ScalarLoss
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.gpu.memory import MAX_ASCENT_ROWS_PER_COLUMN
@@ -42,7 +42,6 @@ log = logging.getLogger("bmrm")
 
 BackendName = Literal["host", "rows", "gpu", "ranks"]
 WeightLayout = Literal["replicated", "owned"]
-Step = Literal["newton", "ascent", "cuts"]
 
 MAX_RELATIVE_LAM = 3e-4
 """Largest lam, as a share of the mean square of a row, at which ascent pays: for a larger one planes take so
@@ -118,7 +117,7 @@ class Plan:
     """Where weights, margins and cuts live: in arrays, as combinations of rows
     (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes."""
     weights: WeightLayout
-    step: Step  # the kind of step that the solve begins with
+    step: FirstStep  # the kind of step that the solve begins with
     blocks: int  # cuts per pass
     intercept: str
     # Weights, margins and cuts are on the GPU; they are combinations of rows
@@ -137,7 +136,7 @@ class Plan:
             "first steps": self.step,
             "cuts per pass": str(self.blocks),
             "intercept": self.intercept,
-            "memory": size_text(total(self.memory)),
+            "memory": size_text(sum(self.memory.values())),
         }
         reasons = {**self.reasons, "memory": f"at most, of which {parts}"}
         return [f"{name:<13}  {value}: {reasons[name]}" for name, value in values.items()]
@@ -195,7 +194,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     )
 
 
-def _first_step(facts: Facts, options: PlanOptions) -> Decision[Step]:
+def _first_step(facts: Facts, options: PlanOptions) -> Decision[FirstStep]:
     """Decide between Newton's steps, ascent in the dual, and cuts alone."""
     if options.solver != "ocas":
         return Decision("cuts", f"solver {options.solver} takes cuts alone")
@@ -264,7 +263,7 @@ def gpu_ascent_pays(facts: Facts) -> bool:
     )
 
 
-def _cuts_per_pass(facts: Facts, options: PlanOptions, step: Step) -> Decision[int]:
+def _cuts_per_pass(facts: Facts, options: PlanOptions, step: FirstStep) -> Decision[int]:
     """Decide how many blocks of rows have a cut of their own."""
     asked, reason = options.cuts_per_pass, "as given"
     if asked == "auto" and options.resumed_blocks is not None:

@@ -15,7 +15,7 @@ from bmrm.matrix.examples import Examples
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TrainingProblem:
     """A problem as seen by this process."""
 
     data: Dataset | Examples

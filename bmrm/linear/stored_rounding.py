@@ -297,7 +297,7 @@ class Rounding:
         if k:
             # Both at w and at the optimum, the objective limits the distance m of the rows.
             steep = k * (2.0 * math.sqrt(max(upper, 0.0) / k) + max(reach, at))
-        near = self._near(objective - lower_bound, steep, at, strengths.l2, w.shape)
+        near = self._near(objective - lower_bound, steep, at, strengths[1], w.shape)
         less = FLOAT64_SAFETY * min(steep * reach, near) if self.columns.any() else 0.0
         lower = max(floor, lower_bound - less) if less else lower_bound
         moved = lower_bound - lower if math.isfinite(lower) else 0.0
@@ -333,16 +333,11 @@ class Rounding:
         )
 
 
-class _Strengths(NamedTuple):
-    """Lower bounds, per feature, of the factors of ``|w_j - w0_j|`` and of half its square; and w0."""
+def _strengths(penalty: Regularizer, w: Vector) -> tuple[Vector, Vector, Vector]:
+    """Return lower bounds, per feature, of the factors of ``|w_j - w0_j|`` and of half its square; and w0.
 
-    l1: Vector
-    l2: Vector
-    prior: Vector
-
-
-def _strengths(penalty: Regularizer, w: Vector) -> _Strengths:
-    """Return the strengths of the features; penalised intercepts, which come after them, are left out."""
+    Penalised intercepts, which come after the features, are left out.
+    """
     zeros = np.zeros(w.size)
     if penalty.terms is None:
         curvature = penalty.curvature
@@ -350,7 +345,7 @@ def _strengths(penalty: Regularizer, w: Vector) -> _Strengths:
         l1, prior = zeros, penalty.prior
     else:
         l1, l2, prior = (part[: w.size] for part in penalty.terms[:3])
-    return _Strengths(
+    return (
         l1.reshape(len(w), -1).min(axis=1),
         l2.reshape(len(w), -1).min(axis=1),
         (zeros if prior is None else prior[: w.size]).reshape(w.shape),

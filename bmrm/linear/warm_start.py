@@ -25,7 +25,7 @@ from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.passes import Operator
 from bmrm.linear.plan import Plan
-from bmrm.linear.problem import Problem
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
@@ -146,7 +146,7 @@ class Origin:
         return {**of_data(self.data, labels, self.loss), **self.checksums}
 
 
-def origin_of(problem: Problem, plan: Plan) -> Origin:
+def origin_of(problem: TrainingProblem, plan: Plan) -> Origin:
     """Return the origin of the cuts that a plan makes."""
     return Origin(
         problem.data,

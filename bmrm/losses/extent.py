@@ -12,7 +12,7 @@ class Extent(NamedTuple):
     ----------
     margins : int
         Number of margins of all rows.
-    parts : int
+    losses_per_row : int
         Number of losses that a row adds up: one, or one per label, or one per threshold between classes.
     weight, most : float
         Norm of the row weights divided by their sum, and the largest of these quotients.
@@ -25,7 +25,7 @@ class Extent(NamedTuple):
     """
 
     margins: int
-    parts: int
+    losses_per_row: int
     weight: float
     most: float
     labels: float

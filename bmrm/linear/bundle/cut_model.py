@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, dot
-from bmrm.linear.bundle import products
+from bmrm.linear.bundle import _qp
 from bmrm.linear.objective.running_error import ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
 
@@ -108,7 +108,7 @@ class CutModel(Protocol):
 def combination(cuts: CutModel, alpha: Vector) -> tuple[Vector, float]:
     """Return the mean plane ``(A' alpha, <b, alpha>)``."""
     a = np.empty(cuts.gradients.shape[1])
-    products.combine(cuts.gradients, alpha, a, threads=cuts.threads)
+    _qp.combine(cuts.gradients, alpha, a, threads=cuts.threads)
     return a, dot(cuts.offsets, alpha)
 
 

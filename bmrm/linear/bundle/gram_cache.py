@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.linear.bundle.products import gram
+from bmrm.linear.bundle._qp import gram
 
 MAX_CHANGED_SHARE = 0.25
 """Maximum number of features whose weight changes, as a share of those that move, that is worth an update:

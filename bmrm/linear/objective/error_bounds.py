@@ -45,7 +45,7 @@ def extent_of(
     (rows_of_all, total, squares, apart, labels_of_all, logs), _ = processes.sums(sums, [])
     return Extent(
         margins=int(rows_of_all) * columns,
-        parts=max(1, classes - 1) if loss.task == "ordinal" else columns,
+        losses_per_row=max(1, classes - 1) if loss.task == "ordinal" else columns,
         weight=math.sqrt(squares) / total,
         most=1.0 / total,
         labels=farthest * math.sqrt(apart),
@@ -79,7 +79,7 @@ def watch(
         loss.curvature_limit,
         objective.block_rows(extent),
         level=loss.level,
-        together=not loss.by_rows,
+        joint=not loss.by_rows,
     )
     errors.profile = objective.profile
     errors.take_penalty(objective.reg)

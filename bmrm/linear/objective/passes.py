@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.objective.line_search import search_ray
 from bmrm.linear.objective.running_error import Blur, Derivatives
-from bmrm.linear.regularizers import Regularizer, Slopes
+from bmrm.linear.regularizers import LineDerivative, Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.base import Pieces
 
@@ -85,7 +85,7 @@ class Operator(Protocol):
         """Return the sum of the squares of each column; see `bmrm.matrix.adapted.MatrixAdapter`."""
 
 
-class Problem(Protocol):
+class ObjectiveData(Protocol):
     """What the passes may ask of the objective; see `bmrm.linear.objective.objective.Objective`."""
 
     operator: Operator
@@ -117,7 +117,7 @@ class LineSearchProblem(NamedTuple):
     # Likewise
     w: Weights
     w_end: Weights
-    penalty: Slopes  # derivative of the penalty along the line
+    penalty: LineDerivative  # derivative of the penalty along the line
     first: float
     accuracy: float
     content: float
@@ -203,7 +203,7 @@ class Ascent(Protocol):
 class InteriorPasses(Protocol):
     """What an interior point asks of the passes; its own arrays are on the host."""
 
-    def interior_costs(self, problem: Problem) -> StepCosts | None:
+    def interior_costs(self, objective: ObjectiveData) -> StepCosts | None:
         """Return what planes and interior-point steps cost; None if there can be no such steps here."""
 
     @property
@@ -265,7 +265,7 @@ class Passes(InteriorPasses, Protocol):
     def penalty(self, reg: Regularizer, w: Weights) -> float:
         """``lam Omega(w)``."""
 
-    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> Slopes:
+    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> LineDerivative:
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
 
     # The risk and its derivatives.
@@ -306,14 +306,14 @@ class Passes(InteriorPasses, Protocol):
 
     # Proposals of points.
 
-    def newton_point(self, problem: Problem, at: Iterate, gradients: Gradients) -> Weights | None:
+    def newton_point(self, objective: ObjectiveData, at: Iterate, gradients: Gradients) -> Weights | None:
         """Return the minimiser of the quadratic model of J at a point, or a point near it if X is wide.
 
         See `bmrm.linear.solvers.newton`.
 
         Parameters
         ----------
-        problem : Problem
+        objective : ObjectiveData
         at : Iterate
         gradients : Gradients
             Of the risk's parts there.
@@ -324,7 +324,7 @@ class Passes(InteriorPasses, Protocol):
             None if rounding or overflow leave no positive definite Hessian.
         """
 
-    def begin_ascent(self, problem: Problem, at: Iterate) -> Ascent:
+    def begin_ascent(self, objective: ObjectiveData, at: Iterate) -> Ascent:
         """Begin to ascend in the dual: from the derivatives at a point, or from 0 at weights of 0.
 
         Called only if the backend has said that it pays.

@@ -138,7 +138,7 @@ class ErrorBound:
       has one
     - ``blocks``, shape (planes,): maximum number of margins that each plane of a point depends on
     - ``level``: what differences of margins, or from labels, are compared with in turn
-    - ``together``: whether the loss takes margins together
+    - ``joint``: whether the loss takes the margins of many rows together
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class ErrorBound:
         blocks: Indices,
         *,
         level: float = 0.0,
-        together: bool = False,
+        joint: bool = False,
     ) -> None:
         self.extent, self.lengths, self.size, self.floor = extent, lengths, size, floor
         self._steepness, self._bend = steepness, bend
@@ -167,16 +167,16 @@ class ErrorBound:
         self.measures = steepness(1.0) is None
         """Whether the length of derivatives has to be measured."""
         # A product with one vector sums each row in lanes; with several, one after the other.
-        of_row = longest / ROW_LANES + 3.0 if extent.parts == 1 else float(longest)
+        of_row = longest / ROW_LANES + 3.0 if extent.losses_per_row == 1 else float(longest)
         self._of_row = chain(min(longest, of_row)) + MOVE_ROUNDINGS
         self._of_weights = chain(columns) + DERIVATIVE_ROUNDINGS
         self.carried = MOVE_ROUNDINGS / self._of_row
         """Share of a point's size that margins carry on when they are moved away from it, however far."""
         self._of_sum = LOSS_ROUNDINGS + chain(min(rows, LANE_ROWS)) + chain(rows / CHUNK_ROWS)
         # Derivatives of margins taken together are sums themselves.
-        self._of_slope = DERIVATIVE_ROUNDINGS + (self._of_sum if together else 0.0)
+        self._of_slope = DERIVATIVE_ROUNDINGS + (self._of_sum if joint else 0.0)
         self._of_column = chain(rows) + self._of_slope
-        self._of_compared = level * self.root + (self._of_sum * extent.labels if together else 0.0)
+        self._of_compared = level * self.root + (self._of_sum * extent.labels if joint else 0.0)
         self.profile = False
         """Whether an intercept is minimised out."""
         self.sides: tuple[Side, Side] | None = None

@@ -23,7 +23,7 @@ RADIUS = 1e3
 `bmrm.linear.bundle.separable_bound`."""
 
 
-class Slopes(Protocol):
+class LineDerivative(Protocol):
     """The derivative of ``lam * Omega`` along a line ``w + t dw``, t >= 0."""
 
     @property
@@ -111,7 +111,7 @@ class Regularizer(Protocol):
             Lengths of the columns of X; or that of all together, if the weights are not at hand one by one.
         """
 
-    def total(self, parts: Vector) -> Vector:
+    def total(self, sums: Vector) -> Vector:
         """Return sums over all features from those over the features of this process."""
 
     def value(self, w: Vector) -> float:
@@ -126,7 +126,7 @@ class Regularizer(Protocol):
     def trim(self, w: Vector, sparser: Vector) -> Vector:
         """Return ``w`` with those features on a kink that ``sparser`` has there."""
 
-    def line(self, w: Vector, dw: Vector) -> Slopes:
+    def line(self, w: Vector, dw: Vector) -> LineDerivative:
         """Return the derivative of ``lam * Omega(w + t dw)`` for t > 0."""
 
     def face(self, w: Vector, gradient: Vector) -> FreeFace:

@@ -21,7 +21,7 @@ objective."""
 
 
 class Cutter:
-    """Adds cuts to the bundle of a run."""
+    """Adds cuts to the bundle of a run; `make_room` comes first."""
 
     def __init__(self, state: State) -> None:
         self._state, self._bundle = state, state.bundle

@@ -20,7 +20,7 @@ what is known: the shift then grows tenfold per pass.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -60,6 +60,10 @@ MAX_SLOW_STEPS = 3
 kinks, the cuts alone take fewer passes."""
 
 
+FirstStep = Literal["newton", "ascent", "cuts"]
+"""The kind of step that a run begins with."""
+
+
 class Step(Protocol):
     """A kind of step: it looks for a better point and adds a cut to the bundle."""
 
@@ -83,11 +87,9 @@ class CutAtMinimiser:
         self._state, self._cutter = state, cutter
 
     def pays(self) -> bool:
-        """Return True: there is always a cut to take."""
         return True
 
     def take(self, minimiser: Weights) -> None:
-        """Go to the model's minimiser, and add a cut."""
         state = self._state
         line = state.objective.line(state.best, minimiser)
         state.lap("products")
@@ -95,7 +97,6 @@ class CutAtMinimiser:
         self._advance(line)
 
     def _advance(self, line: Line) -> None:
-        """Cut at the model's minimiser itself."""
         self._state.improve(line, 1.0)
         self._cutter.on_line(line, 0.0, 1.0)
 
@@ -104,7 +105,6 @@ class CutBeyondBest(CutAtMinimiser):
     """A line search from the best point to the minimiser of the model, and a cut beyond its end."""
 
     def _advance(self, line: Line) -> None:
-        """Search the line; cut a little beyond the new best point."""
         state = self._state
         before = state.best.objective
         step = state.step = line.search(max(2.0 * state.step, MIN_FIRST_STEP), state.accuracy())
@@ -130,7 +130,6 @@ class NewtonStep:
         state.keeps_gradients = True
 
     def pays(self) -> bool:
-        """Whether such steps have not ended."""
         return self._state.keeps_gradients
 
     def expect(self, gradients: Gradients) -> None:
@@ -180,7 +179,6 @@ class NewtonStep:
             self._end()
 
     def _end(self) -> None:
-        """Go on by other steps, from the best point."""
         self._state.keeps_gradients = False
 
     def clean_up(self) -> None:
@@ -206,7 +204,6 @@ class SmoothedNewtonStep(NewtonStep):
         super()._begin_at_best()
 
     def _advance(self, line: Line) -> None:
-        """Search the line with kinks rounded; cut at its end, whether that is the best point or not."""
         state, smoothing = self._state, self._smoothing
         step = state.step = line.search(1.0, smoothing.accuracy(state.tol), reach=0.0)
         state.lap("search")
@@ -220,7 +217,6 @@ class SmoothedNewtonStep(NewtonStep):
         self._state.evaluate_best()
 
     def clean_up(self) -> None:
-        """Leave the kinks as they are."""
         if self.pays():
             self._smoothing.round(0.0)
 
