@@ -62,11 +62,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
     trained = time.perf_counter()
     seconds = {"load": known - started, "train": trained - known}
     if found is not None:
-        model = found.model(calibration)
-        if options.export == "liblinear":
-            model.export_liblinear(path)
-        else:
-            model.save(path)
+        found.write(path, calibration)
     if options.plot is not None:
         from bmrm.linear.plots import save
 

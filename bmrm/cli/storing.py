@@ -235,6 +235,11 @@ class Trained(NamedTuple):
         """The additional keys of the JSON object."""
         return {"dtype": self.stored.dtype, "rounding": finite_or_none(self.rounding)}
 
+    def write(self, path: str, calibration: Calibration | None = None) -> None:
+        """Write the model in the format that the options ask for."""
+        model = self.model(calibration)
+        (model.export_liblinear if self.stored.options.export == "liblinear" else model.save)(path)
+
     def model(self, calibration: Calibration | None = None, status: str | None = None) -> Model:
         """Return the model; its certificate has the stored type, and ``status`` if given."""
         model = Model.from_result(self.result, calibration=calibration, zero_based=self.stored.zero_based)

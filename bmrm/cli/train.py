@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -114,7 +114,10 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
         del stored  # or its matrix would outlive its use
         found = training.run(warm)
     result, trained = found.result, time.perf_counter()
-    _save(found, options, path, keep, group)
+    keep(found)  # first, in case the disk of MODEL is full
+    with fail_together(group):
+        if is_first(group):
+            found.write(path)
     written = time.perf_counter()
     seconds = {f"load.{part}": value for part, value in parsed.items()}
     seconds |= {"load": loaded - started}
@@ -169,25 +172,6 @@ class _Checkpoint:
         if is_first(self._group):
             assert model is not None
             save(self.path, model, problem, cuts)
-
-
-def _save(
-    found: Trained,
-    options: TrainOptions,
-    path: str,
-    keep: Callable[[Trained], None],
-    group: Group | None,
-) -> None:
-    from bmrm.cli.ranks import fail_together
-
-    keep(found)  # first, in case the disk of MODEL is full
-    with fail_together(group):
-        if is_first(group):
-            model = found.model()
-            if options.export == "liblinear":
-                model.export_liblinear(path)
-            else:
-                model.save(path)
 
 
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:

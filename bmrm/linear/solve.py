@@ -367,7 +367,7 @@ def _watch_rounding(objective: Objective, problem: TrainingProblem, backend: Bac
     """Make the objective keep a running error bound."""
     data, margins_per_row = problem.data, problem.margins_per_row
     n_classes = 0 if problem.classes is None else len(problem.classes)
-    extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend)
+    extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend.sums)
     of_examples = isinstance(data, Examples)
     rows = problem.operator.shape[0] if of_examples else extent.margins // margins_per_row
     squares = data.counted_squares if isinstance(data, Dataset) else None

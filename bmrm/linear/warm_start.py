@@ -108,17 +108,16 @@ class Origin:
     on_gpu: bool
     row_space: bool
     metric_key: object
-    loss: Loss = field(compare=False)  # not compared: `loss_key` identifies it
+    loss: Loss = field(compare=False)  # `loss_key` identifies it
     penalty: tuple[object, ...] = field(compare=False)
-    """Identifies the penalty, lam included. Not compared, since cuts hold for any penalty."""
-    checksums: Mapping[str, str] = field(compare=False)
+    """Identifies the penalty, lam included; cuts hold for any penalty."""
+    checksums: Mapping[str, str] = field(compare=False)  # of the penalty's vectors
     # The certificate of the solve. That of the `Result` may be wider, to cover values before they were
-    # rounded. Not compared.
-    """Of the penalty's vectors. Not compared either."""
+    # rounded.
     objective: float = field(compare=False, default=np.inf)
     lower_bound: float = field(compare=False, default=-np.inf)
     radius: float = field(compare=False, default=np.inf)
-    """How far from the prior mean that bound covers features without a penalty. Not compared."""
+    """How far from the prior mean that bound covers features without a penalty."""
 
     def ended(self, objective: float, lower_bound: float, radius: float) -> Origin:
         """Return the same with a certificate."""

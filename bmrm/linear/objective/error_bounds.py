@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,16 +13,12 @@ from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
 
-
-class Sums(Protocol):
-    """Adds up over processes."""
-
-    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
-        """Return the sums of numbers over all processes, and the largest of others."""
+Sums = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
+"""Returns the sums of numbers over all processes, and the largest of others."""
 
 
 def extent_of(
-    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, processes: Sums
+    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, sums_of: Sums
 ) -> Extent:
     """Return what the error bound needs to know of labels and weights.
 
@@ -36,13 +32,13 @@ def extent_of(
     compared = loss.target_norm(labels) if len(labels) else 0.0
     # Relative to the largest ones, so that no square is beyond float64.
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
-    _, (heaviest, farthest) = processes.sums([], [heaviest, compared])
+    _, (heaviest, farthest) = sums_of([], [heaviest, compared])
     s = np.ones(rows) if weights is None else weights / heaviest
     sums = [float(rows), float(s.sum()), dot(s, s), (compared / (farthest or 1.0)) ** 2, 0.0, 0.0]
     if loss.task == "count":
         doubled = 2.0 * labels
         sums[4:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
-    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = processes.sums(sums, [])
+    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = sums_of(sums, [])
     return Extent(
         margins=int(rows_of_all) * columns,
         losses_per_row=max(1, classes - 1) if loss.task == "ordinal" else columns,

@@ -35,26 +35,15 @@ class LineDerivative(Protocol):
 
 
 class Reach(NamedTuple):
-    """How much a penalty limits the weights, in terms of the lengths of the columns of X.
-
-    Attributes
-    ----------
-    softness : float
-        Sum over all features of the squared length of the column over the curvature of the penalty; infinite
-        if a feature has no curvature.
-    curved : float
-        The same sum over the features with curvature.
-    kinked : float
-        The largest length of a column over the strength of its kink, among features with a kink but without
-        curvature.
-    free : float
-        Sum of the lengths of the columns without a penalty.
-    """
+    """How much a penalty limits the weights, in terms of the lengths of the columns of X."""
 
     softness: float
-    curved: float
+    """Sum over all features of the squared length of the column over the curvature of the penalty; infinite
+    if a feature has no curvature."""
+    curved: float  # the same sum over the features with curvature
     kinked: float
-    free: float
+    """Largest length of a column over the strength of its kink, among those with kinks but no curvature."""
+    free: float  # sum of the lengths of the columns without a penalty
 
 
 class Regularizer(Protocol):

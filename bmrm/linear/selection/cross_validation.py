@@ -474,7 +474,7 @@ class _Shared:
         self._latest: tuple[FoldPoint | None, FoldPoint] | None = None
         m, d = operator.shape
         self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN_GRADIENTS, 0.0)
-        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data))
+        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data).sums)
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():

@@ -99,7 +99,9 @@ class State:
                 "labels, weights or values of X are too large"
             )
         self._scale = 0.0
-        self.first_objective = bundle.first_objective = self._first_size()
+        first = abs(self.best.objective)
+        self.first_objective = first if first > SMALL_OBJECTIVE else max(first, self.scale)
+        bundle.first_objective = self.first_objective
         self._evaluated, self._measured, self._magnified = True, False, 1.0
         if objective.errors is not None:
             objective.errors.wanted = settings.absolute_tol(self.best.objective)
@@ -271,10 +273,6 @@ class State:
         self._scale = self._scale or abs(self.objective.risk_at_zero()) or 1.0
         return self._scale
 
-    def _first_size(self) -> float:
-        first = abs(self.best.objective)
-        return first if first > SMALL_OBJECTIVE else max(first, self.scale)
-
     @property
     def tol(self) -> float:
         """Gap to stop at."""
@@ -318,7 +316,10 @@ class State:
         if not self._may_be_negative:
             if not best <= ZERO_OBJECTIVE * self.scale:
                 return False
-            return self._pays_no_penalty() or (at_standstill and self.hidden >= best)
+            # Without a penalty on the best weights, the risk is all that is left of J.
+            penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
+            free = self.model.radius < np.inf or penalty == 0.0
+            return free or (at_standstill and self.hidden >= best)
         if at_standstill:
             return abs(best) <= ZERO_OBJECTIVE * self.scale
         looked = self.iteration > 1 or self.bound >= best
@@ -329,11 +330,6 @@ class State:
     def _may_be_negative(self) -> bool:
         """Whether the risk may be below 0."""
         return self.bundle.floor < 0.0
-
-    def _pays_no_penalty(self) -> bool:
-        """Whether the best weights are free of a penalty: the risk is all that is left of J."""
-        penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
-        return self.model.radius < np.inf or penalty == 0.0
 
     # How a run ends.
 
