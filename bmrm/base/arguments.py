@@ -399,7 +399,6 @@ def _objects_to_floats(
 
 
 def _is_real(value: Any) -> bool:
-    """Return whether the value is a real number that fits float64."""
     if not _is_real_type(type(value)):
         return False
     try:
@@ -414,7 +413,6 @@ def _is_real_type(kind: type) -> bool:
 
 
 def _check_exact(what: str, found: NDArray[Any], error: ErrorType, each: str) -> None:
-    """Raise for an integer that float64 cannot hold."""
     if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
         large = np.flatnonzero(found.ravel() > MAX_EXACT_INTEGER)
         if found.dtype.kind == "i":
@@ -453,7 +451,6 @@ def _merge_column_types(given: Any) -> Any:
 
 
 def _column_names(given: Any) -> Sequence[Any] | None:
-    """Return the column names of a data frame, None for other objects."""
     names = getattr(given, "columns", None)
     return None if names is None or callable(names) else list(names)
 

@@ -46,7 +46,6 @@ def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _words(option: str, action: argparse.Action, value: Any) -> list[str]:
-    """Convert one key and its value to command-line words."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise TypeError(f"found {value!r}, expected true or false")

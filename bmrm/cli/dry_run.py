@@ -223,7 +223,7 @@ def _squares(values: NDArray[Any] | None, nnz: int = 0) -> float:
 
 
 def _change(values: NDArray[Any] | None) -> int:
-    """Tell what float32 makes of values: 0 nothing, 1 it rounds some, 2 it cannot hold them."""
+    """Return what float32 makes of values: 0 nothing, 1 it rounds some, 2 it cannot hold them."""
     if values is None:
         return 0
     with np.errstate(over="ignore"):
@@ -241,7 +241,6 @@ def _settled(size: Size, options: TrainOptions, change: int) -> Size:
 
 
 def _labels(y: Labels) -> set[float]:
-    """Return the labels that occur."""
     return set(np.unique(y).tolist()) if isinstance(y, np.ndarray) else {label for row in y for label in row}
 
 
@@ -297,7 +296,6 @@ def _kind_of_penalty(size: Size, options: TrainOptions) -> regularizers.Regulari
 
 
 def _gpu_memory(size: Size, options: TrainOptions) -> GpuMemory:
-    """Return what X will take of a GPU, and leave."""
     shape = size.n_samples, size.n_features
     stored = choose_gpu_dtype(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
     item, values = stored.itemsize, stored.itemsize if size.value_bytes else 0

@@ -232,7 +232,6 @@ def _chunks(
 
 
 def _read_ranking(options: argparse.Namespace, model: Model) -> Data:
-    """Read all rows with their queries."""
     from bmrm.io import read_data
 
     with reading(options.data):

@@ -140,7 +140,6 @@ def loaded_exactly(
 
 
 def _states(path: str) -> list[tuple[int, int]]:
-    """Return size and modification time of each file."""
     states = []
     for name in _files(path):
         with contextlib.suppress(OSError):

@@ -207,7 +207,6 @@ def _observer(
     checkpoint: _Checkpoint,
     group: Group | None,
 ) -> Observer:
-    """Make the callback of the iterations."""
     from bmrm.base.progress import ProgressLine
     from bmrm.cli.observer import Observer
     from bmrm.cli.ranks import fail_together, is_first

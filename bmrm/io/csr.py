@@ -163,7 +163,6 @@ def check_layout(
 
 
 def _copy_sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
-    """Copy rows with ascending columns; return row pointers, columns and values."""
     columns = np.ascontiguousarray(indices, np.int32 if indices.dtype == np.int32 else np.int64)
     return _svmlight.take_rows(
         np.ascontiguousarray(indptr, np.int64),
@@ -193,7 +192,6 @@ def as_floats(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _has_ascending_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Return whether the columns of each row are strictly ascending."""
     ordered = np.ones(len(indices) + 1, bool)
     ordered[1:-1] = indices[1:] > indices[:-1]
     ordered[indptr] = True

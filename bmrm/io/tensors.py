@@ -103,7 +103,6 @@ def open_tensors(path: str) -> Iterator[Tensors]:
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[bytes, int]:
-    """Return the text of the header, and the offset of the tensors."""
     head = file.read(9)
     length = int.from_bytes(head[:8], "little")
     if not head:

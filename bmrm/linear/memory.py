@@ -120,5 +120,4 @@ def cut_width(size: MatrixSize, n_outputs: int, *, row_space: bool) -> int:
 
 
 def _row_bytes(margins: int, *, joint: bool, ascent: bool) -> int:
-    """Return the bytes of all vectors over rows."""
     return margins * (JOINT_MARGIN_BYTES if joint else MARGIN_BYTES + (ASCENT_MARGIN_BYTES if ascent else 0))

@@ -195,7 +195,6 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
 
 
 def _first_step(facts: Facts, options: PlanOptions) -> Decision[FirstStep]:
-    """Decide between Newton's steps, ascent in the dual, and cuts alone."""
     if options.solver != "ocas":
         return Decision("cuts", f"solver {options.solver} takes cuts alone")
     newton = _newton(facts)
@@ -206,7 +205,6 @@ def _first_step(facts: Facts, options: PlanOptions) -> Decision[FirstStep]:
 
 
 def _newton(facts: Facts) -> Decision[bool]:
-    """Decide on Newton's steps."""
     if facts.owned:
         return Decision(False, "Newton's steps need all weights on each rank")
     if not newton_pays(facts.operator, facts.rows, facts.loss, facts.penalty):
@@ -294,7 +292,6 @@ def _cuts_per_pass(facts: Facts, options: PlanOptions, step: FirstStep) -> Decis
 
 
 def _may_be_on_gpu(facts: Facts) -> bool:
-    """Whether weights, margins and cuts can be on the GPU of the matrix."""
     if not (facts.can_solve_on_gpu and facts.penalty.plain):
         return False
     alone, loss = facts.ranks is None, facts.loss
@@ -304,7 +301,6 @@ def _may_be_on_gpu(facts: Facts) -> bool:
 
 
 def _in_row_space(facts: Facts, blocks: int, *, newton: bool) -> bool:
-    """Whether weights and cuts are kept as combinations of rows."""
     return (
         facts.ranks is None
         and facts.penalty.plain
@@ -331,7 +327,6 @@ def is_even(mean_squares: Vector) -> bool:
 
 
 def _backend(facts: Facts, *, on_gpu: bool, row_space: bool) -> Decision[BackendName]:
-    """Choose where weights, margins and cuts are kept."""
     rows = ", as combinations of rows" if row_space else ""
     if facts.ranks is not None:
         where = "GPUs" if on_gpu else "CPUs"
@@ -367,7 +362,6 @@ def _weight_layout(facts: Facts) -> Decision[WeightLayout]:
 
 
 def _intercept(facts: Facts) -> Decision[str]:
-    """Return the kind of intercept."""
     free, scaling = facts.intercept
     if free:
         return Decision("free", "it is not penalised, and is minimised out")
@@ -379,7 +373,6 @@ def _intercept(facts: Facts) -> Decision[str]:
 def _memory(
     facts: Facts, options: PlanOptions, blocks: int, *, ascent: bool, row_space: bool
 ) -> dict[str, int]:
-    """Return the bytes of a solve by part."""
     bundle, size, n_outputs = BundleSize(options.max_cuts, blocks), facts.size, facts.operator.n_outputs
     joint = isinstance(facts.loss, JointLoss)
     if facts.gpu is not None:

@@ -248,7 +248,6 @@ def solve(
 
 
 def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Dataset | Examples:
-    """Return the training data of this process."""
     layout = choose_weight_layout(
         options.weights,
         X,
@@ -263,7 +262,6 @@ def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Datas
 
 
 def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) -> Settings:
-    """Return the settings of the outer loop."""
     callback = options.callback
     if options.verbose and speaks:
         callback = _printing(callback)
@@ -364,7 +362,6 @@ def _build(
 
 
 def _watch_rounding(objective: Objective, problem: TrainingProblem, backend: Backend) -> None:
-    """Make the objective keep a running error bound."""
     data, margins_per_row = problem.data, problem.margins_per_row
     n_classes = 0 if problem.classes is None else len(problem.classes)
     extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend.sums)

@@ -264,7 +264,6 @@ class _ResidentMat:
             scatter.scatter(everywhere, y, addv=True, mode="reverse")
 
     def _gathered(self, x: PETSc.Vec) -> PETSc.Vec:
-        """Return all entries of a vector of length d."""
         scatter, everywhere = self.layout.scatter, self.layout.everywhere
         if scatter is None:
             return x

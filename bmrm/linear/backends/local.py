@@ -100,12 +100,10 @@ class LocalBackend:
         return objective, store
 
     def _risk(self, problem: TrainingProblem) -> RowRisk:
-        """Bind the loss to labels and weights."""
         data = self.data
         return problem.loss.risk(problem.labels, data.weights, 1.0 / data.total_weight, data.threads)
 
     def _on_gpu(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
-        """Keep weights, margins and cuts on the GPU of the matrix."""
         data, loss, labels = self.data, problem.loss, problem.labels
         assert isinstance(data, Dataset)
         scale, scaling = 1.0 / data.total_weight, problem.intercept.scaling
@@ -119,14 +117,12 @@ class LocalBackend:
     def _in_row_space(
         self, problem: TrainingProblem, plan: Plan, warm: Bundle | None
     ) -> tuple[Passes, CutStore]:
-        """Keep weights and cuts as combinations of rows."""
         operator = problem.operator
         cuts = RowCuts(operator, self.data.threads) if warm is None else warm.store
         assert isinstance(cuts, RowCuts)
         return RowPasses(operator, self._risk(problem), cuts), cuts
 
     def _on_host(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
-        """Keep weights and cuts in arrays."""
         operator, threads = problem.operator, self.data.threads
         width, metric = operator.shape[1], problem.penalty.metric
         cuts = HostCuts(width, threads, metric) if warm is None else warm.store

@@ -76,7 +76,12 @@ class CutModel(Protocol):
         """Return what rounding may have done to the mean plane."""
 
     def certified(self, least: float, alpha: Vector, size: float) -> float:
-        """Return a bound: the minimum of a penalty plus the mean plane, less what rounding may hide."""
+        """Return a bound on J: the minimum of a penalty plus the mean plane, less what rounding may hide.
+
+        That the weights ``alpha`` are nonnegative and add up to 1 is checked here, whatever made them.
+        ``size`` is that of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of
+        gradients are counted already.
+        """
 
     def maximise(
         self,

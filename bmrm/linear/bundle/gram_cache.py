@@ -57,7 +57,6 @@ class GramCache:
         return self._gram
 
     def _places(self, serials: Indices) -> NDArray[np.intp]:
-        """Return the earlier positions of cuts; -1 for new ones."""
         n = len(self._serials)
         if n <= len(serials) and np.array_equal(self._serials, serials[:n]):
             return np.concatenate([np.arange(n), np.full(len(serials) - n, -1)])

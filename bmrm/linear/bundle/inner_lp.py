@@ -146,7 +146,6 @@ class LinearModel:
 
 
 def _quiet() -> highspy.Highs:
-    """Return a HiGHS that prints nothing."""
     import highspy
 
     class Quiet(highspy.Highs):

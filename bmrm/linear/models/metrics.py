@@ -283,7 +283,6 @@ class _Scores:
 
 
 def _are_equal(*weights: Vector) -> bool:
-    """Return whether all weights are equal."""
     every = np.concatenate(weights)
     return not len(every) or bool(every.min() == every.max())
 

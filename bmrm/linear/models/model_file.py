@@ -81,7 +81,6 @@ def read(
 
 
 def _read_parts(file: Tensors) -> tuple[dict[str, Any], dict[str, Vector]]:
-    """Return the description and the tensors."""
     document = _parse_document(file.metadata.get(_KEY))
     sides = 1 + (document.get("task") in SEVERAL)
     tensors = {"w": file.read("w", "F64", sides), "intercept": file.read("intercept", "F64", 1)}

@@ -292,7 +292,6 @@ class Objective:
         return self.errors.root * self.errors.steep(risk) + abs(self.loss.intercept_slope)
 
     def _profiled_slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
-        """Return the slope along a line of the risk minimised over b."""
         found = self._bracket_intercept(z, dz, t, 0.1 * accuracy)
         low, high = (self.passes.slope(z, dz, t, b)[0] for b in (found.low, found.high))
         return found.share_low * low + (1.0 - found.share_low) * high

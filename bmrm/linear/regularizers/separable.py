@@ -76,20 +76,16 @@ class Separable(NamedTuple):
         return np.asarray((self.l1 == 0.0) & (self.l2 == 0.0))
 
     def take(self, features: NDArray[np.intp]) -> Separable:
-        """Return the terms of some features."""
         return Separable(*(array[features] for array in self))
 
     def value(self, w: Vector) -> float:
-        """Return ``P(w)`` for a w in the domain."""
         v = w - self.prior
         return dot(self.l1, np.abs(v)) + 0.5 * dot(self.l2, v * v)
 
     def project(self, w: Vector) -> Vector:
-        """Return the nearest point of the domain."""
         return np.minimum(np.maximum(w, self.low), self.high)
 
     def smooth_gradient(self, w: Vector) -> Vector:
-        """Return the gradient of the quadratic part."""
         return self.l2 * (w - self.prior)
 
     def line(self, w: Vector, dw: Vector) -> BentLine:

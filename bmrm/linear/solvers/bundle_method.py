@@ -64,7 +64,6 @@ class BundleMethod:
         self._steps = self._kinds_of_step(first_step)
 
     def _kinds_of_step(self, first: FirstStep) -> list[Step]:
-        """Return the kinds of step that the run may take, the best first."""
         given = self.state, self._cutter
         cut: Step = CutBeyondBest(*given) if self.settings.solver == "ocas" else CutAtMinimiser(*given)
         if first == "newton":

@@ -328,7 +328,6 @@ class State:
 
     @property
     def _may_be_negative(self) -> bool:
-        """Whether the risk may be below 0."""
         return self.bundle.floor < 0.0
 
     # How a run ends.

@@ -154,7 +154,6 @@ class NewtonStep:
 
     @property
     def _origin(self) -> Iterate:
-        """Where the line begins."""
         return self._state.best
 
     def _begin_at_best(self) -> None:

@@ -104,7 +104,6 @@ def _add_plans(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str,
 
 
 def _are_constants(found: Any) -> bool:
-    """Return whether all constants are there, positive and finite."""
     return (
         isinstance(found, dict)
         and set(found) == _RATES
@@ -139,7 +138,6 @@ def _lock_record(device: str) -> Iterator[None]:
 
 
 def _write_record(device: str, record: DeviceRecord) -> None:
-    """Write the file if possible."""
     name = record_path(device)
     try:
         os.makedirs(os.path.dirname(name), exist_ok=True)

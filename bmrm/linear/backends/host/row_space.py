@@ -34,7 +34,6 @@ def inner(x: Vector, y: Vector) -> float:
 
 
 def _combined(operator: Operator, rho: Vector) -> Vector:
-    """Return ``X' rho``."""
     combined = np.empty((1, operator.shape[1]))
     operator.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, operator.shape[0]], np.int64), combined)
     return np.asarray(combined[0])
