@@ -107,7 +107,7 @@ def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
                 size = _joined([measure(replace(options, data=name)) for name in names])
             check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
-                raise ParameterError("--dry-run: tells of several ranks on CPUs only; give --device cpu")
+                raise ParameterError("--dry-run: covers several ranks on CPUs only; give --device cpu")
             layouts = rank_bytes(_in_full(size), options, group.size)
     if not is_first(group):
         return Exit.OK

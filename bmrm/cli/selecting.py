@@ -12,7 +12,7 @@ from bmrm.base.weighting import scale_weights
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
 from bmrm.cli.outcome import exit_code, model_path, report
-from bmrm.cli.report import finite_metrics, metrics_text, selection_document, selection_text
+from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
 from bmrm.cli.storing import DOUBLE, SELECTION_TOL_SHARE, Trained, certified_selection, first_type, loaded
 from bmrm.errors import ParameterError
@@ -161,9 +161,7 @@ def _report(
         print_notice(str(selection), quiet=options.quiet)
     text = selection_text(selection)
     if fit:
-        text += "\n" + "\n".join(
-            f"Cross Validation {line}" for line in metrics_text("binary", fit).splitlines()
-        )
+        text += f"\n{cross_validation_text('binary', fit)}"
     document: dict[str, Any] = {"selection": selection_document(selection)}
     if fit:
         document["calibration"] = {"method": options.calibrate, **finite_metrics(fit)}

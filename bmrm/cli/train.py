@@ -192,7 +192,7 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     if options.json:
         print(cross_validation_json(found, options, dtype))
     elif not options.quiet:
-        print(cross_validation_text(found))
+        print(cross_validation_text(found.results[0].loss.task, found.metrics))
     statuses = [result.status for result in found.results]
     stopped = [status for status in statuses if status != "converged"]
     if stopped:

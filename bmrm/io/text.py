@@ -73,7 +73,7 @@ def value_type(dtype: Any) -> np.dtype[Any]:
     """Return ``dtype`` as a numpy dtype, float32 or float64."""
     try:
         kind: np.dtype[Any] | None = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError, KeyError):  # NumPy raises any of these for what is no type
         kind = None
     if kind is None or kind not in (np.float32, np.float64):
         raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bmrm.base.arguments import check_finite, numbers
+from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
@@ -211,15 +211,11 @@ def _problem(origin: Origin, bundle: Bundle, checksums: Mapping[str, str]) -> ch
         checksums=checksums,
         stored=data.stored if isinstance(data, Dataset) else "float64",
         resolution=data.resolution,
-        radius=_finite(origin.radius),
+        radius=finite_or_none(origin.radius),
         merges=bundle.merges,
-        objective=_finite(origin.objective),
-        lower_bound=_finite(origin.lower_bound),
+        objective=finite_or_none(origin.objective),
+        lower_bound=finite_or_none(origin.lower_bound),
     )
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
 
 
 def warm_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | None:
