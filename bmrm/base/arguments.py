@@ -183,8 +183,8 @@ def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
     """Convert labels of which a row may have several: a list of tuples or sets, or zeros and ones.
 
     Return zeros and ones, shape (rows, K), with one column per label; or tuples with the labels of each row,
-    without repetitions. A row that is not a sequence is a single label. Raise `DataError` for example for
-    rows of zeros and ones that could mean either.
+    without repetitions. A row that is not a sequence is a single label. Raise `DataError` also for rows of
+    zeros and ones that could mean either.
 
     Examples
     --------

@@ -43,7 +43,7 @@ _watching: list[Interrupts] = []
 class Interrupts:
     """Signal handlers that are installed while the block runs.
 
-    - ``mode``: mode at the start of the block
+    - ``mode``: that at the start of the block
     - ``last``: the process ends with the block, so signals are ignored after it
     - ``requested``: whether a signal has arrived
     """

@@ -14,7 +14,7 @@ class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises `ParameterError` and leaves out options that were not given.
 
     - ``usage``: ends with ``[options]`` and the files
-    - ``hints``: hints for unknown options, by their first characters
+    - ``hints``: for unknown options, by their first characters
     """
 
     def __init__(

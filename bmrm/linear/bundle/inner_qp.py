@@ -102,7 +102,7 @@ def piecewise(
 
     - ``mu``, shape (n_features,), or None: proximal term; positive wherever the penalty has no curvature
     - ``centre``, shape (n_features,)
-    - ``products``: products of the cuts, kept from one call to the next
+    - ``products``: of the cuts, kept from one call to the next
     """
     alpha, gradients = cuts.alpha.copy(), cuts.gradients
     curvature = terms.l2 if mu is None else terms.l2 + mu

@@ -28,7 +28,7 @@ prior mean, if that is more than `RADIUS`."""
 class SeparableBound:
     """Bounds of one run: within a radius of the prior mean in features without a penalty.
 
-    - ``units``, shape (n_features,): units of the features, squared
+    - ``units``, shape (n_features,): of the features, squared
     - ``radius``: infinite if every feature has a penalty
     """
 

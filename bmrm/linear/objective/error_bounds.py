@@ -55,7 +55,7 @@ def watch(
 ) -> None:
     """Give an objective a running error bound.
 
-    - ``rows``: rows of X in all processes
+    - ``rows``: of X in all processes
     - ``floor``: a number that the risk is nowhere below
     - ``longest``: stored values of the fullest row
     - ``squares``, shape (d,): sum of the squares of each column of X, if not all rows count

@@ -103,7 +103,7 @@ class System(NamedTuple):
 class InteriorPoint:
     """A point on its way along the path.
 
-    The objective is of a problem for which `may_step`, with passes that have `interior_costs`.
+    `may_step` holds for the problem of the objective, and its passes have `interior_costs`.
     """
 
     def __init__(self, objective: Objective, at: Iterate, gap: float) -> None:

@@ -40,7 +40,7 @@ def ascent_on(matrix: object) -> Callable[..., Ascent] | None:
 class DualAscent:
     """`bmrm.linear.objective.passes.Ascent` by sweeps over the rows.
 
-    - ``objective``: for which `bmrm.linear.plan.ascent_pays`, with one block of rows
+    - ``objective``: one for which `bmrm.linear.plan.ascent_pays`, with one block of rows
     - ``whole``: whether weights are kept one by one, rather than as a combination of rows
     """
 
