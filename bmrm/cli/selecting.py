@@ -48,7 +48,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         check_labels(options, data, _placed(options, data)[1])
         arguments = _arguments(options, data)
     known = time.perf_counter()
-    selection, found = _certified_select(options, data, dtype, arguments)
+    selection, found = certified_selection(options, data, dtype, _select(options, data, arguments))
     if options.dtype == "auto" and data.rounded and "precision" in selection.statuses:
         remaining = _with_remaining_time(options, time.perf_counter() - known)
         if remaining is not None:
@@ -57,7 +57,9 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
                 data, dtype = loaded(read, remaining, DOUBLE)
                 arguments = _arguments(remaining, data)
             known = time.perf_counter()
-            selection, found = _certified_select(remaining, data, dtype, arguments)
+            selection, found = certified_selection(
+                remaining, data, dtype, _select(remaining, data, arguments)
+            )
     calibration, fit = _calibrate(options, selection)
     trained = time.perf_counter()
     seconds = {"load": known - started, "train": trained - known}
@@ -102,13 +104,6 @@ def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
         arguments["metric"] = options.metric
     folds = DEFAULT_FOLDS if options.folds is None else options.folds
     return arguments | {"lams": lams, "folds": folds} | given
-
-
-def _certified_select(
-    options: TrainOptions, data: Data, dtype: str, arguments: dict[str, Any]
-) -> tuple[Selection, Trained | None]:
-    """Score the grid, with certificates for the numbers of the file."""
-    return certified_selection(options, data, dtype, _select(options, data, arguments))
 
 
 def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection:

@@ -34,7 +34,7 @@ from bmrm.linear.objective.passes import (
     Subgradients,
     Weights,
 )
-from bmrm.linear.objective.running_error import NOTED_SHARE, Blur, ErrorBound, Side
+from bmrm.linear.objective.running_error import NOTED_SHARE, ErrorBound, Side
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
@@ -185,18 +185,13 @@ class Objective:
 
     def cut_of_conjugates(self, planes: Subgradients, offsets: Vector) -> CutBatch:
         """Make a cut of planes ``<X' r, w> + offset`` with any derivatives r."""
-        planes = planes._replace(risk=offsets + planes.at_point)
-        return CutBatch(planes, offsets, self.risk(planes.risk), self._blur_of_conjugates(planes, offsets))
-
-    def _blur_of_conjugates(self, planes: Subgradients, offsets: Vector) -> Blur | None:
-        errors = self.errors
-        if errors is None:
-            return None
-        found = errors.of_conjugates(offsets, planes.slope, None)
-        if errors.is_noted(found, errors.best_size):
-            known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
-            found = errors.of_conjugates(offsets, planes.slope, known)
-        return found
+        planes, errors, blur = planes._replace(risk=offsets + planes.at_point), self.errors, None
+        if errors is not None:
+            blur = errors.of_conjugates(offsets, planes.slope, None)
+            if errors.is_noted(blur, errors.best_size):
+                known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
+                blur = errors.of_conjugates(offsets, planes.slope, known)
+        return CutBatch(planes, offsets, self.risk(planes.risk), blur)
 
     def block_rows(self, extent: Extent) -> Indices:
         """Return the maximum number of margins of each block."""

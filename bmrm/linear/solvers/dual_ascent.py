@@ -23,13 +23,7 @@ the step r is balanced: brought to the sum that belongs to it, which is 0 for a 
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Objective
-from bmrm.linear.objective.passes import CutBatch, Subgradients
 
 MAX_VALUES_PER_COLUMN = 1000
 """Stored values per column up to which ascent pays."""
@@ -99,13 +93,3 @@ class Halving:
         """Whether to go on after a step that has left this gap."""
         self._gaps = [*self._gaps[-self._min_steps :], gap]
         return len(self._gaps) <= self._min_steps or gap <= 0.5 * self._gaps[0]
-
-
-def fenchel_cut(objective: Objective, planes: Subgradients, conjugate: float) -> CutBatch | None:
-    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)`` from the plane of r and the value of that sum.
-
-    None if r is not in the domain of every f_i: the sum is then infinite.
-    """
-    if not math.isfinite(conjugate):
-        return None
-    return objective.cut_of_conjugates(planes, np.array([-conjugate]))

@@ -20,6 +20,7 @@ what is known: the shift then grows tenfold per pass.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from bmrm.linear.objective.objective import Line
 from bmrm.linear.objective.passes import MAX_SHIFT, SHIFT_PER_STEP, Gradients, Iterate, Weights
 from bmrm.linear.solvers.cutting import FLOOR_DEPTH, Cutter
-from bmrm.linear.solvers.dual_ascent import Halving, fenchel_cut
+from bmrm.linear.solvers.dual_ascent import Halving
 from bmrm.linear.solvers.interior_point import InteriorPoint
 from bmrm.linear.solvers.interior_rule import InteriorRule, may_step
 from bmrm.linear.solvers.smoothing import Smoothing
@@ -249,7 +250,9 @@ class AscentStep:
         self._cutter.make_room()
         # The gap that would do is known from the last objective.
         planes, conjugate = ascent.step(state.settings.absolute_tol(self._reached))
-        cut = fenchel_cut(objective, planes, conjugate)
+        # R(w) >= <X' r, w> - sum_i f_i(r_i), if r is in the domain of every f_i: else the sum is infinite.
+        in_domain = math.isfinite(conjugate)
+        cut = objective.cut_of_conjugates(planes, np.array([-conjugate])) if in_domain else None
         state.lap("ascent")
         margins = objective.passes.margins(ascent.point)
         found = objective.evaluate_at(ascent.point, margins, state.accuracy())
