@@ -34,11 +34,8 @@ _MAX_SHOWN_CHARS = 40  # of a value that a message quotes
 def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
     """Convert to an array of any shape and type.
 
-    Raises
-    ------
-    error
-        For masked values; for a container without order or one that can be read only once (a set, a dict, a
-        generator); for a sparse matrix; and for rows of different lengths.
+    Raise ``error`` for masked values; for a container without order or one that can be read only once (a set,
+    a dict, a generator); for a sparse matrix; and for rows of different lengths.
 
     Examples
     --------
@@ -61,7 +58,8 @@ def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "
     except MemoryError:
         raise
     except Exception as fault:  # whatever the `__array__` of a foreign class raises
-        raise error(f"{what}: {_join_lines(fault)}; expected {expected}") from None
+        text = " ".join(str(fault).split()) or type(fault).__name__
+        raise error(f"{what}: {text}; expected {expected}") from None
     if found.ndim == 0 and found.dtype == object and not isinstance(given, (Real, Decimal)):
         raise error(f"{what}: found {_describe(given)}, expected {expected}")
     return found
@@ -78,24 +76,12 @@ def numbers(
 ) -> Vector:
     """Convert real numbers of any shape to float64; NaN and infinities are allowed.
 
-    Parameters
-    ----------
-    what : str
-        Name of the argument, for messages.
-    given : array_like
-    error : exception class, default DataError
-    exact : bool, default False
-        Raise for an integer that float64 cannot hold instead of rounding it. For labels, since rounding
-        could merge two of them.
-    each : str, default "row"
-        What an entry belongs to, for messages.
-    expected : str, default "numbers"
-        What the message says was expected.
+    - ``exact``: raise for an integer that float64 cannot hold instead of rounding it. For labels, since
+      rounding could merge two of them.
+    - ``each``: what an entry belongs to, for messages
+    - ``expected``: what the message says was expected
 
-    Returns
-    -------
-    ndarray of float64
-        The given array itself if it has this type, so do not write to it.
+    An array of float64 is returned as it is, so do not write to the result.
 
     Examples
     --------
@@ -194,22 +180,11 @@ def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
 
 
 def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
-    """Convert labels of which a row may have several.
+    """Convert labels of which a row may have several: a list of tuples or sets, or zeros and ones.
 
-    Parameters
-    ----------
-    y : list of tuples or sets of labels, or a matrix of zeros and ones in any container
-        A row that is not a sequence is a single label.
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, K), or list of tuples
-        Zeros and ones with one column per label; or the labels of each row, without repetitions.
-
-    Raises
-    ------
-    DataError
-        For example for rows of zeros and ones that could mean either.
+    Return zeros and ones, shape (rows, K), with one column per label; or tuples with the labels of each row,
+    without repetitions. A row that is not a sequence is a single label. Raise `DataError` also for rows of
+    zeros and ones that could mean either.
 
     Examples
     --------
@@ -424,7 +399,6 @@ def _objects_to_floats(
 
 
 def _is_real(value: Any) -> bool:
-    """Return whether the value is a real number that fits float64."""
     if not _is_real_type(type(value)):
         return False
     try:
@@ -439,7 +413,6 @@ def _is_real_type(kind: type) -> bool:
 
 
 def _check_exact(what: str, found: NDArray[Any], error: ErrorType, each: str) -> None:
-    """Raise for an integer that float64 cannot hold."""
     if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
         large = np.flatnonzero(found.ravel() > MAX_EXACT_INTEGER)
         if found.dtype.kind == "i":
@@ -478,7 +451,6 @@ def _merge_column_types(given: Any) -> Any:
 
 
 def _column_names(given: Any) -> Sequence[Any] | None:
-    """Return the column names of a data frame, None for other objects."""
     names = getattr(given, "columns", None)
     return None if names is None or callable(names) else list(names)
 
@@ -512,10 +484,6 @@ def _short_repr(value: Any) -> str:
         value = value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
-
-
-def _join_lines(fault: Exception) -> str:
-    return " ".join(str(fault).split()) or type(fault).__name__
 
 
 def refuse(what: str, given: Any, expected: str, error: ErrorType = ParameterError) -> NoReturn:

@@ -34,24 +34,13 @@ def atomic_write(
 ) -> Iterator[BinaryIO]:
     """Write a file that appears under its name only when it is complete.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file to write. The permissions of an existing one are kept.
-    like : os.stat_result, optional
-        Status of a file whose permissions the new one gets instead.
-    follow : bool, default True
-        Whether to follow a symbolic link. If not, a link is an error, like anything except a regular file.
+    - ``path``: the file to write. The permissions of an existing one are kept.
+    - ``like``: status of a file whose permissions the new one gets instead
+    - ``follow``: whether to follow a symbolic link. If not, a link is an error, like anything except a
+      regular file.
 
-    Yields
-    ------
-    file : binary file object
-        Open for writing. Leaving the block with an exception removes what was written.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be written or the disk is full; ``filename`` is ``path``.
+    Leaving the block with an exception removes what was written. Raise `OSError` if the folder cannot be
+    written or the disk is full; ``filename`` is ``path``.
 
     Examples
     --------

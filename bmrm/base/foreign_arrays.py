@@ -34,32 +34,18 @@ LEGACY_STREAM = 1
 
 
 class DeviceRows(NamedTuple):
-    """One number per row in the memory of a device.
-
-    Attributes
-    ----------
-    address : int
-    stride : int
-        Elements from the number of one row to that of the next.
-    itemsize : int
-        4 or 8.
-    owner : object
-        Keeps the memory alive.
-    """
+    """One number per row in the memory of a device."""
 
     address: int
-    stride: int
-    itemsize: int
-    owner: object
+    stride: int  # elements from the number of one row to that of the next
+    itemsize: int  # 4 or 8
+    owner: object  # keeps the memory alive
 
 
 def import_library(kind: str) -> Any:
     """Import the library of a kind of array; None for "numpy" and "dlpack".
 
-    Raises
-    ------
-    ParameterError
-        If the kind is unknown or its library is not installed.
+    Raise `ParameterError` if the kind is unknown or its library is not installed.
     """
     if kind not in ARRAY_KINDS:
         raise ParameterError(f"arrays: found {kind!r}, expected one of {', '.join(ARRAY_KINDS)}")
@@ -126,25 +112,11 @@ def borrow_rows(
 ) -> DeviceRows:
     """Borrow the numbers that a user's function returned on a GPU.
 
-    Parameters
-    ----------
-    array : object
-        Has ``__dlpack__`` or ``__cuda_array_interface__``.
-    name : str
-        Name of the numbers, for messages.
-    rows : int
-        Expected number of them.
-    device : int
-        Number of the GPU.
-    stream : int
-        Stream that will read the numbers; DLPack makes it wait until they are ready.
-    wait : callable
-        Makes ``stream`` wait for another stream; called if the array has no DLPack.
+    - ``array``: has ``__dlpack__`` or ``__cuda_array_interface__``
+    - ``stream``: stream that will read the numbers; DLPack makes it wait until they are ready
+    - ``wait``: makes ``stream`` wait for another stream; called if the array has no DLPack
 
-    Raises
-    ------
-    DataError
-        For anything except ``rows`` floats on this GPU.
+    Raise `DataError` for anything except ``rows`` floats on this GPU.
     """
     array = detach(array)
     if hasattr(array, "__dlpack__"):

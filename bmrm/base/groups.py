@@ -15,21 +15,9 @@ from bmrm.errors import DataError
 def number_groups(groups: Any, n_samples: int) -> NDArray[np.int64] | None:
     """Assign numbers from 0 to the groups of rows.
 
-    Parameters
-    ----------
-    groups : array_like of shape (n_samples,), or None
-        One entry per row, of any type that can be compared; rows with equal entries form a group, in any
-        order.
-    n_samples : int
-
-    Returns
-    -------
-    ndarray of int64, shape (n_samples,), or None
-
-    Raises
-    ------
-    DataError
-        If the number of entries is wrong or an entry is missing (NaN, None, masked).
+    ``groups`` has one entry per row, of any type that can be compared; rows with equal entries form a group,
+    in any order. Raise `DataError` if the number of entries is wrong or an entry is missing (NaN, None,
+    masked).
 
     Examples
     --------

@@ -31,18 +31,7 @@ def available_bytes() -> int | None:
 
 
 def require_memory(needed: int, what: str) -> None:
-    """Raise if ``what`` needs more memory than is free.
-
-    Parameters
-    ----------
-    needed : int
-        Bytes that it needs at least.
-    what : str
-        Name of the object, for the message.
-
-    Raises
-    ------
-    HostMemoryError
+    """Raise `HostMemoryError` if ``what`` needs more bytes than are free; ``needed`` are those at least.
 
     Examples
     --------

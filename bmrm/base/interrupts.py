@@ -43,18 +43,9 @@ _watching: list[Interrupts] = []
 class Interrupts:
     """Signal handlers that are installed while the block runs.
 
-    Parameters
-    ----------
-    numbers : sequence of signal
-    mode : {"open", "awaited", "held"}
-        Mode at the start of the block.
-    last : bool, default False
-        The process ends with the block, so signals are ignored after it.
-
-    Attributes
-    ----------
-    requested : bool
-        Whether a signal has arrived.
+    - ``mode``: that at the start of the block
+    - ``last``: the process ends with the block, so signals are ignored after it
+    - ``requested``: whether a signal has arrived
     """
 
     def __init__(

@@ -40,9 +40,9 @@ def make_arrays_read_only(frozen: object, *names: str) -> None:
             object.__setattr__(frozen, name, read_only_view(value))
 
 
-def copy_arrays(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def copy_arrays(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Copy the arrays of a tuple; leave other values as they are."""
-    return tuple(part.copy() if isinstance(part, np.ndarray) else part for part in parts)
+    return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in values)
 
 
 def freeze(array: ArrayOrNone) -> ArrayOrNone:

@@ -31,11 +31,9 @@ def scale_weights(weights: Vector, largest: Vector | None = None) -> Vector:
 
     No digit is lost, so ratios of sums stay the same.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (m,)
-    largest : ndarray of shape (m,), optional
-        For each weight, the largest of those it is compared with; default: the largest of all.
+    - ``weights``, shape (m,)
+    - ``largest``, shape (m,): for each weight, the largest of those it is compared with; default: the largest
+      of all
 
     Examples
     --------
@@ -66,10 +64,7 @@ def effective_sample_size(weights: Vector) -> float:
 def validate_weights(weights: Any, rows: int) -> Vector:
     """Validate the weights of rows whose predictions are scored; without weights, all are 1.
 
-    Raises
-    ------
-    DataError
-        If the number of weights is wrong, or some are negative or not finite.
+    Raise `DataError` if the number of weights is wrong, or some are negative or not finite.
     """
     if weights is None:
         return np.ones(rows)
@@ -86,18 +81,7 @@ def drop_idle_rows(
 ) -> tuple[Vector, Vector, Vector]:
     """Validate predicted values, labels and weights, and drop the rows of weight 0.
 
-    Parameters
-    ----------
-    values : array_like of shape (m,), or (m, columns)
-    y : array_like of shape (m,)
-        Labels; those of rows of weight 0 are ignored.
-    weights : array_like of shape (m,), or None
-    columns : int, optional
-
-    Returns
-    -------
-    values, labels, weights : ndarray of float64
-        Of the rows with positive weight.
+    The values have shape (m,), or (m, columns). Labels of rows of weight 0 are ignored.
 
     Examples
     --------

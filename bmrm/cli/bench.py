@@ -75,7 +75,6 @@ def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
 
 
 def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
-    """Read the file and copy its matrix to the GPU."""
     from bmrm.errors import BmrmError, DataError
     from bmrm.io import Csr, read_data
     from bmrm.matrix.gpu.devices import import_cuda

@@ -16,20 +16,7 @@ from bmrm.errors import ParameterError
 def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
     """Return the command-line words for the options in a TOML file.
 
-    Parameters
-    ----------
-    path : str
-    parser : argparse.ArgumentParser
-        The parser of the options.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    ParameterError
-        If the file cannot be read or is not TOML, or a key is not a long option.
+    Raise `ParameterError` if the file cannot be read or is not TOML, or a key is not a long option.
     """
     try:
         with open(path, "rb") as file:
@@ -59,7 +46,6 @@ def read_config(path: str, parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _words(option: str, action: argparse.Action, value: Any) -> list[str]:
-    """Convert one key and its value to command-line words."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise TypeError(f"found {value!r}, expected true or false")

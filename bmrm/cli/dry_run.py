@@ -20,7 +20,7 @@ from bmrm.errors import ParameterError
 from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
 from bmrm.linear import regularizers
 from bmrm.linear.intercept import intercept_of, operator_of
-from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize, total
+from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize
 from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts
 from bmrm.matrix.resident import check_shape, choose_gpu_dtype, default_threads, device_number, wants_gpu
@@ -37,33 +37,18 @@ NO_CHEAP_HESSIAN = 1e300
 
 
 class Size(NamedTuple):
-    """What is measured of the data.
-
-    Attributes
-    ----------
-    n_samples, n_features, nnz : int
-    value_bytes : int
-        0 if every value is 1.
-    is_dense : bool
-    columns : int
-        Those of the weights: the labels found, for a loss with a margin for each of them.
-    rounded : bool
-        Some value would be rounded, so that training may come to store float64.
-    gram_work : float
-        Multiply-adds of ``X' diag(s) X``, as a matrix on the CPU counts them.
-    squares : float or None
-        Sum of the squares of all values; None if nobody has looked.
-    """
+    """What is measured of the data."""
 
     n_samples: int
     n_features: int
     nnz: int
-    value_bytes: int
+    value_bytes: int  # 0 if every value is 1
     is_dense: bool
-    columns: int = 1
-    rounded: bool = False
+    columns: int = 1  # those of the weights: the labels found, for a loss with a margin for each of them
+    rounded: bool = False  # some value would be rounded, so that training may come to store float64
     gram_work: float = NO_CHEAP_HESSIAN
-    squares: float | None = None
+    """Multiply-adds of ``X' diag(s) X``, as a matrix on the CPU counts them."""
+    squares: float | None = None  # sum of the squares of all values; None if nobody has looked
 
 
 class MeasuredMatrix(NamedTuple):
@@ -83,8 +68,8 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
     check_shape((size.n_samples, size.n_features))
     plan = plan_of(size, options)
     parts = dict(plan.memory)
-    parts["total"] = total(parts)
-    most = total(part_bytes(_in_full(size), options))
+    parts["total"] = sum(parts.values())
+    most = sum(plan_of(_in_full(size), options).memory.values())
     if options.verbose >= 2:
         for line in plan.lines():
             print_notice(f"plan: {line}")
@@ -110,36 +95,38 @@ def _in_full(size: Size) -> Size:
 
 
 def _dry_run_of_ranks(options: TrainOptions, group: Group) -> int:
-    """Print the bytes of each rank, for either form of the weights that the options allow."""
-    from bmrm.cli.ranks import is_first, together
+    """Print the bytes of each rank, for either layout of the weights that the options allow."""
+    from bmrm.cli.ranks import fail_together, is_first
     from bmrm.distributed.files import find_paths
 
-    size, forms = Size(0, 0, 0, 0, False), {}
-    with together(group):
+    size, layouts = Size(0, 0, 0, 0, False), {}
+    with fail_together(group):
         if is_first(group):
             with reading(options.data):
                 names = find_paths(options.data)
                 size = _joined([measure(replace(options, data=name)) for name in names])
             check_shape((size.n_samples, size.n_features))
             if wants_gpu(options.device, size.nnz // group.size):
-                raise ParameterError("--dry-run: tells of several ranks on CPUs only; give --device cpu")
-            forms = rank_bytes(_in_full(size), options, group.size)
+                raise ParameterError("--dry-run: covers several ranks on CPUs only; give --device cpu")
+            layouts = rank_bytes(_in_full(size), options, group.size)
     if not is_first(group):
         return Exit.OK
-    for parts in forms.values():
-        parts["total"] = total(parts)
+    for parts in layouts.values():
+        parts["total"] = sum(parts.values())
     if options.json:
         sizes = {"n_samples": size.n_samples, "n_features": size.n_features, "nnz": size.nnz}
-        print(json.dumps({**sizes, "ranks": group.size, "bytes_a_rank": forms, "options": options.as_dict()}))
+        print(
+            json.dumps({**sizes, "ranks": group.size, "bytes_a_rank": layouts, "options": options.as_dict()})
+        )
         return Exit.OK
     print(
         f"{size.n_samples} rows, {size.n_features} features, {size.nnz} nonzeros; at most, on each of "
         f"{group.size} ranks, with the weights"
     )
-    first = next(iter(forms.values()))
-    print(f"{'':7}" + "".join(f"  {form:>10}" for form in forms))
+    first = next(iter(layouts.values()))
+    print(f"{'':7}" + "".join(f"  {layout:>10}" for layout in layouts))
     for part in first:
-        print(f"{part:<7}" + "".join(f"  {size_text(parts[part]):>10}" for parts in forms.values()))
+        print(f"{part:<7}" + "".join(f"  {size_text(parts[part]):>10}" for parts in layouts.values()))
     return Exit.OK
 
 
@@ -236,7 +223,7 @@ def _squares(values: NDArray[Any] | None, nnz: int = 0) -> float:
 
 
 def _change(values: NDArray[Any] | None) -> int:
-    """Tell what float32 makes of values: 0 nothing, 1 it rounds some, 2 it cannot hold them."""
+    """Return what float32 makes of values: 0 nothing, 1 it rounds some, 2 it cannot hold them."""
     if values is None:
         return 0
     with np.errstate(over="ignore"):
@@ -254,17 +241,11 @@ def _settled(size: Size, options: TrainOptions, change: int) -> Size:
 
 
 def _labels(y: Labels) -> set[float]:
-    """Return the labels that occur."""
     return set(np.unique(y).tolist()) if isinstance(y, np.ndarray) else {label for row in y for label in row}
 
 
-def part_bytes(size: Size, options: TrainOptions) -> dict[str, int]:
-    """Return the bytes of training in one process by part; the bundle grows up to what is given here."""
-    return dict(plan_of(size, options).memory)
-
-
 def plan_of(size: Size, options: TrainOptions) -> Plan:
-    """Return the plan of training in one process."""
+    """Return the plan of training in one process; its bundle may grow up to what the plan says."""
     # A text goes to the GPU before its columns are known.
     landed = is_text(options.data) and options.gpu_mem is None
     if not wants_gpu(options.device, size.nnz, None if landed else size.n_features):
@@ -286,7 +267,8 @@ def _facts(size: Size, options: TrainOptions) -> Facts:
     )
     X = MeasuredMatrix((size.n_samples, size.n_features), size.nnz, size.gram_work)
     squares, one_block = size.squares, not (loss.by_rows or loss.needs_groups)
-    strength_is_known = options.cost is None or not _has_weights(options)
+    weighted = options.sample_weight is not None or options.class_weight is not None
+    strength_is_known = options.cost is None or not weighted
     return Facts(
         operator_of(cast("Matrix", X), loss, size.columns, intercept),
         MatrixSize(size.n_samples, size.n_features, size.nnz, size.value_bytes, size.is_dense),
@@ -298,10 +280,6 @@ def _facts(size: Size, options: TrainOptions) -> Facts:
         max_blocks=1 if one_block else None,
         row_square=None if squares is None or not strength_is_known else lambda: squares / size.n_samples,
     )
-
-
-def _has_weights(options: TrainOptions) -> bool:
-    return options.sample_weight is not None or options.class_weight is not None
 
 
 def _kind_of_penalty(size: Size, options: TrainOptions) -> regularizers.Regularizer:
@@ -318,7 +296,6 @@ def _kind_of_penalty(size: Size, options: TrainOptions) -> regularizers.Regulari
 
 
 def _gpu_memory(size: Size, options: TrainOptions) -> GpuMemory:
-    """Return what X will take of a GPU, and leave."""
     shape = size.n_samples, size.n_features
     stored = choose_gpu_dtype(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
     item, values = stored.itemsize, stored.itemsize if size.value_bytes else 0

@@ -54,15 +54,8 @@ def log_record(state: Progress) -> dict[str, Any]:
 class Observer:
     """The solver's callback: shows, logs and checkpoints an iteration.
 
-    Parameters
-    ----------
-    line : ProgressLine
-    log : text file, or None
-        Gets a JSON line per iteration.
-    checkpoint : callable, or None
-        Gets the solver's state every few seconds, to write the best model so far.
-    group : Group or None
-        The ranks, which write checkpoints together.
+    - ``log``: gets a JSON line per iteration
+    - ``checkpoint``: gets the solver's state every few seconds, to write the best model so far
     """
 
     def __init__(

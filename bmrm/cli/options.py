@@ -114,19 +114,7 @@ _FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
 def parse(argv: Sequence[str]) -> TrainOptions:
     """Read the command line, and the configuration file it names.
 
-    Parameters
-    ----------
-    argv : sequence of str
-        Without the program's name.
-
-    Returns
-    -------
-    TrainOptions
-
-    Raises
-    ------
-    ParameterError
-        For bad options, with one line that names the option.
+    Raise `ParameterError` for bad options, with one line that names the option.
 
     Examples
     --------
@@ -156,7 +144,6 @@ def parse(argv: Sequence[str]) -> TrainOptions:
 
 
 def _check_validation(options: TrainOptions, given: Container[str]) -> None:
-    """Raise if options for cross validation contradict each other or have no effect."""
     if not options.validates:
         for name in ("lambdas", "metric", "rule", "plot"):
             if name in given:
@@ -180,7 +167,6 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
 
 
 def _namespace(parser: CommandParser, argv: Sequence[str]) -> dict[str, Any]:
-    """Parse words; return the fields of `TrainOptions` that they set."""
     found = vars(parser.parse_words(_spell_out_levels(_spell_out_class_weights(argv))))
     found["loss_params"] = {
         name[len(_LOSS_PREFIX) :]: found.pop(name) for name in list(found) if name.startswith(_LOSS_PREFIX)

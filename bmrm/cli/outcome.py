@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def model_path(options: TrainOptions, group: Group | None = None) -> str:
     """Return the path of the model; raise now, and not after training, if an output cannot be written."""
     from bmrm.base.atomic import check_writable
-    from bmrm.cli.ranks import is_first, together
+    from bmrm.cli.ranks import fail_together, is_first
 
     path = options.model
     if path == "-":
@@ -36,7 +36,7 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
     # A checkpoint is a model. A model that is read may be overwritten by a model, but not by another file.
     models = {"--warm-start": options.warm_start, "--resume": options.resume, "--prior": options.prior}
     logs = {"--log-jsonl": options.log_jsonl, "--plot": options.plot}
-    with together(group):
+    with fail_together(group):
         for output in filter(None, (*outputs.values(), *logs.values())):
             if is_first(group):
                 check_writable(output)

@@ -13,13 +13,8 @@ from bmrm.errors import ParameterError
 class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises `ParameterError` and leaves out options that were not given.
 
-    Parameters
-    ----------
-    program, description, epilog : str
-    usage : str
-        Ends with ``[options]`` and the files.
-    hints : mapping of str to str, optional
-        Hints for unknown options, by their first characters.
+    - ``usage``: ends with ``[options]`` and the files
+    - ``hints``: for unknown options, by their first characters
     """
 
     def __init__(

@@ -219,10 +219,10 @@ def _chunks(
                 yield X, _checked(y, model, X)
             return
         with open_source(options.data) as source:
-            parts = iter_dense_rows(source, _CHUNK_ROWS)
-            for part in parts or ():
-                yield part, None
-        if parts is None:
+            chunks = iter_dense_rows(source, _CHUNK_ROWS)
+            for chunk in chunks or ():
+                yield chunk, None
+        if chunks is None:
             data = read_data(options.data, dtype=None, threads=options.threads)
             if isinstance(data.X, Csr):
                 yield data.X, _labels(data, model)
@@ -232,7 +232,6 @@ def _chunks(
 
 
 def _read_ranking(options: argparse.Namespace, model: Model) -> Data:
-    """Read all rows with their queries."""
     from bmrm.io import read_data
 
     with reading(options.data):

@@ -63,7 +63,7 @@ def _muted() -> Iterator[None]:
         yield
 
 
-def together(group: Group | None) -> AbstractContextManager[Any]:
+def fail_together(group: Group | None) -> AbstractContextManager[Any]:
     """Turn a failure on any rank inside the block into a failure of all ranks."""
     return contextlib.nullcontext() if group is None else group.together()
 

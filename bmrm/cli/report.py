@@ -142,10 +142,9 @@ def selection_text(selection: Selection) -> str:
     )
 
 
-def cross_validation_text(found: CrossValidation) -> str:
-    """Return the metrics in LIBLINEAR's format."""
-    lines = metrics_text(found.results[0].loss.task, found.metrics).splitlines()
-    return "\n".join(f"Cross Validation {line}" for line in lines)
+def cross_validation_text(task: str, metrics: Mapping[str, float | int | None]) -> str:
+    """Return metrics of held-out rows in LIBLINEAR's format."""
+    return "\n".join(f"Cross Validation {line}" for line in metrics_text(task, metrics).splitlines())
 
 
 def cross_validation_json(found: CrossValidation, options: TrainOptions, dtype: str) -> str:

@@ -12,7 +12,7 @@ from bmrm.base.weighting import scale_weights
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
 from bmrm.cli.outcome import exit_code, model_path, report
-from bmrm.cli.report import finite_metrics, metrics_text, selection_document, selection_text
+from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
 from bmrm.cli.storing import DOUBLE, SELECTION_TOL_SHARE, Trained, certified_selection, first_type, loaded
 from bmrm.errors import ParameterError
@@ -48,7 +48,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         check_labels(options, data, _placed(options, data)[1])
         arguments = _arguments(options, data)
     known = time.perf_counter()
-    selection, found = _certified_select(options, data, dtype, arguments)
+    selection, found = certified_selection(options, data, dtype, _select(options, data, arguments))
     if options.dtype == "auto" and data.rounded and "precision" in selection.statuses:
         remaining = _with_remaining_time(options, time.perf_counter() - known)
         if remaining is not None:
@@ -57,16 +57,14 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
                 data, dtype = loaded(read, remaining, DOUBLE)
                 arguments = _arguments(remaining, data)
             known = time.perf_counter()
-            selection, found = _certified_select(remaining, data, dtype, arguments)
+            selection, found = certified_selection(
+                remaining, data, dtype, _select(remaining, data, arguments)
+            )
     calibration, fit = _calibrate(options, selection)
     trained = time.perf_counter()
     seconds = {"load": known - started, "train": trained - known}
     if found is not None:
-        model = found.model(calibration)
-        if options.export == "liblinear":
-            model.export_liblinear(path)
-        else:
-            model.save(path)
+        found.write(path, calibration)
     if options.plot is not None:
         from bmrm.linear.plots import save
 
@@ -106,13 +104,6 @@ def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
         arguments["metric"] = options.metric
     folds = DEFAULT_FOLDS if options.folds is None else options.folds
     return arguments | {"lams": lams, "folds": folds} | given
-
-
-def _certified_select(
-    options: TrainOptions, data: Data, dtype: str, arguments: dict[str, Any]
-) -> tuple[Selection, Trained | None]:
-    """Score the grid, with certificates for the numbers of the file."""
-    return certified_selection(options, data, dtype, _select(options, data, arguments))
 
 
 def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection:
@@ -165,9 +156,7 @@ def _report(
         print_notice(str(selection), quiet=options.quiet)
     text = selection_text(selection)
     if fit:
-        text += "\n" + "\n".join(
-            f"Cross Validation {line}" for line in metrics_text("binary", fit).splitlines()
-        )
+        text += f"\n{cross_validation_text('binary', fit)}"
     document: dict[str, Any] = {"selection": selection_document(selection)}
     if fit:
         document["calibration"] = {"method": options.calibrate, **finite_metrics(fit)}

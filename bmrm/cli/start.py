@@ -5,31 +5,14 @@ from here on until the command handles them.
 """
 
 import signal
+from functools import partial
+from importlib import import_module
 
 
-def train() -> int:
-    """Run ``bmrm-train``."""
-    _block_signals()
-    from bmrm.cli.train import main
-
-    return main()
-
-
-def predict() -> int:
-    """Run ``bmrm-predict``."""
-    _block_signals()
-    from bmrm.cli.predict import main
-
-    return main()
-
-
-def bench() -> int:
-    """Run ``bmrm-bench``."""
-    _block_signals()
-    from bmrm.cli.bench import main
-
-    return main()
-
-
-def _block_signals() -> None:
+def _start(command: str) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    code: int = import_module(f"bmrm.cli.{command}").main()
+    return code
+
+
+train, predict, bench = (partial(_start, command) for command in ("train", "predict", "bench"))

@@ -69,17 +69,9 @@ Callback = Callable[["Progress"], object]
 def first_type(options: TrainOptions, group: Group | None = None, resumed: object = None) -> str:
     """Return the type in which values are stored first.
 
-    Parameters
-    ----------
-    options : TrainOptions
-    group : Group or None
-    resumed : Checkpoint or another object
-        The start of training; the cuts of a checkpoint belong to values of one type.
+    ``resumed`` is the start of training: the cuts of a checkpoint belong to values of one type.
 
-    Raises
-    ------
-    ParameterError
-        If the options request another type than the checkpoint's.
+    Raise `ParameterError` if the options request another type than the checkpoint's.
     """
     if isinstance(resumed, Checkpoint) and resumed.model.certificate is not None:
         found = resumed.model.certificate.dtype
@@ -148,7 +140,6 @@ def loaded_exactly(
 
 
 def _states(path: str) -> list[tuple[int, int]]:
-    """Return size and modification time of each file."""
     states = []
     for name in _files(path):
         with contextlib.suppress(OSError):
@@ -160,15 +151,7 @@ def _states(path: str) -> list[tuple[int, int]]:
 class Stored:
     """Stored data, and certificates for the numbers of the file.
 
-    Parameters
-    ----------
-    options : TrainOptions
-    data : Data
-    dataset : Dataset
-    dtype : str
-        Type of the stored values.
-    group : Group or None
-        The ranks; the methods are collective.
+    The methods are collective over the ranks of ``group``.
     """
 
     def __init__(
@@ -251,6 +234,11 @@ class Trained(NamedTuple):
         """The additional keys of the JSON object."""
         return {"dtype": self.stored.dtype, "rounding": finite_or_none(self.rounding)}
 
+    def write(self, path: str, calibration: Calibration | None = None) -> None:
+        """Write the model in the format that the options ask for."""
+        model = self.model(calibration)
+        (model.export_liblinear if self.stored.options.export == "liblinear" else model.save)(path)
+
     def model(self, calibration: Calibration | None = None, status: str | None = None) -> Model:
         """Return the model; its certificate has the stored type, and ``status`` if given."""
         model = Model.from_result(self.result, calibration=calibration, zero_based=self.stored.zero_based)
@@ -322,16 +310,8 @@ def tolerance(options: TrainOptions, objective: float) -> float:
 class Training:
     """Training that switches to float64 values if float32 rounds too much.
 
-    Parameters
-    ----------
-    stored : Stored
-    observer : callable
-        Called with each `Progress`.
-    interrupts : Interrupts
-    keep : callable
-        Called with the current state and its status before its data are released.
-    follow : callable
-        Called with the stored data whenever they change, and with None when they are released.
+    - ``keep``: called with the current state and its status before its data are released
+    - ``follow``: called with the stored data whenever they change, and with None when they are released
     """
 
     def __init__(

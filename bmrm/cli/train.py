@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -88,13 +88,13 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     from bmrm.base.progress import print_log
     from bmrm.cli.fitting import check
     from bmrm.cli.loading import warm_start
-    from bmrm.cli.ranks import together
+    from bmrm.cli.ranks import fail_together
     from bmrm.cli.storing import Stored, Training, first_type
 
     started = time.perf_counter()
     with interrupts.opened():
         path = model_path(options, group)
-        with together(group):
+        with fail_together(group):
             check(options)
             warm = warm_start(options)
             dtype = first_type(options, group, warm)
@@ -114,14 +114,17 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
         del stored  # or its matrix would outlive its use
         found = training.run(warm)
     result, trained = found.result, time.perf_counter()
-    _save(found, options, path, keep, group)
+    keep(found)  # first, in case the disk of MODEL is full
+    with fail_together(group):
+        if is_first(group):
+            found.write(path)
     written = time.perf_counter()
     seconds = {f"load.{part}": value for part, value in parsed.items()}
     seconds |= {"load": loaded - started}
     seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
     seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
     report(found, options, path, seconds)
-    with together(group):
+    with fail_together(group):
         if observer.failure is not None:
             raise observer.failure
     return exit_code([result.status], options)
@@ -171,25 +174,6 @@ class _Checkpoint:
             save(self.path, model, problem, cuts)
 
 
-def _save(
-    found: Trained,
-    options: TrainOptions,
-    path: str,
-    keep: Callable[[Trained], None],
-    group: Group | None,
-) -> None:
-    from bmrm.cli.ranks import together
-
-    keep(found)  # first, in case the disk of MODEL is full
-    with together(group):
-        if is_first(group):
-            model = found.model()
-            if options.export == "liblinear":
-                model.export_liblinear(path)
-            else:
-                model.save(path)
-
-
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     from bmrm.base.progress import print_log, print_notice
     from bmrm.cli.fitting import check, solver_arguments
@@ -208,7 +192,7 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     if options.json:
         print(cross_validation_json(found, options, dtype))
     elif not options.quiet:
-        print(cross_validation_text(found))
+        print(cross_validation_text(found.results[0].loss.task, found.metrics))
     statuses = [result.status for result in found.results]
     stopped = [status for status in statuses if status != "converged"]
     if stopped:
@@ -223,13 +207,12 @@ def _observer(
     checkpoint: _Checkpoint,
     group: Group | None,
 ) -> Observer:
-    """Make the callback of the iterations."""
     from bmrm.base.progress import ProgressLine
     from bmrm.cli.observer import Observer
-    from bmrm.cli.ranks import is_first, together
+    from bmrm.cli.ranks import fail_together, is_first
 
     log = None
-    with together(group):
+    with fail_together(group):
         if options.log_jsonl is not None and is_first(group):
             log = open(options.log_jsonl, "w", encoding="utf-8")  # noqa: SIM115
     return Observer(

@@ -30,7 +30,7 @@ from bmrm.io.svmlight import join_parts, read_text, resolve_thread_count
 from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text
 
 
-class Rows(NamedTuple):
+class RankData(NamedTuple):
     """The rows of one rank.
 
     Attributes
@@ -57,7 +57,7 @@ def read_rows(
     dtype: DTypeLike = "float32",
     threads: int | None = None,
     query_id: bool = False,
-) -> Rows:
+) -> RankData:
     r"""Read this rank's part of a data file or of a set of files.
 
     Parameters
@@ -73,7 +73,7 @@ def read_rows(
 
     Returns
     -------
-    Rows
+    RankData
 
     Raises
     ------
@@ -119,7 +119,7 @@ def read_rows(
             f"{os.fspath(path)}: found {sum(counts)} rows, expected at least one per rank ({group.size})"
         )
     data.seconds = {"parse": time.perf_counter() - began}
-    return Rows(data, sum(counts[: group.rank]), sum(counts))
+    return RankData(data, sum(counts[: group.rank]), sum(counts))
 
 
 def find_paths(name: str) -> list[str]:

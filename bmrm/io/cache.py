@@ -160,7 +160,11 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
         _check_starts(starts, rows, len(labels))
         flat = labels.tolist()
         y = [tuple(flat[a:b]) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
-    if len(y) != rows or (query is not None and len(query) != rows):
+    if (
+        len(y) != rows
+        or (query is not None and len(query) != rows)
+        or not isinstance(header["rounded"], bool)
+    ):
         raise _UnusableError
     return Data(
         Csr(indptr, indices, values, (rows, columns)),
@@ -168,7 +172,7 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
         qid=query,
         zero_based=bool(header["zero_based"]),
         from_cache=True,
-        rounded=_require_bool(header["rounded"]),
+        rounded=header["rounded"],
     )
 
 
@@ -181,12 +185,6 @@ def _require_size(number: Any) -> int:
     if not isinstance(number, int) or not 0 <= number < 1 << 62:
         raise _UnusableError
     return number
-
-
-def _require_bool(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _UnusableError
-    return value
 
 
 def _align_to_page(offset: int) -> int:

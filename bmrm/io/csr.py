@@ -89,12 +89,12 @@ class Csr(NamedTuple):
             values = self.data if dtype is None else self.data.astype(dtype, copy=False)
         narrow = max(self.nnz, *self.shape) <= INT32_MAX
         index_type = np.int32 if narrow else np.int64
-        parts = (
+        arrays = (
             values,
             self.indices.astype(index_type, copy=False),
             self.indptr.astype(index_type, copy=False),
         )
-        matrix = csr_matrix(parts, shape=self.shape, copy=False)
+        matrix = csr_matrix(arrays, shape=self.shape, copy=False)
         matrix.has_canonical_format = True
         return matrix
 
@@ -158,11 +158,11 @@ def check_layout(
     if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
         raise DataError(f"found other row pointers, expected them to rise from 0 to {len(indices)}")
     if len(indices) and not (indices.min() >= 0 and indices.max() < columns):
-        raise DataError(f"found the column {_first_outside(indices, columns)}, expected 0 to {columns - 1}")
+        first = indices[(indices < 0) | (indices >= columns)][0]
+        raise DataError(f"found the column {first}, expected 0 to {columns - 1}")
 
 
 def _copy_sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
-    """Copy rows with ascending columns; return row pointers, columns and values."""
     columns = np.ascontiguousarray(indices, np.int32 if indices.dtype == np.int32 else np.int64)
     return _svmlight.take_rows(
         np.ascontiguousarray(indptr, np.int64),
@@ -182,10 +182,6 @@ def check_finite(values: NDArray[Any], first: int = 0) -> None:
         raise DataError(f"found {values[at]} at position {place}, expected a finite number")
 
 
-def _first_outside(indices: NDArray[Any], columns: int) -> int:
-    return int(indices[(indices < 0) | (indices >= columns)][0])
-
-
 def as_floats(array: NDArray[Any]) -> NDArray[Any]:
     """Convert real numbers to float64, or leave float32; raise `DataError` for other types."""
     if array.dtype in (np.float32, np.float64):
@@ -196,7 +192,6 @@ def as_floats(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _has_ascending_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Return whether the columns of each row are strictly ascending."""
     ordered = np.ones(len(indices) + 1, bool)
     ordered[1:-1] = indices[1:] > indices[:-1]
     ordered[indptr] = True

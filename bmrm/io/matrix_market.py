@@ -73,7 +73,6 @@ def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.flo
 
 
 def _read_padded(source: Source) -> tuple[Any, int]:
-    """Return the padded text and its length."""
     if not source.is_plain:
         whole = source.file.read()
         return whole + bytes(_svmlight.PADDING), len(whole)

@@ -19,33 +19,19 @@ _HEADER_READERS = {
 
 
 class NpyHeader(NamedTuple):
-    """The header of a file that holds a matrix of real numbers.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : numpy dtype
-    by_columns : bool
-        Whether the matrix is stored by columns.
-    start : int
-        Offset of the first number.
-    """
+    """The header of a file that holds a matrix of real numbers."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    by_columns: bool
-    start: int
+    by_columns: bool  # whether the matrix is stored by columns
+    start: int  # offset of the first number
 
 
 def read_header(file: BinaryIO, size: int) -> NpyHeader:
     """Read the header of a regular file of ``size`` bytes.
 
-    Raises
-    ------
-    DataError
-        The array is not a matrix of real numbers.
-    ValueError
-        The file is damaged, or too short for its header.
+    Raise `DataError` if the array is not a matrix of real numbers. Raise `ValueError` if the file is damaged,
+    or too short for its header.
     """
     file.seek(0)
     version = np.lib.format.read_magic(file)

@@ -25,12 +25,7 @@ UNCHANGED_FILE = "a file that does not change while it is read"
 
 @contextlib.contextmanager
 def check_unchanged(descriptor: int, before: os.stat_result, name: str) -> Iterator[None]:
-    """Raise if a file has changed by the end of the block, instead of any error that this caused.
-
-    Raises
-    ------
-    DataError
-    """
+    """Raise `DataError` if a file has changed by the end of a block, instead of an error that this caused."""
     try:
         yield
     except (DataError, _svmlight.ChangedError) as error:
@@ -55,10 +50,7 @@ def _check_status(descriptor: int, before: os.stat_result, name: str) -> None:
 def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
     """Read an array in C order from a file that was long enough for it when it was opened.
 
-    Raises
-    ------
-    _svmlight.ChangedError
-        The file is shorter than it was.
+    Raise `_svmlight.ChangedError` if the file is shorter than it was.
     """
     found = np.empty(shape, dtype)
     _svmlight.read_into(file.fileno(), found.reshape(-1).view(np.uint8), offset)
@@ -69,10 +61,7 @@ def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) 
 def open_own_file(path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """Open a file that the package itself has written, if it is a regular file and not a link.
 
-    Raises
-    ------
-    OSError
-        The file is missing, or is not a regular file.
+    Raise `OSError` if the file is missing, or is not a regular file.
     """
     # Without O_NONBLOCK opening a pipe would wait for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -26,30 +26,14 @@ _ZSTD_RLE_BLOCK = 1  # type of a block that repeats one byte
 
 @dataclass
 class Source:
-    """An opened data source.
+    """An opened data source."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in messages.
-    file : buffered binary file
-        The decompressed bytes, from the start.
-    head : bytes
-        The first bytes of ``file``, which has not been read past them.
-    status : os.stat_result or None
-        Status of a regular file, compressed or not; None for other sources.
-    compressed : bool
-        Whether ``file`` decompresses.
-    path : str or None
-        Path of a regular file.
-    """
-
-    name: str
-    file: BinaryIO
-    head: bytes
-    status: os.stat_result | None
-    compressed: bool
-    path: str | None
+    name: str  # its name in messages
+    file: BinaryIO  # the decompressed bytes, from the start
+    head: bytes  # the first bytes of ``file``, which has not been read past them
+    status: os.stat_result | None  # status of a regular file, compressed or not; None for other sources
+    compressed: bool  # whether ``file`` decompresses
+    path: str | None  # path of a regular file
 
     @property
     def size(self) -> int:
@@ -67,13 +51,9 @@ class Source:
 def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
     """Open a file, or standard input for ``"-"``; regular files are positioned at the start.
 
-    Raises
-    ------
-    OSError
-        The file is missing, a folder, or cannot be read.
-    DataError
-        The decompressor is not installed, or the compressed data are damaged at the start; or the file has
-        changed by the end of the block.
+    Raise `OSError` if the file is missing, a folder, or cannot be read. Raise `DataError` if the decompressor
+    is not installed, or the compressed data are damaged at the start; or the file has changed by the end of
+    the block.
     """
     with contextlib.ExitStack() as stack:
         name = os.fspath(path)

@@ -240,7 +240,9 @@ def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
         if len(parts) > 1:
             stored = sum(len(part.indices) for part in parts)
             require_memory(parser.grammar.dtype.itemsize * stored, f"{stored} values of {parser.name}")
-        values = _concatenate([_explicit_values(part, parser.grammar.dtype) for part in parts])
+        dtype = parser.grammar.dtype
+        every = (np.ones(len(part.indices), dtype) if part.values is None else part.values for part in parts)
+        values = _concatenate(list(every))
     for part in parts:
         part.values = None
     counts = [len(part.indices) for part in parts]
@@ -258,10 +260,6 @@ def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
 
 def _concatenate(arrays: list[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _explicit_values(part: _svmlight.Parsed, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.ones(len(part.indices), dtype) if part.values is None else part.values
 
 
 def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:

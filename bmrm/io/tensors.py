@@ -39,13 +39,7 @@ _DTYPES = {"F64": "<f8", "I32": "<i4"}
 class Tensors:
     """The tensors of an open file.
 
-    Attributes
-    ----------
-    metadata : mapping of str to str
-    size : int
-        Bytes of the file.
-    start : int
-        Offset of the tensors, after the header.
+    ``start`` is the offset of the tensors, after the header.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -59,10 +53,7 @@ class Tensors:
     def shape(self, name: str, kind: str, sides: int) -> tuple[int, ...]:
         """Return the shape of a tensor that must have the given type and number of sides.
 
-        Raises
-        ------
-        DataError
-            The tensor is missing, or its type or number of sides differs.
+        Raise `DataError` if the tensor is missing, or its type or number of sides differs.
         """
         if name not in self._entries:
             raise DataError(f"truncated or damaged model file (no tensor {name!r})")
@@ -100,12 +91,8 @@ class Tensors:
 def open_tensors(path: str) -> Iterator[Tensors]:
     """Open a safetensors file.
 
-    Raises
-    ------
-    DataError
-        The file is of another format, truncated or damaged, or has changed by the end of the block.
-    OSError
-        The file cannot be read.
+    Raise `DataError` if the file is of another format, truncated or damaged, or has changed by the end of the
+    block. Raise `OSError` if the file cannot be read.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would wait for its writer
         raise DataError("found something other than a regular file, expected a model file")
@@ -116,7 +103,6 @@ def open_tensors(path: str) -> Iterator[Tensors]:
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[bytes, int]:
-    """Return the text of the header, and the offset of the tensors."""
     head = file.read(9)
     length = int.from_bytes(head[:8], "little")
     if not head:

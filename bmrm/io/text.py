@@ -35,29 +35,14 @@ _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Grammar(NamedTuple):
-    """How to read a text.
+    """How to read a text."""
 
-    Attributes
-    ----------
-    n_features : int or None
-        Number of columns; None for as many as the text needs.
-    zero_based : bool or "auto"
-    dtype : numpy dtype
-        float32 or float64.
-    as_stored : bool
-        Whether values that a file stores in one of these types keep it.
-    query_id : bool
-        Whether every row must have a ``qid:``, which is returned.
-    sum_duplicates : bool
-        Whether to sum the values of an index that a row repeats; otherwise it is a fault.
-    """
-
-    n_features: int | None
+    n_features: int | None  # number of columns; None for as many as the text needs
     zero_based: ZeroBased
-    dtype: np.dtype[Any]
-    as_stored: bool
-    query_id: bool
-    sum_duplicates: bool
+    dtype: np.dtype[Any]  # float32 or float64
+    as_stored: bool  # whether values that a file stores in one of these types keep it
+    query_id: bool  # whether every row must have a ``qid:``, which is returned
+    sum_duplicates: bool  # whether to sum the values of an index that a row repeats; otherwise it is a fault
 
     @classmethod
     def from_arguments(
@@ -88,7 +73,7 @@ def value_type(dtype: Any) -> np.dtype[Any]:
     """Return ``dtype`` as a numpy dtype, float32 or float64."""
     try:
         kind: np.dtype[Any] | None = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError, KeyError):  # NumPy raises any of these for what is no type
         kind = None
     if kind is None or kind not in (np.float32, np.float64):
         raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
@@ -98,14 +83,7 @@ def value_type(dtype: Any) -> np.dtype[Any]:
 class Parser:
     """Parses the parts of one text in order.
 
-    Parameters
-    ----------
-    name : str
-        Name of the text, for messages.
-    grammar : Grammar
-    threads : int
-    block_bytes : int
-        See `bmrm.io._svmlight.parse`.
+    For ``block_bytes`` see `bmrm.io._svmlight.parse`.
     """
 
     def __init__(self, name: str, grammar: Grammar, threads: int, block_bytes: int = BLOCK_BYTES):

@@ -14,18 +14,11 @@ from bmrm.matrix.resident import Matrix
 
 
 class Intercept(NamedTuple):
-    """The kind of intercept, if there is one.
+    """The kind of intercept, if there is one."""
 
-    Attributes
-    ----------
-    free : bool
-        The intercept is not penalised, and is minimised out.
-    scaling : float or None
-        Value of the constant feature, if the intercept is penalised: it is the weight of that feature.
-    """
-
-    free: bool
+    free: bool  # the intercept is not penalised, and is minimised out
     scaling: float | None
+    """Value of the constant feature, if the intercept is penalised: it is the weight of that feature."""
 
     def n_penalised(self, n_outputs: int) -> int:
         """Return the number of weights that are penalised intercepts."""

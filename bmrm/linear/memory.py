@@ -6,7 +6,6 @@ follow from sizes alone, so they can be computed before the data are read into m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from bmrm.distributed.weight_layout import weight_bytes
@@ -42,23 +41,15 @@ class MatrixSize(NamedTuple):
 
 
 class GpuMemory(NamedTuple):
-    """Device memory by use.
+    """Device memory by use."""
 
-    Attributes
-    ----------
-    resident, streamed : int
-        Bytes of X on the GPU, and in pinned host memory.
-    vectors, room : int
-        Bytes of the vectors of a solve, and those that cuts may take.
-    item : int
-        Bytes per element of a vector.
-    """
-
+    # Bytes of X on the GPU, and in pinned host memory
     resident: int
     streamed: int
+    # Bytes of the vectors of a solve, and those that cuts may take
     vectors: int
     room: int
-    item: int
+    item: int  # bytes per element of a vector
 
 
 class BundleSize(NamedTuple):
@@ -78,18 +69,9 @@ def host_memory(
 ) -> dict[str, int]:
     """Return the bytes of a solve of one process on the CPU.
 
-    Parameters
-    ----------
-    size : MatrixSize
-    n_outputs : int
-        Margins per row.
-    bundle : BundleSize
-    joint : bool
-        Whether the loss is joint: of all margins together.
-    ascent : bool
-        The solve begins with ascent in the dual.
-    row_space : bool
-        Weights and cuts are combinations of rows.
+    - ``joint``: whether the loss is joint: of all margins together
+    - ``ascent``: the solve begins with ascent in the dual
+    - ``row_space``: weights and cuts are combinations of rows
     """
     weights = size.columns * n_outputs
     vectors = _row_bytes(size.rows * n_outputs, joint=joint, ascent=ascent) + weight_bytes(weights, 1)
@@ -112,17 +94,9 @@ def rank_memory(
 ) -> dict[str, int]:  # fmt: skip
     """Return the bytes of one of several ranks on CPUs.
 
-    Parameters
-    ----------
-    size : MatrixSize
-        Of the rows here, with the columns that they touch if weights are owned.
-    weights : int
-        Of all ranks.
-    n_outputs, ranks : int
-    bundle : BundleSize
-    joint, owned : bool
-    split_cuts : bool
-        Each rank keeps some columns of the cuts.
+    - ``size``: of the rows here, with the columns that they touch if weights are owned
+    - ``weights``: of all ranks
+    - ``split_cuts``: each rank keeps some columns of the cuts
     """
     touched = size.columns * n_outputs if owned else None
     vectors = _row_bytes(size.rows * n_outputs, joint=joint, ascent=False)
@@ -146,16 +120,4 @@ def cut_width(size: MatrixSize, n_outputs: int, *, row_space: bool) -> int:
 
 
 def _row_bytes(margins: int, *, joint: bool, ascent: bool) -> int:
-    """Return the bytes of all vectors over rows."""
     return margins * (JOINT_MARGIN_BYTES if joint else MARGIN_BYTES + (ASCENT_MARGIN_BYTES if ascent else 0))
-
-
-def total(parts: Mapping[str, int]) -> int:
-    """Return the bytes of all parts.
-
-    Examples
-    --------
-    >>> total({"X": 8, "vectors": 2})
-    10
-    """
-    return sum(parts.values())

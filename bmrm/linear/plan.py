@@ -28,12 +28,12 @@ from bmrm.linear.memory import (
     gpu_memory,
     host_memory,
     rank_memory,
-    total,
 )
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.dual_ascent import MAX_VALUES_PER_COLUMN, is_wide
 from bmrm.linear.solvers.interior_rule import may_step
 from bmrm.linear.solvers.newton import hessian_pays, newton_pays
+from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import CallableLoss, JointLoss, Loss, ScalarLoss
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.gpu.memory import MAX_ASCENT_ROWS_PER_COLUMN
@@ -42,7 +42,6 @@ log = logging.getLogger("bmrm")
 
 BackendName = Literal["host", "rows", "gpu", "ranks"]
 WeightLayout = Literal["replicated", "owned"]
-Step = Literal["newton", "ascent", "cuts"]
 
 MAX_RELATIVE_LAM = 3e-4
 """Largest lam, as a share of the mean square of a row, at which ascent pays: for a larger one planes take so
@@ -65,105 +64,43 @@ NO_INTERCEPT = Intercept(free=False, scaling=None)
 
 @dataclass(frozen=True)
 class Facts:
-    """What the decisions rest on.
-
-    Attributes
-    ----------
-    operator : MatrixAdapter
-        X of all processes, with a constant feature and several outputs if there are any.
-    size : MatrixSize
-        Of X in this process.
-    rows : int
-        Of all processes.
-    loss : Loss
-    penalty : Regularizer
-        Only its kind and strength count.
-    intercept : Intercept
-    threads : int
-    device : {"cpu", "gpu"}
-        Where X is.
-    gpu : GpuMemory or None
-    can_solve_on_gpu : bool
-        Weights, margins and cuts can be on the GPU with the matrix.
-    has_ascent : bool
-        The matrix has coordinate ascent in the dual.
-    in_lockstep : bool
-        Products are merged with those of other solves.
-    ranks : int or None
-        Processes that share the rows; None for a solve without MPI.
-    owned : bool
-        Each rank keeps some columns of the weights only.
-    rounds : bool
-        Sums are in float32.
-    max_blocks : int or None
-        Blocks that the risk can be cut into; None for blocks of any rows.
-    row_square : callable or None
-        Returns the mean square of a row of X. None if that is not known: the plan then takes more memory.
-    column_squares : callable or None
-        Returns the mean square of each column of the operator; None likewise.
-    """
+    """What the decisions rest on."""
 
     operator: MatrixAdapter
-    size: MatrixSize
-    rows: int
+    """X of all processes, with a constant feature and several outputs if there are any."""
+    size: MatrixSize  # of X in this process
+    rows: int  # of all processes
     loss: Loss
-    penalty: Regularizer
+    penalty: Regularizer  # only its kind and strength count
     intercept: Intercept = NO_INTERCEPT
     threads: int = 1
-    device: Literal["cpu", "gpu"] = "cpu"
+    device: Literal["cpu", "gpu"] = "cpu"  # where X is
     gpu: GpuMemory | None = None
-    can_solve_on_gpu: bool = False
-    has_ascent: bool = True
-    in_lockstep: bool = False
-    ranks: int | None = None
-    owned: bool = False
-    rounds: bool = False
-    max_blocks: int | None = None
+    can_solve_on_gpu: bool = False  # weights, margins and cuts can be on the GPU with the matrix
+    has_ascent: bool = True  # the matrix has coordinate ascent in the dual
+    in_lockstep: bool = False  # products are merged with those of other solves
+    ranks: int | None = None  # processes that share the rows; None for a solve without MPI
+    owned: bool = False  # each rank keeps some columns of the weights only
+    rounds: bool = False  # sums are in float32
+    max_blocks: int | None = None  # blocks that the risk can be cut into; None for blocks of any rows
     row_square: Callable[[], float] | None = None
+    """Returns the mean square of a row of X. None if that is not known: the plan then takes more memory."""
     column_squares: Callable[[], Vector] | None = None
+    """Returns the mean square of each column of the operator; None likewise."""
 
 
 class PlanOptions(NamedTuple):
-    """The options of the user that a plan follows.
-
-    Attributes
-    ----------
-    solver : {"ocas", "bmrm"}
-    cuts_per_pass : int or "auto"
-    max_cuts : int or None
-    resumed_blocks : int or None
-        Cuts per pass of the checkpoint that the solve continues.
-    """
+    """The options of the user that a plan follows."""
 
     solver: str = "ocas"
     cuts_per_pass: int | str = "auto"
     max_cuts: int | None = None
-    resumed_blocks: int | None = None
+    resumed_blocks: int | None = None  # cuts per pass of the checkpoint that the solve continues
 
 
 @dataclass(frozen=True)
 class Plan:
     """All decisions of a solve, and why.
-
-    Attributes
-    ----------
-    backend : {"host", "rows", "gpu", "ranks"}
-        Where weights, margins and cuts live: in arrays, as combinations of rows
-        (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes.
-    weights : {"replicated", "owned"}
-    step : {"newton", "ascent", "cuts"}
-        The kind of step that the solve begins with.
-    blocks : int
-        Cuts per pass.
-    intercept : {"none", "free", "constant column"}
-    on_gpu, row_space : bool
-        Weights, margins and cuts are on the GPU; they are combinations of rows.
-    split_cuts : bool
-        Each rank keeps some columns of the cuts.
-    memory : mapping of str to int
-        Maximum number of bytes, by part.
-    reasons : mapping of str to str
-        The reason for each decision.
 
     Examples
     --------
@@ -177,15 +114,18 @@ class Plan:
     """
 
     backend: BackendName
+    """Where weights, margins and cuts live: in arrays, as combinations of rows
+    (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes."""
     weights: WeightLayout
-    step: Step
-    blocks: int
+    step: FirstStep  # the kind of step that the solve begins with
+    blocks: int  # cuts per pass
     intercept: str
+    # Weights, margins and cuts are on the GPU; they are combinations of rows
     on_gpu: bool
     row_space: bool
-    split_cuts: bool
-    memory: Mapping[str, int]
-    reasons: Mapping[str, str]
+    split_cuts: bool  # each rank keeps some columns of the cuts
+    memory: Mapping[str, int]  # maximum number of bytes, by part
+    reasons: Mapping[str, str]  # the reason for each decision
 
     def lines(self) -> list[str]:
         """Return a line per decision, with its reason."""
@@ -196,7 +136,7 @@ class Plan:
             "first steps": self.step,
             "cuts per pass": str(self.blocks),
             "intercept": self.intercept,
-            "memory": size_text(total(self.memory)),
+            "memory": size_text(sum(self.memory.values())),
         }
         reasons = {**self.reasons, "memory": f"at most, of which {parts}"}
         return [f"{name:<13}  {value}: {reasons[name]}" for name, value in values.items()]
@@ -224,10 +164,7 @@ class Decision(NamedTuple, Generic[T]):
 def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     """Make all decisions of a solve.
 
-    Raises
-    ------
-    ParameterError
-        If the problem does not allow the number of cuts per pass.
+    Raise `ParameterError` if the problem does not allow the number of cuts per pass.
     """
     step = _first_step(facts, options)
     newton = step.value == "newton"
@@ -257,8 +194,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     )
 
 
-def _first_step(facts: Facts, options: PlanOptions) -> Decision[Step]:
-    """Decide between Newton's steps, ascent in the dual, and cuts alone."""
+def _first_step(facts: Facts, options: PlanOptions) -> Decision[FirstStep]:
     if options.solver != "ocas":
         return Decision("cuts", f"solver {options.solver} takes cuts alone")
     newton = _newton(facts)
@@ -269,7 +205,6 @@ def _first_step(facts: Facts, options: PlanOptions) -> Decision[Step]:
 
 
 def _newton(facts: Facts) -> Decision[bool]:
-    """Decide on Newton's steps."""
     if facts.owned:
         return Decision(False, "Newton's steps need all weights on each rank")
     if not newton_pays(facts.operator, facts.rows, facts.loss, facts.penalty):
@@ -326,7 +261,7 @@ def gpu_ascent_pays(facts: Facts) -> bool:
     )
 
 
-def _cuts_per_pass(facts: Facts, options: PlanOptions, step: Step) -> Decision[int]:
+def _cuts_per_pass(facts: Facts, options: PlanOptions, step: FirstStep) -> Decision[int]:
     """Decide how many blocks of rows have a cut of their own."""
     asked, reason = options.cuts_per_pass, "as given"
     if asked == "auto" and options.resumed_blocks is not None:
@@ -357,7 +292,6 @@ def _cuts_per_pass(facts: Facts, options: PlanOptions, step: Step) -> Decision[i
 
 
 def _may_be_on_gpu(facts: Facts) -> bool:
-    """Whether weights, margins and cuts can be on the GPU of the matrix."""
     if not (facts.can_solve_on_gpu and facts.penalty.plain):
         return False
     alone, loss = facts.ranks is None, facts.loss
@@ -367,7 +301,6 @@ def _may_be_on_gpu(facts: Facts) -> bool:
 
 
 def _in_row_space(facts: Facts, blocks: int, *, newton: bool) -> bool:
-    """Whether weights and cuts are kept as combinations of rows."""
     return (
         facts.ranks is None
         and facts.penalty.plain
@@ -394,7 +327,6 @@ def is_even(mean_squares: Vector) -> bool:
 
 
 def _backend(facts: Facts, *, on_gpu: bool, row_space: bool) -> Decision[BackendName]:
-    """Choose where weights, margins and cuts are kept."""
     rows = ", as combinations of rows" if row_space else ""
     if facts.ranks is not None:
         where = "GPUs" if on_gpu else "CPUs"
@@ -430,7 +362,6 @@ def _weight_layout(facts: Facts) -> Decision[WeightLayout]:
 
 
 def _intercept(facts: Facts) -> Decision[str]:
-    """Return the kind of intercept."""
     free, scaling = facts.intercept
     if free:
         return Decision("free", "it is not penalised, and is minimised out")
@@ -442,7 +373,6 @@ def _intercept(facts: Facts) -> Decision[str]:
 def _memory(
     facts: Facts, options: PlanOptions, blocks: int, *, ascent: bool, row_space: bool
 ) -> dict[str, int]:
-    """Return the bytes of a solve by part."""
     bundle, size, n_outputs = BundleSize(options.max_cuts, blocks), facts.size, facts.operator.n_outputs
     joint = isinstance(facts.loss, JointLoss)
     if facts.gpu is not None:

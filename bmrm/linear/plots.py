@@ -36,7 +36,6 @@ def _figure() -> Figure:
 
 
 def _axes(given: Axes | None) -> Axes:
-    """Return the given axes, or those of a new figure."""
     return _figure().subplots() if given is None else given
 
 

@@ -25,7 +25,7 @@ from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.plan import Plan, PlanOptions, make_plan
-from bmrm.linear.problem import Problem
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.progress import Progress
@@ -240,7 +240,7 @@ def solve(
 
     # 5. The result
     result = result_of(run, data, problem.labels, problem.classes)
-    ended = origin.ended(result.objective, result.lower_bound, run.model.radius)
+    ended = origin.ended(result.objective, result.lower_bound, run.state.model.radius)
     result = dataclasses.replace(result, origin=ended)
     if run.interrupted:
         raise Interrupted(result)
@@ -248,7 +248,6 @@ def solve(
 
 
 def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Dataset | Examples:
-    """Return the training data of this process."""
     layout = choose_weight_layout(
         options.weights,
         X,
@@ -263,7 +262,6 @@ def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Datas
 
 
 def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) -> Settings:
-    """Return the settings of the outer loop."""
     callback = options.callback
     if options.verbose and speaks:
         callback = _printing(callback)
@@ -271,7 +269,7 @@ def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) 
     return Settings(options.solver, options.tol, options.tol_kind, *limits, callback, data.resolution)
 
 
-def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options: Options) -> Problem:
+def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options: Options) -> TrainingProblem:
     """Return the problem to solve; raise if labels and options do not fit."""
     loss = loss.grouped(data.groups)
     labels, classes = backend.labels(loss)
@@ -304,7 +302,7 @@ def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options
     if options.warm_start is not None or not penalty.plain:
         n_weights = data.shape[1] * n_outputs + intercept.n_penalised(n_outputs)
         start = first_point(options.warm_start, operator, n_weights, penalty, weight_shape)
-    return Problem(
+    return TrainingProblem(
         data=data,
         loss=loss,
         labels=labels,
@@ -348,7 +346,7 @@ def _make_penalty(
 
 
 def _build(
-    problem: Problem, plan: Plan, backend: Backend, origin: Origin, options: Options
+    problem: TrainingProblem, plan: Plan, backend: Backend, origin: Origin, options: Options
 ) -> tuple[Objective, Bundle]:
     """Return objective and bundle, with the cuts of an earlier solve if they still hold."""
     data = problem.data
@@ -363,11 +361,10 @@ def _build(
     return objective, bundle
 
 
-def _watch_rounding(objective: Objective, problem: Problem, backend: Backend) -> None:
-    """Make the objective keep a running error bound."""
+def _watch_rounding(objective: Objective, problem: TrainingProblem, backend: Backend) -> None:
     data, margins_per_row = problem.data, problem.margins_per_row
     n_classes = 0 if problem.classes is None else len(problem.classes)
-    extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend)
+    extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend.sums)
     of_examples = isinstance(data, Examples)
     rows = problem.operator.shape[0] if of_examples else extent.margins // margins_per_row
     squares = data.counted_squares if isinstance(data, Dataset) else None
@@ -397,7 +394,7 @@ def result_of(
     """Return the result of a run, with the objective from a new product."""
     best = run.certified()
     w, intercept = run.objective.model(best)
-    bound = run.lower_bound
+    bound = run.state.lower_bound
     return Result(
         w=w,
         intercept=intercept,
@@ -405,9 +402,9 @@ def result_of(
         lower_bound=bound,
         gap=best.objective - bound,
         status=run.status,
-        n_iter=run.iteration,
+        n_iter=run.state.iteration,
         history=run.record(),
-        timings={**run.clock.parts, "total": run.clock.elapsed},
+        timings={**run.state.clock.seconds, "total": run.state.clock.elapsed},
         bundle=run.bundle,
         loss=run.objective.loss,
         classes=classes,

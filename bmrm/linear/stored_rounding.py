@@ -67,33 +67,20 @@ DENSE_CHUNK_VALUES = 1 << 22
 
 
 class Slopes(NamedTuple):
-    """How fast a risk moves with the margins of each row.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (m,)
-        The largest absolute value of the derivative; for a squared loss, the row's share of the mean.
-    square : float
-        k if the risk is k times a mean square, otherwise 0.
-    """
+    """How fast a risk moves with the margins of each row."""
 
     rows: Vector
-    square: float = 0.0
+    """Shape (m,): the largest absolute value of the derivative; for a squared loss, the row's share of the
+    mean."""
+    square: float = 0.0  # k if the risk is k times a mean square, otherwise 0
 
 
 class Bounds(NamedTuple):
-    """A certificate for the numbers of a file: ``lower_bound <= optimum <= J(w) <= objective``.
-
-    Attributes
-    ----------
-    objective, lower_bound : float
-    rounding : float
-        How far the two have been moved apart for the rounding of X.
-    """
+    """A certificate for the numbers of a file: ``lower_bound <= optimum <= J(w) <= objective``."""
 
     objective: float
     lower_bound: float
-    rounding: float = 0.0
+    rounding: float = 0.0  # how far the two have been moved apart for the rounding of X
 
 
 _MAX_SLOPES: dict[str, Callable[[float], float]] = {
@@ -138,19 +125,10 @@ def bounded(loss: Loss | type[Loss]) -> bool:
 def slopes_of(loss: Loss, y: Vector, weights: Vector | None, total: float) -> Slopes:
     """Return how fast the risk of some rows moves with their margins.
 
-    Parameters
-    ----------
-    loss : Loss
-        A `bounded` loss, with the groups of the rows if it needs them.
-    y : ndarray of shape (m,), or (m, K)
-        Coded labels of the rows.
-    weights : ndarray of shape (m,), or None
-    total : float
-        Sum of the weights of all rows, of which these may be a part.
-
-    Returns
-    -------
-    Slopes
+    - ``loss``: a `bounded` loss, with the groups of the rows if it needs them
+    - ``y``, shape (m,), or (m, K): coded labels of the rows
+    - ``weights``, shape (m,), or None
+    - ``total``: sum of the weights of all rows, of which these may be a part
 
     Examples
     --------
@@ -252,13 +230,8 @@ def column_sums(X: Csr | NDArray[Any], rows: Vector, *, squares: bool, threads: 
 def matrix_sums(matrix: Any, rows: Vector, *, squares: bool, negative: bool) -> Vector:
     """Return upper bounds of the sums of `column_sums`, for an X that is only on a device.
 
-    Parameters
-    ----------
-    matrix : Matrix
-    rows : ndarray of shape (m,)
-    squares : bool
-    negative : bool
-        Whether a value may be below 0.
+    - ``rows``, shape (m,)
+    - ``negative``: whether a value may be below 0
     """
     m = matrix.shape[0]
     whole = m * np.asarray(matrix.mean_squares)
@@ -275,16 +248,10 @@ def matrix_sums(matrix: Any, rows: Vector, *, squares: bool, negative: bool) -> 
 class Rounding:
     """The effect of rounding X on the certificates of one loss, on some rows.
 
-    Parameters
-    ----------
-    sums : ndarray of shape (n_features,)
-        From `column_sums` with the slopes of all rows; of squares if the loss is a square.
-    weight : float
-        Sum of these slopes.
-    square : float
-        As in `Slopes`.
-    loss : str
-        Name of the loss.
+    - ``sums``, shape (n_features,): from `column_sums` with the slopes of all rows; of squares if the loss is
+      a square
+    - ``weight``: sum of these slopes
+    - ``square``: as in `Slopes`
 
     Examples
     --------
@@ -302,12 +269,7 @@ class Rounding:
         self._sums_classes = loss in _SUMS_OF_CLASSES
 
     def of(self, w: Vector) -> float:
-        """Return E(w), the maximum change of the risk; for a squared loss rho(w), of the root of the risk.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_features,), or (n_features, K)
-        """
+        """Return E(w), the maximum change of the risk; for a squared loss rho(w), of the root of the risk."""
         sizes = self._sizes(w)
         used = sizes > 0.0  # a column of unknown (infinite) size must not spoil the sum if its weight is 0
         return FLOAT64_SAFETY * dot(self.columns[used], sizes[used])
@@ -320,22 +282,11 @@ class Rounding:
     def bounds(
         self, objective: float, lower_bound: float, w: Vector, penalty: Regularizer, floor: float
     ) -> Bounds:
-        """Convert the certificate of a solve to one for the numbers of the file.
+        """Convert the certificate of a solve to one for the file's numbers, with a bound not below the floor.
 
-        Parameters
-        ----------
-        objective, lower_bound : float
-            The certificate for the stored numbers.
-        w : ndarray of shape (n_features,), or (n_features, K)
-            The point of the objective.
-        penalty : Regularizer
-        floor : float
-            A lower bound of the risk on these rows.
-
-        Returns
-        -------
-        Bounds
-            Its lower bound is at least the floor.
+        - ``objective``, ``lower_bound``: the certificate for the stored numbers
+        - ``w``, shape (n_features,), or (n_features, K): the point of the objective
+        - ``floor``: a lower bound of the risk on these rows
         """
         at, k = self.of(w), self.square
         more = k * at * (2.0 * math.sqrt(max(objective, 0.0) / k) + at) if k else at
@@ -346,7 +297,7 @@ class Rounding:
         if k:
             # Both at w and at the optimum, the objective limits the distance m of the rows.
             steep = k * (2.0 * math.sqrt(max(upper, 0.0) / k) + max(reach, at))
-        near = self._near(objective - lower_bound, steep, at, strengths.l2, w.shape)
+        near = self._near(objective - lower_bound, steep, at, strengths[1], w.shape)
         less = FLOAT64_SAFETY * min(steep * reach, near) if self.columns.any() else 0.0
         lower = max(floor, lower_bound - less) if less else lower_bound
         moved = lower_bound - lower if math.isfinite(lower) else 0.0
@@ -382,16 +333,11 @@ class Rounding:
         )
 
 
-class _Strengths(NamedTuple):
-    """Lower bounds, per feature, of the factors of ``|w_j - w0_j|`` and of half its square; and w0."""
+def _strengths(penalty: Regularizer, w: Vector) -> tuple[Vector, Vector, Vector]:
+    """Return lower bounds, per feature, of the factors of ``|w_j - w0_j|`` and of half its square; and w0.
 
-    l1: Vector
-    l2: Vector
-    prior: Vector
-
-
-def _strengths(penalty: Regularizer, w: Vector) -> _Strengths:
-    """Return the strengths of the features; penalised intercepts, which come after them, are left out."""
+    Penalised intercepts, which come after the features, are left out.
+    """
     zeros = np.zeros(w.size)
     if penalty.terms is None:
         curvature = penalty.curvature
@@ -399,7 +345,7 @@ def _strengths(penalty: Regularizer, w: Vector) -> _Strengths:
         l1, prior = zeros, penalty.prior
     else:
         l1, l2, prior = (part[: w.size] for part in penalty.terms[:3])
-    return _Strengths(
+    return (
         l1.reshape(len(w), -1).min(axis=1),
         l2.reshape(len(w), -1).min(axis=1),
         (zeros if prior is None else prior[: w.size]).reshape(w.shape),

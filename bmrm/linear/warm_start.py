@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bmrm.base.arguments import check_finite, numbers
+from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
@@ -25,7 +25,7 @@ from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.passes import Operator
 from bmrm.linear.plan import Plan
-from bmrm.linear.problem import Problem
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
@@ -97,43 +97,27 @@ class Origin:
     """The problem whose risk the cuts of a bundle bound.
 
     They can be used by another solve only if all compared attributes are equal.
-
-    Attributes
-    ----------
-    data : Dataset or Examples
-    pieces : tuple of Same
-        The arrays of the data that the solve used. The data set may have been given others since.
-    loss_key : object
-    intercept : Intercept
-    on_gpu, row_space : bool
-        Of the `Plan`.
-    metric_key : object
-    loss : Loss
-        Not compared: `loss_key` identifies it.
-    penalty : tuple
-        Identifies the penalty, lam included. Not compared, since cuts hold for any penalty.
-    checksums : mapping of str to str
-        Of the penalty's vectors. Not compared either.
-    objective, lower_bound : float
-        The certificate of the solve. That of the `Result` may be wider, to cover values before they were
-        rounded. Not compared.
-    radius : float
-        How far from the prior mean that bound covers features without a penalty. Not compared.
     """
 
     data: Dataset | Examples
     pieces: tuple[Same, ...]
+    """The arrays of the data that the solve used. The data set may have been given others since."""
     loss_key: object
     intercept: Intercept
+    # Of the `Plan`
     on_gpu: bool
     row_space: bool
     metric_key: object
-    loss: Loss = field(compare=False)
+    loss: Loss = field(compare=False)  # `loss_key` identifies it
     penalty: tuple[object, ...] = field(compare=False)
-    checksums: Mapping[str, str] = field(compare=False)
+    """Identifies the penalty, lam included; cuts hold for any penalty."""
+    checksums: Mapping[str, str] = field(compare=False)  # of the penalty's vectors
+    # The certificate of the solve. That of the `Result` may be wider, to cover values before they were
+    # rounded.
     objective: float = field(compare=False, default=np.inf)
     lower_bound: float = field(compare=False, default=-np.inf)
     radius: float = field(compare=False, default=np.inf)
+    """How far from the prior mean that bound covers features without a penalty."""
 
     def ended(self, objective: float, lower_bound: float, radius: float) -> Origin:
         """Return the same with a certificate."""
@@ -150,11 +134,8 @@ class Origin:
     def of_data(self) -> dict[str, str]:
         """Checksums of the data and of the penalty's vectors; all ranks must call this at the same time.
 
-        Raises
-        ------
-        ParameterError
-            The cuts are of examples of a structured loss, or the data set has been given other labels,
-            weights or groups since.
+        Raise `ParameterError` if the cuts are of examples of a structured loss, or the data set has been
+        given other labels, weights or groups since.
         """
         if isinstance(self.data, Examples):
             raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
@@ -164,7 +145,7 @@ class Origin:
         return {**of_data(self.data, labels, self.loss), **self.checksums}
 
 
-def origin_of(problem: Problem, plan: Plan) -> Origin:
+def origin_of(problem: TrainingProblem, plan: Plan) -> Origin:
     """Return the origin of the cuts that a plan makes."""
     return Origin(
         problem.data,
@@ -207,10 +188,7 @@ def metric_key(reg: Regularizer) -> str | None:
 def problem_of(state: Progress | Result) -> checkpoints.Problem:
     """Describe the problem of a solve, for a checkpoint; all ranks must call this at the same time.
 
-    Raises
-    ------
-    ParameterError
-        It is not known, or its data have no checksums.
+    Raise `ParameterError` if it is not known, or its data have no checksums.
     """
     # A later solve may have gone on with the cuts of a result.
     origin = state.origin if isinstance(state, Result) else state.bundle.origin
@@ -233,15 +211,11 @@ def _problem(origin: Origin, bundle: Bundle, checksums: Mapping[str, str]) -> ch
         checksums=checksums,
         stored=data.stored if isinstance(data, Dataset) else "float64",
         resolution=data.resolution,
-        radius=_finite(origin.radius),
+        radius=finite_or_none(origin.radius),
         merges=bundle.merges,
-        objective=_finite(origin.objective),
-        lower_bound=_finite(origin.lower_bound),
+        objective=finite_or_none(origin.objective),
+        lower_bound=finite_or_none(origin.lower_bound),
     )
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
 
 
 def warm_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | None:
@@ -258,29 +232,16 @@ def warm_bundle(warm_start: object, origin: Origin, blocks: int) -> Bundle | Non
 
 
 class End(NamedTuple):
-    """Where an earlier run of the same problem ended.
+    """Where an earlier run of the same problem ended."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in messages.
-    n_iter : int
-        To count on from.
-    lam, objective, lower_bound, intercept
-    resolution : float
-        Share of the objective that rounding may change.
-    radius : float
-        How far from the prior mean the bound covers features without a penalty.
-    """
-
-    name: str
-    n_iter: int
+    name: str  # its name in messages
+    n_iter: int  # to count on from
     lam: float
     objective: float
     lower_bound: float
     intercept: float | Vector
-    resolution: float
-    radius: float
+    resolution: float  # share of the objective that rounding may change
+    radius: float  # how far from the prior mean the bound covers features without a penalty
 
 
 def earlier_end(
@@ -290,10 +251,7 @@ def earlier_end(
 
     None if there is no such run, or if its end cannot be trusted.
 
-    Raises
-    ------
-    ParameterError, DataError
-        A checkpoint is of another problem, or of other data.
+    Raise `ParameterError` or `DataError` if a checkpoint is of another problem, or of other data.
     """
     if isinstance(warm_start, Checkpoint):
         return _of_checkpoint(warm_start, origin, bundle, backend, reg)
@@ -366,21 +324,10 @@ def go_on(run: BundleMethod, end: End) -> None:
 
 
 def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
-    """Return the checksums of the data that a loss uses, over all ranks.
+    """Return the checksums of the data that a loss uses; all ranks must call this at the same time.
 
-    Parameters
-    ----------
-    data : Dataset
-        All ranks must call this at the same time.
-    labels : ndarray of shape (m,) or (m, K)
-        Coded for the loss.
-    loss : Loss
-
-    Returns
-    -------
-    dict of str to str
-        16 hexadecimal digits for ``X``, ``labels`` and ``weights``; for ``groups`` if the loss needs them,
-        and for ``costs`` if it has any.
+    They are those of ``X``, ``labels`` (coded for the loss) and ``weights``; of ``groups`` if the loss needs
+    them, and of ``costs`` if it has any.
     """
     first, m = data.first_row, len(labels)
     numbers = {

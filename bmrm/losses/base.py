@@ -126,17 +126,11 @@ class ValuedRisk(ABC):
 
     Its value and its derivatives come together, so a line search stores both; see
     `bmrm.linear.backends.host.joint_line_search`.
-
-    Attributes
-    ----------
-    size : int
-        Length of the arrays of derivatives, which belong to the caller.
-    constants : ndarray of shape (blocks,), or None
-        The values of the last cuts at margins of 0; None if they are known only from the risk.
     """
 
-    size: int
+    size: int  # length of the arrays of derivatives, which belong to the caller
     constants: Vector | None = None
+    """Values of the last cuts at margins of 0, shape (blocks,); None if only the risk gives them."""
 
     @abstractmethod
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
@@ -162,16 +156,11 @@ class Pieces(NamedTuple):
     """A risk that is linear except at kinks; row weights are included.
 
     ``R(u) = sum_i slope_i (u_i - places_0i) + sum_ki weights_ki max(0, u_i - places_ki)``.
-
-    Attributes
-    ----------
-    slope : ndarray of shape (m,)
-    places, weights : ndarray of shape (kinks, m)
     """
 
-    slope: Vector
-    places: Vector
-    weights: Vector
+    slope: Vector  # shape (m,)
+    places: Vector  # shape (kinks, m)
+    weights: Vector  # shape (kinks, m)
 
     def constants(self, r: Vector) -> Vector:
         """Return, at a margin of 0, each row's line of slope r that is nowhere above the row's risk.
@@ -228,17 +217,6 @@ class Loss(ABC):
         Cuts of several blocks of rows are worth more than one cut of all rows.
     search_slack : float
         The factor by which a line search may be less exact; above 1 if its steps cost as much as cuts.
-    smooth : bool
-        The derivative is continuous, and the loss returns second derivatives.
-    kinked : bool
-        The loss is linear except at kinks that can be rounded: its risk is a `KinkedRisk`.
-    has_dual : bool
-        The conjugates of the loss are known: its risk is a `DualRisk`.
-    slope_limit : float or None
-        Maximum length of the derivative of a row's loss with respect to its margins; None if there is no
-        maximum or it is not known.
-    level : float
-        The constant with which the loss compares differences of margins, or of margins and labels.
     limited_at_zero : bool
         The risk at margins of 0 limits the length of its derivatives everywhere.
     curvature_limit : float
@@ -265,7 +243,7 @@ class Loss(ABC):
 
     @property
     def slope_limit(self) -> float | None:
-        """Maximum length of the derivative of a row's loss."""
+        """Maximum length of the derivative of a row's loss in its margins; None if none is known."""
         return None
 
     def steepness(self, extent: Extent, risk: float) -> float | None:
@@ -291,17 +269,17 @@ class Loss(ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether the loss has second derivatives."""
+        """Whether the derivative is continuous, and the loss returns second derivatives."""
         return False
 
     @property
     def kinked(self) -> bool:
-        """Whether the loss is linear except at kinks that can be rounded."""
+        """Whether the loss is linear except at kinks that can be rounded: its risk is a `KinkedRisk`."""
         return False
 
     @property
     def has_dual(self) -> bool:
-        """Whether the conjugates of the loss are known."""
+        """Whether the conjugates of the loss are known: its risk is a `DualRisk`."""
         return False
 
     @property

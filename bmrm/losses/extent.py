@@ -6,29 +6,15 @@ from typing import NamedTuple
 
 
 class Extent(NamedTuple):
-    """The size of a problem apart from X, over the rows of all processes.
+    """The size of a problem apart from X, over the rows of all processes."""
 
-    Attributes
-    ----------
-    margins : int
-        Number of margins of all rows.
-    parts : int
-        Number of losses that a row adds up: one, or one per label, or one per threshold between classes.
-    weight, most : float
-        Norm of the row weights divided by their sum, and the largest of these quotients.
-    labels : float
-        Norm of the vector with which margins are compared; see `bmrm.losses.Loss.target_norm`.
-    mean_label, mean_log : float
-        For counts y, the weighted means of y and of ``max(0, 2 y log(2 y))``.
-    at_zero : float
-        The risk at margins of 0, if the loss has `bmrm.losses.Loss.limited_at_zero`.
-    """
-
-    margins: int
-    parts: int
+    margins: int  # of all rows
+    losses_per_row: int  # one, or one per label, or one per threshold between classes
+    # Norm of the row weights divided by their sum, and the largest of these quotients
     weight: float
     most: float
-    labels: float
+    labels: float  # norm of the vector with which margins are compared; see `bmrm.losses.Loss.target_norm`
+    # For counts y, the weighted means of y and of ``max(0, 2 y log(2 y))``
     mean_label: float = 0.0
     mean_log: float = 0.0
-    at_zero: float = 0.0
+    at_zero: float = 0.0  # the risk at margins of 0, if the loss has `bmrm.losses.Loss.limited_at_zero`

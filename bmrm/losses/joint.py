@@ -178,10 +178,7 @@ class JointLoss(NamedLoss):
 class RowBlocks:
     """The block number of each row, cached: all passes of a solve have the same blocks.
 
-    Parameters
-    ----------
-    send : callable, optional
-        Sends one number per row to the rank that works on the row; collective over all ranks.
+    ``send`` sends one number per row to the rank that works on the row; it is collective over all ranks.
     """
 
     def __init__(self, send: Callable[[Vector], Vector] | None = None) -> None:

@@ -19,31 +19,16 @@ _CLASS_TASKS = ("binary", "multiclass", "ordinal")
 
 
 def encode(y: Any, n_samples: int, loss: Loss, weights: Vector | None = None) -> tuple[Vector, Vector | None]:
-    """Check labels against the data and the loss, and code classes.
+    """Check labels against the data and the loss, and code classes; return codes and the labels of the codes.
 
-    Parameters
-    ----------
-    y : array_like of shape (n_samples,), or None
-        None only if the loss ignores labels. For several labels per row, a list of tuples or sets of labels,
-        or a matrix of zeros and ones (an array, sparse, a frame, a list of rows) with one column for each of
-        the labels 0, 1, ...
-    n_samples : int
-    loss : Loss
-    weights : ndarray of float64, shape (n_samples,), optional
-        The labels of rows of weight 0 are ignored: the classes are those of the other rows.
+    Labels are None only if the loss ignores them. For several labels per row, they are a list of tuples or
+    sets of labels, or a matrix of zeros and ones (an array, sparse, a frame, a list of rows) with one column
+    for each of the labels 0, 1, ...
 
-    Returns
-    -------
-    coded : ndarray of float64, shape (n_samples,), or (n_samples, K) for several labels per row
-        Two classes as -1 and +1, K classes (ordered or not) as 0 to K - 1, each of K labels of a row as -1 or
-        +1. A row of weight 0 gets the label of the first row of positive weight.
-    classes : ndarray of shape (K,) or None
-        The original labels of the codes, ascending; None for a loss without classes.
-
-    Raises
-    ------
-    DataError
-        If the number of labels is wrong, a label is not finite, or the loss does not accept the labels.
+    Two classes are coded as -1 and +1, K classes (ordered or not) as 0 to K - 1, each of K labels of a row as
+    -1 or +1, in K columns. The labels of the codes ascend; they are None for a loss without classes. Labels
+    of rows of weight 0 are ignored: such a row gets the label of the first row of positive weight. Raise
+    `DataError` if the number of labels is wrong, a label is not finite, or the loss does not accept them.
     """
     if loss.task == "novelty":
         return np.zeros(n_samples), None
@@ -166,10 +151,7 @@ def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Indices, Vector, Vec
 def convert_label_sets(y: Any, loss: Loss) -> Any:
     """Convert labels to the form that `encode`, `distinct_labels` and `append_labels` accept.
 
-    Returns
-    -------
-    object
-        For several labels per row, a matrix of zeros and ones or a list of tuples of labels; otherwise ``y``.
+    Several labels per row become a matrix of zeros and ones or a list of tuples of labels.
     """
     if loss.task not in ("multilabel", "label_ranking"):
         return y

@@ -156,7 +156,7 @@ class Multilabel(ClassLoss):
         return True
 
     def steepness(self, extent: Extent, risk: float) -> float:
-        return extent.weight * math.sqrt(extent.parts)  # a hinge, of slope up to 1, per margin
+        return extent.weight * math.sqrt(extent.losses_per_row)  # a hinge, of slope up to 1, per margin
 
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         each = None if weights is None else np.repeat(weights, K)

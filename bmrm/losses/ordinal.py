@@ -42,7 +42,7 @@ class Ordinal(JointLoss):
     )
 
     def steepness(self, extent: Extent, risk: float) -> float:
-        return extent.weight * extent.parts  # a hinge, of slope up to 1, per row and threshold
+        return extent.weight * extent.losses_per_row  # a hinge, of slope up to 1, per row and threshold
 
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
         found = collect_members(weights, None, len(y))

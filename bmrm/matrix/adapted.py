@@ -30,24 +30,11 @@ class MatrixView:
 class MatrixAdapter(MatrixView):
     """The operator of a solve: a matrix as it is. Subclasses state what differs.
 
-    Parameters
-    ----------
-    inner : Matrix or MatrixAdapter
-        What does the products.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Margins of all rows, and weights.
-    nnz : int
-    n_outputs : int
-        Margins per row.
-    constant : float or None
-        Value of a constant feature whose weights are penalised intercepts.
+    Its ``shape`` is the number of margins of all rows, and of weights.
     """
 
     n_outputs = 1
-    constant: float | None = None
+    constant: float | None = None  # value of a constant feature whose weights are penalised intercepts
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
@@ -56,43 +43,33 @@ class MatrixAdapter(MatrixView):
 
     @property
     def weighted_gram_work(self) -> float:
-        """Multiply-adds of `weighted_gram`; infinite if there is no such product."""
         return float(self.inner.weighted_gram_work)
 
     @property
     def mean_squares(self) -> Vector:
-        """Mean square of each column; not to be written to."""
         return np.asarray(self.inner.mean_squares)
 
     def matvec(self, w: Vector, out: Vector) -> object:
-        """``out = X w``."""
         return self.inner.matvec(w, out)
 
     def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> object:
-        """``out[p] = X_p' r_p`` for each block of rows."""
         return self.inner.rmatvec_blocks(r, starts, out)
 
     def weighted_gram(self, s: Vector, out: Vector) -> object:
-        """``out = X' diag(s) X``."""
         return self.inner.weighted_gram(s, out)
 
     def split(self, w: Vector) -> tuple[Vector, float | Vector | None]:
-        """Return weights and penalised intercepts of a vector of weights; None for no intercept."""
         return w, None
 
     def join(self, w: Vector, intercept: float | Vector) -> Vector:
-        """Return the vector of weights and intercepts that `split` takes apart."""
         return w
 
     def column_squares(self, counted: Vector | None, rows: int) -> Vector:
         """Return the sum of the squares of each column.
 
-        Parameters
-        ----------
-        counted : ndarray of shape (d,), or None
-            Those of the columns of X over the rows that count; None if all rows do.
-        rows : int
-            In all processes.
+        - ``counted``, shape (d,), or None: those of the columns of X over the rows that count; None if all
+          rows do
+        - ``rows``: in all processes
         """
         if counted is None:
             return np.asarray(rows * self.mean_squares)
@@ -106,13 +83,7 @@ class MatrixAdapter(MatrixView):
 class MultiOutput(MatrixAdapter):
     """A matrix that acts on K columns of weights, with a constant column if asked for.
 
-    Parameters
-    ----------
-    inner : Matrix
-    n_outputs : int
-        K.
-    constant : float, optional
-        The value of a constant feature, whose weights are penalised intercepts.
+    ``constant`` is the value of that column, whose weights are penalised intercepts.
     """
 
     weighted_gram_work = np.inf
@@ -126,7 +97,6 @@ class MultiOutput(MatrixAdapter):
 
     @property
     def mean_squares(self) -> Vector:
-        """Mean square of each column, once per output."""
         return self._widened(self.inner.mean_squares, 1.0)
 
     def _widened(self, of_columns: Vector, rows: float) -> Vector:
@@ -142,13 +112,11 @@ class MultiOutput(MatrixAdapter):
         return W[:-1], self.constant * W[-1]
 
     def join(self, w: Vector, intercept: float | Vector) -> Vector:
-        """Return the vector of weights and intercepts that `split` takes apart."""
         if self.constant is None:
             return w.ravel()
         return np.vstack([w, intercept / np.float64(self.constant)]).ravel()
 
     def matvec(self, w: Vector, out: Vector) -> None:
-        """``out = X W``, row after row."""
         W, Z = w.reshape(-1, self.n_outputs), out.reshape(-1, self.n_outputs)
         if self.constant is None:
             self.inner.matmat(W, Z)
@@ -157,7 +125,6 @@ class MultiOutput(MatrixAdapter):
             Z += self.constant * W[-1]
 
     def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
-        """``out[p] = X_p' R_p``, row after row, for each block of whole rows of X."""
         blocks, K = starts // self.n_outputs, self.n_outputs
         R, full = r.reshape(-1, K), out.reshape(len(out), -1, K)
         if self.constant is None:
@@ -182,18 +149,13 @@ class MultiOutput(MatrixAdapter):
                 out[:, :, c] = column
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
-        """There is no such product."""
         raise NotImplementedError("several outputs have no weighted Gram matrix")
 
 
 class WithConstant(MatrixAdapter):
     """A matrix with one more column, the same value in every row: a penalised intercept.
 
-    Parameters
-    ----------
-    inner : Matrix
-    constant : float
-        The constant feature's value, LIBLINEAR's ``-B``.
+    ``constant`` is the value of that column, LIBLINEAR's ``-B``.
     """
 
     constant: float
@@ -204,11 +166,9 @@ class WithConstant(MatrixAdapter):
         self.nnz = inner.nnz + inner.shape[0]
 
     def split(self, w: Vector) -> tuple[Vector, float]:
-        """Return weights and intercept of a vector of weights."""
         return w[:-1], float(w[-1]) * self.constant
 
     def join(self, w: Vector, intercept: float | Vector) -> Vector:
-        """Return the vector of weights and intercept that `split` takes apart."""
         return np.append(w, intercept / np.float64(self.constant))
 
     def _widened(self, of_columns: Vector, rows: float) -> Vector:
@@ -216,28 +176,23 @@ class WithConstant(MatrixAdapter):
 
     @property
     def weighted_gram_work(self) -> float:
-        """Multiply-adds of `weighted_gram`; infinite if X has no such product."""
         return float(self.inner.weighted_gram_work) + self.nnz
 
     @property
     def mean_squares(self) -> Vector:
-        """Mean square of each column."""
         return self._widened(self.inner.mean_squares, 1.0)
 
     def matvec(self, w: Vector, out: Vector) -> None:
-        """``out = [X, constant 1] w``."""
         self.inner.matvec(w[:-1], out)
         out += self.constant * w[-1]
 
     def rmatvec_blocks(self, r: Vector, starts: Indices, out: Vector) -> None:
-        """``out[p] = [X_p, constant 1]' r_p`` for each block of rows."""
         inner = np.empty((out.shape[0], out.shape[1] - 1))
         self.inner.rmatvec_blocks(r, starts, inner)
         out[:, :-1] = inner
         out[:, -1] = [self.constant * r[i:j].sum() for i, j in pairwise(starts)]
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
-        """``out = [X, constant 1]' diag(s) [X, constant 1]``."""
         d = self.shape[1] - 1
         out[:d, :d] = self.inner.weighted_gram(s)
         out[d, :d] = out[:d, d] = self.constant * self.inner.rmatvec(s)
@@ -245,13 +200,7 @@ class WithConstant(MatrixAdapter):
 
 
 class StackedIdentity(MatrixAdapter):
-    """The identity, once per block of examples, one below the other: the "margins" of a block are w.
-
-    Parameters
-    ----------
-    n_features : int
-    copies : int
-    """
+    """The identity, once per block of examples, one below the other: the "margins" of a block are w."""
 
     weighted_gram_work = np.inf
 
@@ -262,7 +211,6 @@ class StackedIdentity(MatrixAdapter):
 
     @property
     def mean_squares(self) -> Vector:
-        """Mean square of each column."""
         return np.full(self.shape[1], 1.0 / self.shape[1])
 
     def matvec(self, w: Vector, out: Vector) -> None:
@@ -275,5 +223,4 @@ class StackedIdentity(MatrixAdapter):
         out[:] = np.add.reduceat(r.reshape(-1, d), starts[:-1] // d, axis=0)
 
     def weighted_gram(self, s: Vector, out: Vector) -> None:
-        """There is no such product."""
         raise NotImplementedError("a structured loss has no second derivative")

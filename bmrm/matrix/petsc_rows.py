@@ -15,23 +15,10 @@ MATRIX_TYPES = ("seqaij", "mpiaij", "seqdense", "mpidense")
 
 
 def copy_rows(A: PETSc.Mat) -> Csr | npt.NDArray[Any]:
-    """Copy the rows of this rank from an assembled PETSc matrix.
+    """Copy the rows of this rank from an assembled PETSc matrix, shape (local rows, columns).
 
-    Parameters
-    ----------
-    A : PETSc.Mat
-        Of type AIJ or dense; may be on a GPU (``aijcusparse``, ``densecuda``).
-
-    Returns
-    -------
-    Csr or ndarray, of shape (local rows, columns)
-
-    Raises
-    ------
-    ParameterError
-        For a matrix of another type.
-    BmrmError
-        If PETSc was built with complex scalars.
+    The matrix is of type AIJ or dense, and may be on a GPU (``aijcusparse``, ``densecuda``). Raise
+    `ParameterError` for a matrix of another type, and `BmrmError` if PETSc was built with complex scalars.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -20,6 +19,7 @@ from bmrm.base.threads import requested_threads
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
+from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu.devices import (
@@ -68,23 +68,12 @@ def default_threads(stored: int) -> int:
 
 
 class PlacedMatrix(NamedTuple):
-    """A matrix on its device.
-
-    Attributes
-    ----------
-    matrix : Matrix
-    device : str
-        "cpu", or "cuda" and the name of the GPU.
-    resolution : float
-        Relative gap below which the rounding of products hides it; 0 if sums are in float64.
-    longest : int
-        Number of stored values of the fullest row.
-    """
+    """A matrix on its device."""
 
     matrix: Matrix
-    device: str
-    resolution: float
-    longest: int
+    device: str  # "cpu", or "cuda" and the name of the GPU
+    resolution: float  # relative gap below which the rounding of products hides it; 0 if sums are in float64
+    longest: int  # number of stored values of the fullest row
 
 
 def place_matrix(
@@ -108,7 +97,7 @@ def place_matrix(
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
-    stored, limit = _validate_dtype(dtype), parse_memory_size(gpu_mem)
+    stored, limit = None if dtype is None else value_type(dtype), parse_memory_size(gpu_mem)
     found = validate_matrix(X)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
@@ -145,16 +134,6 @@ def device_number(device: str) -> int:
     (3, 0)
     """
     return int(device.partition(":")[2] or 0)
-
-
-def _validate_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
-    if dtype is None:
-        return None
-    with contextlib.suppress(TypeError, ValueError, KeyError):  # NumPy raises any of these for non-types
-        found = np.dtype(dtype)
-        if found in (np.float32, np.float64):
-            return found
-    raise ParameterError(f"dtype: found {dtype!r}, expected float32 or float64")
 
 
 def validate_matrix(X: Any) -> HostMatrix:
@@ -286,17 +265,8 @@ def _build_with_known_plans(
 def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
     """Return a fingerprint of X to remember its kernels by: of sizes, types and a sample of its entries.
 
-    Parameters
-    ----------
-    X : Csr
-    dtype : dtype
-        Type of the values on the device.
-    limit : int, optional
-        Bytes of device memory that may be used.
-
-    Returns
-    -------
-    str
+    - ``dtype``: type of the values on the device
+    - ``limit``: bytes of device memory that may be used
 
     Examples
     --------

@@ -33,22 +33,11 @@ DENSE_BLOCK_DIVISOR = 8
 def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]) -> Indices:
     """Return the bounds of blocks of rows of a sparse matrix; a single block if that fits.
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (m + 1,)
-    room : int
-        Bytes of device memory that X may use.
-    prepare : callable
-        Maps numbers of rows and nonzeros to the bytes that their preparation needs.
+    - ``indptr``, shape (m + 1,)
+    - ``room``: bytes of device memory that X may use
+    - ``prepare``: maps numbers of rows and nonzeros to the bytes that their preparation needs
 
-    Returns
-    -------
-    ndarray of int64
-
-    Raises
-    ------
-    DeviceMemoryError
-        If some row cannot be prepared.
+    Raise `DeviceMemoryError` if some row cannot be prepared.
 
     Examples
     --------
@@ -89,20 +78,9 @@ def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]
 def dense_blocks(rows: int, row_bytes: int, room: int) -> Indices:
     """Return the bounds of blocks of rows of a dense matrix; a single block if that fits.
 
-    Parameters
-    ----------
-    rows, row_bytes : int
-    room : int
-        Bytes of device memory that X may use.
+    ``room`` is the number of bytes of device memory that X may use.
 
-    Returns
-    -------
-    ndarray of int64
-
-    Raises
-    ------
-    DeviceMemoryError
-        If `room` is too small for a few rows.
+    Raise `DeviceMemoryError` if `room` is too small for a few rows.
 
     Examples
     --------

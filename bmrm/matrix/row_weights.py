@@ -22,14 +22,10 @@ def row_weights(
     "balanced" gives each class the same sum of weights.  Rows of weight 0 belong to no class, so they do not
     change the result.
 
-    Raises
-    ------
-    DataError
-        If the number of weights is wrong; if weights are negative, not finite or all zero, or their sum
-        overflows; or if there are class weights and labels are not numbers.
-    ParameterError
-        If class_weight is neither "balanced" nor a mapping, names a label that does not occur, or has a
-        weight that is not a positive number.
+    Raise `DataError` if the number of weights is wrong; if weights are negative, not finite or all zero, or
+    their sum overflows; or if there are class weights and labels are not numbers. Raise `ParameterError` if
+    class_weight is neither "balanced" nor a mapping, names a label that does not occur, or has a weight that
+    is not a positive number.
     """
     weights = None
     if sample_weight is not None:

@@ -96,14 +96,7 @@ class Landing:
     def __call__(self, rows: int, nonzeros: int, pairs: int) -> Any:
         """Return the consumer of a text's indices and values, None for arrays on the host.
 
-        Parameters
-        ----------
-        rows, nonzeros, pairs : int
-            Upper bounds: rows and nonzeros of the text, and nonzeros of a piece of it.
-
-        Returns
-        -------
-        bmrm.matrix._cuda.Landing or None
+        The arguments are upper bounds: rows and nonzeros of the text, and nonzeros of a piece of it.
         """
         if self._bounded or not self._keeps_type or not wants_gpu(self._device, nonzeros):
             return None

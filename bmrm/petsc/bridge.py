@@ -45,15 +45,7 @@ def share_stream(matrix: Matrix) -> None:
 
 
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
-    """Compute ``y = X x``, or ``y = X' x`` if ``op="transposed"``, with this process's parts of x and y.
-
-    Parameters
-    ----------
-    matrix : Matrix
-    op : {"normal", "transposed"}
-    x, y : PETSc.Vec
-        Input and output; on the host, or both on the GPU of the matrix.
-    """
+    """Compute ``y = X x``, or ``y = X' x`` if ``op="transposed"``, with this process's parts of x and y."""
     if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
         with _Pointer(x, "r") as source, _Pointer(y, "w") as target:
             apply(op, source, target)

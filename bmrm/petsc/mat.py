@@ -163,17 +163,11 @@ def normal_mat(A: PETSc.Mat, *, shift: float = 0.0) -> PETSc.Mat:
 
 
 class Layout(NamedTuple):
-    """How rows and columns are distributed over the ranks.
-
-    Attributes
-    ----------
-    sizes : ((int, int), (int, int))
-        Numbers of rows of this rank and of all ranks, and numbers of columns of this rank and of all.
-    scatter, everywhere
-        The scatter that gathers a vector of length d on every rank, and its target; None with one rank.
-    """
+    """How rows and columns are distributed over the ranks."""
 
     sizes: tuple[tuple[int, int], tuple[int, int]]
+    # The scatter that gathers a vector of length d on every rank, and its target; None with one rank
+    """Numbers of rows of this rank and of all ranks, and numbers of columns of this rank and of all."""
     scatter: PETSc.Scatter | None
     everywhere: PETSc.Vec | None
 
@@ -197,17 +191,10 @@ def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> Layout:
 
 
 class _Sums(NamedTuple):
-    """Sums of the values of X, from which norms and diagonals are computed later.
+    """Sums of the values of X, from which norms and diagonals are computed later."""
 
-    Attributes
-    ----------
-    squares : PETSc.Vec
-        Diagonal of X'X: the sum of squares of each column, over the rows of all ranks.
-    largest_column, largest_row : float
-        Largest sum of absolute values of a column and of a row.
-    """
-
-    squares: PETSc.Vec
+    squares: PETSc.Vec  # diagonal of X'X: the sum of squares of each column, over the rows of all ranks
+    # Largest sum of absolute values of a column and of a row
     largest_column: float
     largest_row: float
 
@@ -277,7 +264,6 @@ class _ResidentMat:
             scatter.scatter(everywhere, y, addv=True, mode="reverse")
 
     def _gathered(self, x: PETSc.Vec) -> PETSc.Vec:
-        """Return all entries of a vector of length d."""
         scatter, everywhere = self.layout.scatter, self.layout.everywhere
         if scatter is None:
             return x

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bmrm.cli import train
-from bmrm.cli.dry_run import Size, part_bytes
+from bmrm.cli.dry_run import Size, plan_of
 from bmrm.cli.options import TrainOptions
 
 ROWS = 400_000
@@ -69,7 +69,7 @@ def taken(loss, columns, classes):
 )
 def test_vectors_are_what_a_solve_takes(loss, columns, classes, ascends):
     size = Size(ROWS, columns, 2 * ROWS, 8, False, classes if loss == "multiclass" else 1)
-    vectors = part_bytes(size, TrainOptions("-", loss=loss, device="cpu", threads=1))["vectors"]
+    vectors = plan_of(size, TrainOptions("-", loss=loss, device="cpu", threads=1)).memory["vectors"]
     peak, cuts, ascended = taken(loss, columns, classes)
     assert ascended == ascends
     room = 8 * columns * size.columns * cuts + 4_000_000
@@ -81,7 +81,7 @@ def test_ascent_in_the_dual_takes_more():
     given = {"device": "cpu", "threads": 2}
 
     def vectors(size=wide, **options):
-        return part_bytes(size, TrainOptions("-", **given, **options))["vectors"]
+        return plan_of(size, TrainOptions("-", **given, **options)).memory["vectors"]
 
     most = vectors()
     assert vectors(solver="bmrm") == vectors(cuts_per_pass=3) == vectors(loss="poisson")
@@ -89,7 +89,7 @@ def test_ascent_in_the_dual_takes_more():
     assert vectors(size=wide._replace(n_features=100)) < most
     # With few rows, cuts are stored as combinations of rows.
     bundle = {
-        rows: part_bytes(wide._replace(n_samples=rows), TrainOptions("-", max_cuts=50, **given))["bundle"]
+        rows: plan_of(wide._replace(n_samples=rows), TrainOptions("-", max_cuts=50, **given)).memory["bundle"]
         for rows in (15_000, 19_000, 30_000)
     }
     assert bundle[15_000] == 50 * (8 * 30_002 + 8 * 50)

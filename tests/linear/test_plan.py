@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import bmrm
 from bmrm import losses
 from bmrm.cli import train
-from bmrm.cli.dry_run import measure, part_bytes, plan_of
+from bmrm.cli.dry_run import measure, plan_of
 from bmrm.cli.options import parse
 from bmrm.errors import ParameterError
 from bmrm.linear import regularizers
@@ -181,7 +181,7 @@ def test_a_dry_run_makes_the_plan_of_the_solve(name, tmp_path, plans):
     assert train.main([*ended, *words, str(file), str(tmp_path / "model")]) == 0
     assert plans
     assert dry == plans[0]
-    assert part_bytes(measure(options), options) == plans[0].memory
+    assert plan_of(measure(options), options).memory == plans[0].memory
 
 
 def test_options_are_those_of_solve():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from bmrm.base.vectors import Indices, Vector
@@ -13,7 +12,7 @@ from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.passes import Margins
 from bmrm.linear.plan import Facts, Plan
-from bmrm.linear.problem import Problem
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.settings import Settings
 from bmrm.losses import Loss
@@ -45,14 +44,16 @@ class Backend(Protocol):
     def block_borders(self, loss: Loss) -> Indices | None:
         """Return the rows, numbered over all processes, at which a block may begin; None for any row."""
 
-    def facts(self, problem: Problem) -> Facts:
+    def facts(self, problem: TrainingProblem) -> Facts:
         """Return the facts that the plan of a problem rests on."""
 
-    def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
+    def build(
+        self, problem: TrainingProblem, plan: Plan, warm_bundle: Bundle | None
+    ) -> tuple[Objective, CutStore]:
         """Return the objective and the store of cuts of a plan; the cuts may be those of an earlier solve."""
 
     def run(
-        self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
+        self, objective: Objective, bundle: Bundle, settings: Settings, problem: TrainingProblem, plan: Plan
     ) -> BundleMethod:
         """Return the outer loop, evaluated where the problem starts."""
 
@@ -61,23 +62,3 @@ class Backend(Protocol):
 
     def restore(self, bundle: Bundle, checkpoint: Checkpoint) -> None:
         """Fill an empty bundle with the cuts of a checkpoint."""
-
-
-def begin_run(
-    make: Callable[..., BundleMethod],
-    objective: Objective,
-    bundle: Bundle,
-    settings: Settings,
-    problem: Problem,
-    plan: Plan,
-) -> BundleMethod:
-    """Return the outer loop of a problem, with the first steps of its plan."""
-    return make(
-        objective,
-        bundle,
-        settings,
-        problem.start,
-        newton=plan.step == "newton",
-        ascent=plan.step == "ascent",
-        warm=problem.start is not None,
-    )

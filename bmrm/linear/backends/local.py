@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.linear.backends.base import begin_run
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.joint import JointPasses
@@ -25,7 +24,7 @@ from bmrm.linear.objective.blocks import block_starts, group_borders, runs
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.passes import Margins, Passes
 from bmrm.linear.plan import Facts, Plan
-from bmrm.linear.problem import Problem
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.settings import Settings
@@ -73,7 +72,7 @@ class LocalBackend:
             return group_borders(*runs(data.groups), data.shape[0])
         return np.array([0, data.shape[0]])
 
-    def facts(self, problem: Problem) -> Facts:
+    def facts(self, problem: TrainingProblem) -> Facts:
         data, operator, borders = self.data, problem.operator, problem.block_borders
         if isinstance(data, Examples):
             size = MatrixSize(*operator.shape, 0, 0, is_dense=True)
@@ -82,7 +81,9 @@ class LocalBackend:
             found = facts_of(data, operator, problem.loss, problem.penalty, problem.intercept)
         return replace(found, max_blocks=None if borders is None else len(borders) - 1)
 
-    def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
+    def build(
+        self, problem: TrainingProblem, plan: Plan, warm_bundle: Bundle | None
+    ) -> tuple[Objective, CutStore]:
         place = self._on_gpu if plan.on_gpu else self._in_row_space if plan.row_space else self._on_host
         passes, store = place(problem, plan, warm_bundle)
         objective = Objective(
@@ -98,13 +99,11 @@ class LocalBackend:
             objective.starts = block_starts(self.data.shape[0], plan.blocks, problem.block_borders)
         return objective, store
 
-    def _risk(self, problem: Problem) -> RowRisk:
-        """Bind the loss to labels and weights."""
+    def _risk(self, problem: TrainingProblem) -> RowRisk:
         data = self.data
         return problem.loss.risk(problem.labels, data.weights, 1.0 / data.total_weight, data.threads)
 
-    def _on_gpu(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
-        """Keep weights, margins and cuts on the GPU of the matrix."""
+    def _on_gpu(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         data, loss, labels = self.data, problem.loss, problem.labels
         assert isinstance(data, Dataset)
         scale, scaling = 1.0 / data.total_weight, problem.intercept.scaling
@@ -115,24 +114,24 @@ class LocalBackend:
             return JointPasses(store, loss, labels, data.weights), store
         return GpuPasses(store, plan.blocks == 1, functools.partial(self._risk, problem)), store
 
-    def _in_row_space(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
-        """Keep weights and cuts as combinations of rows."""
+    def _in_row_space(
+        self, problem: TrainingProblem, plan: Plan, warm: Bundle | None
+    ) -> tuple[Passes, CutStore]:
         operator = problem.operator
         cuts = RowCuts(operator, self.data.threads) if warm is None else warm.store
         assert isinstance(cuts, RowCuts)
         return RowPasses(operator, self._risk(problem), cuts), cuts
 
-    def _on_host(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
-        """Keep weights and cuts in arrays."""
+    def _on_host(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         operator, threads = problem.operator, self.data.threads
         width, metric = operator.shape[1], problem.penalty.metric
         cuts = HostCuts(width, threads, metric) if warm is None else warm.store
         return HostPasses(operator, self._risk(problem), threads=threads), cuts
 
     def run(
-        self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
+        self, objective: Objective, bundle: Bundle, settings: Settings, problem: TrainingProblem, plan: Plan
     ) -> BundleMethod:
-        return begin_run(BundleMethod, objective, bundle, settings, problem, plan)
+        return BundleMethod(objective, bundle, settings, problem.start, plan.step, warm=True)
 
     def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
         return numbers, most

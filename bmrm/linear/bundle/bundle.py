@@ -58,40 +58,22 @@ FIRST_PASSES = 32
 class Bundle:
     """Cutting planes of a risk that is a sum over ``groups`` blocks of rows.
 
-    Parameters
-    ----------
-    store : CutStore
-    groups : int, default 1
-        Number of blocks P; every call of `add` brings one cut for each.
-    max_cuts : int, optional
-        Maximum number of cuts kept; beyond it idle cuts go, then cuts of one block are merged into their
-        aggregate. Fewer if memory runs out.
-    origin : object, optional
-        Identifies the risk that the cuts bound, so that they can be used again for the same one.
-    floor : float, default -inf
-        A number that the risk is nowhere below: a cut that costs nothing.
-    threads : int, default 1
+    - ``groups``: number of blocks P; every call of `add` brings one cut for each
+    - ``max_cuts``: maximum number of cuts kept; beyond it idle cuts go, then cuts of one block are merged
+      into their aggregate. Fewer if memory runs out.
+    - ``origin``: identifies the risk that the cuts bound, so that they can be used again for the same one
+    - ``floor``: a number that the risk is nowhere below: a cut that costs nothing
+    - ``merges``: the number of times that ``max_cuts`` has cost a cut with mass
+    - ``floored``: whether the floor is one of the cuts
+    - ``first_objective``: size of the objective at the start of the current solve
+    - ``lost``: by how much cancelling products of rows lowered the last bound of `minimiser`
+    - ``radius``: how far from the prior mean the bounds of the last `minimise` cover features without a
+      penalty
+    - ``passed_on``: whether a solve that starts from these cuts may go on with them instead of a copy,
+      because their owner no longer looks at them
 
-    Attributes
-    ----------
-    merges : int
-        The number of times that ``max_cuts`` has cost a cut with mass.
-    floored : bool
-        Whether the floor is one of the cuts.
-    first_objective : float
-        Size of the objective at the start of the current solve.
-    lost : float
-        By how much cancelling products of rows lowered the last bound of `minimiser`.
-    radius : float
-        How far from the prior mean the bounds of the last `minimise` cover features without a penalty.
-    passed_on : bool
-        Whether a solve that starts from these cuts may go on with them instead of a copy, because their owner
-        no longer looks at them.
-
-    Raises
-    ------
-    ParameterError
-        If ``max_cuts`` leaves a block fewer than 3 cuts: the new one, the aggregate, and one to merge.
+    Raise `ParameterError` if ``max_cuts`` leaves a block fewer than 3 cuts: the new one, the aggregate, and
+    one to merge.
     """
 
     merges = 0
@@ -154,7 +136,6 @@ class Bundle:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the cuts and their Gram matrix."""
         return self.store.nbytes + int(self._gram.nbytes)
 
     @property
@@ -179,32 +160,26 @@ class Bundle:
         return read_only_view(self._alpha[: self.size])
 
     def set_alpha(self, alpha: Vector) -> None:
-        """Set the dual solution."""
         self._alpha[: self.size] = alpha
 
     @property
     def whole(self) -> bool:
-        """Whether whole gradients are on the host, so that their products may be taken in another metric."""
         return self.store.whole
 
     @property
     def metric(self) -> Vector | None:
-        """Weights of the features in products of gradients; None if all are 1."""
         return self.store.metric if self.whole else None
 
     def change_metric(self, metric: Vector) -> None:
-        """Take products of gradients with other weights from now on."""
         self.store.size = n = self.size
         self.active_set, self._gram[:n, :n] = _qp.ActiveSet(), self.store.change_metric(metric)
 
     @property
     def serials(self) -> Indices:
-        """A number for each cut that no other has had, shape (cuts,); a view that cannot be written to."""
         return read_only_view(self._serial[: self.size])
 
     @property
     def made(self) -> int:
-        """The number that the next cut will have."""
         return self._made
 
     def _number(self, count: int) -> Indices:
@@ -280,10 +255,7 @@ class Bundle:
     def restore(self, cuts: StoredCuts) -> None:
         """Fill an empty bundle with cuts of another one with the same number of columns and blocks.
 
-        Raises
-        ------
-        ParameterError
-            If ``max_cuts`` leaves no room for them.
+        Raise `ParameterError` if ``max_cuts`` leaves no room for them.
         """
         n = len(cuts.offsets)
         if n > self.max_cuts:
@@ -297,24 +269,7 @@ class Bundle:
         self.size = n
 
     def minimise(self, model: InnerModel, best: Iterate, rel_tol: float) -> tuple[Weights, float]:
-        """Minimise the cutting-plane model plus a penalty.
-
-        Parameters
-        ----------
-        model : InnerModel
-            That of the penalty, for this run.
-        best : Iterate
-            The best point known; if the penalty has no curvature, the minimiser is sought near it.
-        rel_tol : float
-            The inner model may end with a gap of this share of the best objective minus the dual value.
-
-        Returns
-        -------
-        w : Weights
-            The model's minimiser.
-        bound : float
-            A lower bound on the optimum.
-        """
+        """Minimise the cutting-plane model plus a penalty, near the best point; see `InnerModel.minimise`."""
         model.reach(best.w)
         self.radius = model.radius
         if self.errors is not None:
@@ -331,7 +286,6 @@ class Bundle:
             self.centre = errors.centre
 
     def blur(self, alpha: Vector) -> MeanBlur:
-        """Return what rounding may have done to the mean plane."""
         return MeanBlur(*self._table.blur_of_mean(alpha))
 
     def mass(self, alpha: Vector) -> float:
@@ -339,18 +293,6 @@ class Bundle:
         return self._table.missed(alpha, self.groups)
 
     def certified(self, least: float, alpha: Vector, size: float) -> float:
-        """Return a bound on the optimum from the computed minimum of a penalty plus the mean plane.
-
-        Parameters
-        ----------
-        least : float
-        alpha : ndarray of shape (cuts,)
-            Weights of the planes in the mean. That they are nonnegative and add up to 1 is checked here,
-            whatever made them.
-        size : float
-            Size of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of gradients are
-            counted already.
-        """
         mass = self.mass(alpha)
         if not mass <= MASS_TOL:
             return -np.inf
@@ -369,7 +311,6 @@ class Bundle:
         offsets: Vector | None = None,
         origin: Vector | None = None,
     ) -> float:
-        """Maximise the dual for ``lam/2 |w|^2`` in alpha; see `bmrm.linear.bundle.cut_model.CutModel`."""
         return self._table.maximise(
             self.size,
             self.groups,
@@ -384,11 +325,9 @@ class Bundle:
         )
 
     def steep_cuts(self, since: int, min_square: float) -> list[int]:
-        """Return the positions of cuts with a square above ``min_square``, from serial ``since`` on."""
         return self._table.steep(self.size, since, min_square)
 
     def minimiser(self, reg: Regularizer, near: Weights) -> tuple[Weights, float]:
-        """Minimise ``lam Omega(w) + <A' alpha, w> + <b, alpha>``; return w and a bound on the optimum."""
         alpha = self._alpha[: self.size]
         w, least = self.store.minimise(reg, alpha, near)
         if not least < np.inf:  # far away the square of w may overflow: then there is no bound
@@ -402,7 +341,6 @@ class Bundle:
         return w, self.certified(least, alpha, size)
 
     def evaluate_cuts(self, reg: Regularizer, w: Weights) -> tuple[Weights, Vector, float] | None:
-        """Evaluate all planes at a minimiser; see `bmrm.linear.bundle.cut_model.CutModel`."""
         found = self.store.products(w)
         if found is None:
             return None
@@ -444,7 +382,6 @@ class Bundle:
             array[:n] = old[:n]
 
     def _scalars(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays with one number per cut."""
         return self._offset, self._alpha, self._group, self._idle, self._serial, *self._blur
 
     def _keep(self, kept: NDArray[np.intp]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, dot
-from bmrm.linear.bundle import products
+from bmrm.linear.bundle import _qp
 from bmrm.linear.objective.running_error import ErrorBound, MeanBlur
 from bmrm.linear.regularizers import Regularizer
 
@@ -76,7 +76,12 @@ class CutModel(Protocol):
         """Return what rounding may have done to the mean plane."""
 
     def certified(self, least: float, alpha: Vector, size: float) -> float:
-        """Return a bound: the minimum of a penalty plus the mean plane, less what rounding may hide."""
+        """Return a bound on J: the minimum of a penalty plus the mean plane, less what rounding may hide.
+
+        That the weights ``alpha`` are nonnegative and add up to 1 is checked here, whatever made them.
+        ``size`` is that of the minimiser, see `bmrm.linear.objective.running_error`; 0 if the errors of
+        gradients are counted already.
+        """
 
     def maximise(
         self,
@@ -108,7 +113,7 @@ class CutModel(Protocol):
 def combination(cuts: CutModel, alpha: Vector) -> tuple[Vector, float]:
     """Return the mean plane ``(A' alpha, <b, alpha>)``."""
     a = np.empty(cuts.gradients.shape[1])
-    products.combine(cuts.gradients, alpha, a, threads=cuts.threads)
+    _qp.combine(cuts.gradients, alpha, a, threads=cuts.threads)
     return a, dot(cuts.offsets, alpha)
 
 

@@ -59,28 +59,13 @@ def blocks_of(
 ) -> int:
     """Return the number of blocks of rows with a cut of their own: the one asked for, or the one that pays.
 
-    Parameters
-    ----------
-    cuts_per_pass : int or "auto"
-    operator : Operator
-    loss : Loss
-    rows : int
-        In all processes.
-    several_pay : bool
-        Whether the method and the machine gain by several cuts at all.
-    profile : bool
-        Whether there is an unpenalised intercept.
-    newton : bool
-        Whether Newton's steps are taken.
-    max_cuts : int, optional
-        Maximum number of cuts kept.
-    most : int, optional
-        Maximum number of blocks that the risk can be cut into; any rows make a block by default.
+    - ``rows``: in all processes
+    - ``several_pay``: whether the method and the machine gain by several cuts at all
+    - ``profile``: whether there is an unpenalised intercept
+    - ``newton``: whether Newton's steps are taken
+    - ``most``: maximum number of blocks that the risk can be cut into; any rows make a block by default
 
-    Raises
-    ------
-    ParameterError
-        If the number of cuts is out of range, or the loss or intercept allows one only.
+    Raise `ParameterError` if the number of cuts is out of range, or the loss or intercept allows one only.
     """
     d = operator.shape[1]
     most = rows if most is None else most

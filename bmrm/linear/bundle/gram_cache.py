@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.linear.bundle.products import gram
+from bmrm.linear.bundle._qp import gram
 
 MAX_CHANGED_SHARE = 0.25
 """Maximum number of features whose weight changes, as a share of those that move, that is worth an update:
@@ -31,21 +31,11 @@ class GramCache:
         self._taken_away = 0.0
 
     def update(self, cuts: Vector, serials: Indices, weights: Vector, threads: int) -> Vector:
-        """Return the products of all pairs of cuts.
+        """Return the products of all pairs of cuts, in the first rows and columns; valid until the next call.
 
-        Parameters
-        ----------
-        cuts : ndarray of shape (cuts, n_features)
-        serials : ndarray of int64, shape (cuts,)
-            A number for each cut that no other cut ever has.
-        weights : ndarray of shape (n_features,)
-            Of the features, at least 0.
-        threads : int
-
-        Returns
-        -------
-        ndarray of shape (at least cuts, at least cuts)
-            Valid until the next call; only as many rows and columns as there are cuts count.
+        - ``cuts``, shape (cuts, n_features)
+        - ``serials``, shape (cuts,): a number for each cut that no other cut ever has
+        - ``weights``, shape (n_features,): of the features, at least 0
         """
         moving = np.count_nonzero(weights)
         if len(serials) ** 2 * moving <= MIN_CACHED_OPERATIONS:
@@ -67,7 +57,6 @@ class GramCache:
         return self._gram
 
     def _places(self, serials: Indices) -> NDArray[np.intp]:
-        """Return the earlier positions of cuts; -1 for new ones."""
         n = len(self._serials)
         if n <= len(serials) and np.array_equal(self._serials, serials[:n]):
             return np.concatenate([np.arange(n), np.full(len(serials) - n, -1)])

@@ -51,10 +51,7 @@ the last answer."""
 class LinearModel:
     """The linear programme of one run, kept from pass to pass.
 
-    Parameters
-    ----------
-    terms : Separable
-        Without curvature.
+    The terms have no curvature.
     """
 
     def __init__(self, terms: Separable) -> None:
@@ -149,7 +146,6 @@ class LinearModel:
 
 
 def _quiet() -> highspy.Highs:
-    """Return a HiGHS that prints nothing."""
     import highspy
 
     class Quiet(highspy.Highs):

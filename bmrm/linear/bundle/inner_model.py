@@ -58,11 +58,7 @@ class InnerModel(Protocol):
 def inner_model(reg: Regularizer, mean_squares: Vector | None = None) -> InnerModel:
     """Return the inner model of a run.
 
-    Parameters
-    ----------
-    reg : Regularizer
-    mean_squares : ndarray of shape (n_features,), optional
-        Of the columns of X; looked at only if the penalty has features without curvature.
+    The mean squares of the columns of X are looked at only if the penalty has features without curvature.
     """
     if reg.terms is None:
         return L2Model(reg)

@@ -100,22 +100,9 @@ def piecewise(
 ) -> Maximum:
     """Maximise D in ``cuts.alpha`` until its gap is ``rel_tol`` of ``best`` minus its value.
 
-    Parameters
-    ----------
-    cuts : CutModel
-    terms : Separable
-    mu : ndarray of shape (n_features,), or None
-        Proximal term; positive wherever the penalty has no curvature.
-    centre : ndarray of shape (n_features,)
-    best : float
-        The best objective known.
-    rel_tol : float
-    products : GramCache
-        Products of the cuts, kept from one call to the next.
-
-    Returns
-    -------
-    Maximum
+    - ``mu``, shape (n_features,), or None: proximal term; positive wherever the penalty has no curvature
+    - ``centre``, shape (n_features,)
+    - ``products``: of the cuts, kept from one call to the next
     """
     alpha, gradients = cuts.alpha.copy(), cuts.gradients
     curvature = terms.l2 if mu is None else terms.l2 + mu

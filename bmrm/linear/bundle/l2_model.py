@@ -38,10 +38,7 @@ MAX_REFINEMENTS = 4
 class L2Model:
     """The inner model of one run with a squared penalty.
 
-    Parameters
-    ----------
-    reg : Regularizer
-        Without kinks or bounds.
+    The penalty has no kinks or bounds.
     """
 
     radius = np.inf

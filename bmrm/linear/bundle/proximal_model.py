@@ -115,14 +115,9 @@ class Schedule:
 class ProximalModel:
     """The inner model of one run with a penalty that has kinks or bounds.
 
-    Parameters
-    ----------
-    reg : Regularizer
-    terms : Separable
-        Those of the penalty.
-    mean_squares : ndarray of shape (n_features,), optional
-        Of the columns of X: moves of features without curvature are measured by what they do to margins,
-        whatever their units.
+    - ``terms``: those of the penalty
+    - ``mean_squares``, shape (n_features,): of the columns of X: moves of features without curvature are
+      measured by what they do to margins, whatever their units
     """
 
     def __init__(self, reg: Regularizer, terms: Separable, mean_squares: Vector | None = None) -> None:

@@ -13,19 +13,8 @@ def quadratic_minimiser(reg: Regularizer, hessian: Vector, gradient: Vector, w: 
     """Return the v that minimises ``lam Omega(v) + <gradient, v - w> + (v - w)' hessian (v - w) / 2``.
 
     For a squared norm it is ``w - (hessian + P'')^{-1} (gradient + P'(w))``, P the penalty.  With kinks and
-    bounds it is found by coordinate descent, and by steps for the active set that this finds.
-
-    Parameters
-    ----------
-    reg : Regularizer
-    hessian : ndarray of shape (n_features, n_features)
-        Overwritten.
-    gradient, w : ndarray of shape (n_features,)
-
-    Returns
-    -------
-    ndarray or None
-        None if rounding leaves no minimum.
+    bounds it is found by coordinate descent, and by steps for the active set that this finds.  None if
+    rounding leaves no minimum.  The Hessian is overwritten.
     """
     hessian[np.diag_indices(len(w))] += reg.curvature
     slope, terms = gradient + reg.smooth_gradient(w), reg.terms

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.vectors import Vector, dot
-from bmrm.linear.bundle import _qp, products
+from bmrm.linear.bundle import _qp
 from bmrm.linear.bundle.cut_model import CutModel, combination
 from bmrm.linear.regularizers import RADIUS
 from bmrm.linear.regularizers.separable import Separable
@@ -28,16 +28,8 @@ prior mean, if that is more than `RADIUS`."""
 class SeparableBound:
     """Bounds of one run: within a radius of the prior mean in features without a penalty.
 
-    Parameters
-    ----------
-    terms : Separable
-    units : ndarray of shape (n_features,)
-        Units of the features, squared.
-
-    Attributes
-    ----------
-    radius : float
-        Infinite if every feature has a penalty.
+    - ``units``, shape (n_features,): of the features, squared
+    - ``radius``: infinite if every feature has a penalty
     """
 
     def __init__(self, terms: Separable, units: Vector) -> None:
@@ -117,10 +109,10 @@ class SeparableBound:
         conditions[k + cuts.blocks[inside], np.arange(len(inside))] = 1.0
         conditions *= alpha[inside]
         change = -np.append(a[self._free], np.zeros(groups)) / units
-        if not _qp.cholesky_solve(products.gram(conditions, conditions, threads=cuts.threads), change):
+        if not _qp.cholesky_solve(_qp.gram(conditions, conditions, threads=cuts.threads), change):
             return alpha
         levelled = alpha.copy()
-        levelled[inside] *= np.maximum(0.0, 1.0 + products.combine(conditions, change, threads=cuts.threads))
+        levelled[inside] *= np.maximum(0.0, 1.0 + _qp.combine(conditions, change, threads=cuts.threads))
         sums = np.bincount(cuts.blocks, levelled, groups)
         if not (np.isfinite(levelled).all() and (sums > 0.0).all()):
             return alpha

@@ -21,22 +21,14 @@ CUT_BYTES = 1 << 30
 
 
 class StoredCuts(NamedTuple):
-    """Cuts with their dual solution.
+    """Cuts with their dual solution."""
 
-    Attributes
-    ----------
-    gradients : ndarray of shape (cuts, columns)
-    offsets, alpha : ndarray of shape (cuts,)
-    blocks : ndarray of int32, shape (cuts,)
-    blur : Blur
-        What rounding may have done to them.
-    """
-
-    gradients: Vector
+    gradients: Vector  # shape (cuts, columns)
+    # shape (cuts,)
     offsets: Vector
-    blocks: NDArray[np.int32]
+    blocks: NDArray[np.int32]  # shape (cuts,)
     alpha: Vector
-    blur: Blur
+    blur: Blur  # what rounding may have done to them
 
 
 class CutStore(Protocol):

@@ -43,45 +43,25 @@ LAM_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem whose risk the cuts of a checkpoint bound, apart from the loss and penalty of its model.
+    """The problem whose risk the cuts of a checkpoint bound, apart from the loss and penalty of its model."""
 
-    Attributes
-    ----------
-    n_samples, nnz : int
-        Size of the data.
-    blocks : int
-        Number of blocks of rows with separate cuts.
-    free_intercept : bool
-        Whether an unpenalised intercept was minimised out.
-    intercept_scaling : float or None
-        Value of the constant column of a penalised intercept.
-    checksums : mapping of str to str, or None
-        Checksums of the data, see `bmrm.linear.warm_start.of_data`, and of the penalty's vectors. None if
-        they are not known; then the cuts are not used.
-    stored : {"float32", "float64"}
-        The type in which the values of X were stored.
-    resolution : float
-        See `bmrm.matrix.resident.PlacedMatrix`.
-    radius : float or None
-        Distance from the prior mean up to which the bound covers features without a penalty; None for any
-        distance.
-    merges : int
-        Number of times that cuts were merged; each merge adds one rounding error.
-    objective, lower_bound : float or None
-        The certificate of exactly this problem. (The certificate of the model may be for the values before
-        rounding to float32.) None if not known.
-    """
-
+    # Size of the data
     n_samples: int
     nnz: int
-    blocks: int
-    free_intercept: bool
-    intercept_scaling: float | None
+    blocks: int  # number of blocks of rows with separate cuts
+    free_intercept: bool  # whether an unpenalised intercept was minimised out
+    intercept_scaling: float | None  # value of the constant column of a penalised intercept
     checksums: Mapping[str, str] | None = None
-    stored: str = "float64"
-    resolution: float = 0.0
+    """Checksums of the data, see `bmrm.linear.warm_start.of_data`, and of the penalty's vectors. None if they
+    are not known; then the cuts are not used."""
+    stored: str = "float64"  # the type in which the values of X were stored
+    resolution: float = 0.0  # see `bmrm.matrix.resident.PlacedMatrix`
     radius: float | None = None
-    merges: int = 0
+    """Distance from the prior mean up to which the bound covers features without a penalty; None for any
+    distance."""
+    merges: int = 0  # number of times that cuts were merged; each merge adds one rounding error
+    # The certificate of exactly this problem. (The certificate of the model may be for the values before
+    # rounding to float32.) None if not known.
     objective: float | None = None
     lower_bound: float | None = None
 
@@ -162,10 +142,8 @@ class Checkpoint:
     def cuts(self, first: int, last: int) -> StoredCuts:
         """Read the columns ``first`` to ``last - 1`` of the cuts.
 
-        Raises
-        ------
-        DataError
-            If the arrays contradict each other or hold impossible values, or the file has changed.
+        Raise `DataError` if the arrays contradict each other or hold impossible values, or the file has
+        changed.
         """
         from bmrm.linear.bundle.store import StoredCuts
         from bmrm.linear.objective.running_error import Blur
@@ -211,12 +189,8 @@ class Checkpoint:
     def check(self, problem: Problem, n_features: int, loss: Any, reg: Any) -> None:
         """Raise for the first difference between a problem and that of the checkpoint.
 
-        Raises
-        ------
-        ParameterError
-            If the options or the sizes differ.
-        DataError
-            If the data or the vectors of the penalty differ.
+        Raise `ParameterError` if the options or the sizes differ. Raise `DataError` if the data or the
+        vectors of the penalty differ.
         """
         model = self.model
         now = {
@@ -255,10 +229,7 @@ class Checkpoint:
     def doubt(self, *, own_loss: bool) -> str:
         """Return why bound and cuts cannot be trusted even for the same problem; "" if they can.
 
-        Parameters
-        ----------
-        own_loss : bool
-            Whether the loss is a user's function.
+        ``own_loss`` says whether the loss is a user's function.
         """
         if self.checksum is None or self.problem.checksums is None:
             return "it has no checksums, like all files of earlier versions"
@@ -295,18 +266,9 @@ def _is_checksum(digits: object) -> bool:
 def save(path: str | os.PathLike[str], model: Model, problem: Problem, cuts: StoredCuts) -> None:
     """Write a checkpoint, whole or not at all.
 
-    Parameters
-    ----------
-    path : str or path-like
-    model : Model
-    problem : Problem
-    cuts : StoredCuts
-        From `Bundle.working`, with all columns.
+    The cuts are those of `Bundle.working`, with all columns.
 
-    Raises
-    ------
-    OSError
-        If the folder cannot be written or the disk is full.
+    Raise `OSError` if the folder cannot be written or the disk is full.
     """
     tensors: dict[str, npt.NDArray[Any]] = {
         f"cuts.{name}": np.ascontiguousarray(array)

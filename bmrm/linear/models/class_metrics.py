@@ -34,6 +34,26 @@ def known_classes(given: Any, number: int | None = None) -> Vector:
     return found
 
 
+class Accuracy:
+    """Counts rows and those that are predicted correctly; the share of the latter is weighted."""
+
+    def __init__(self) -> None:
+        self.rows = self.correct = 0
+        self.weight = self.right = 0.0
+
+    def add(self, right: npt.NDArray[np.bool_], weights: Vector) -> None:
+        """Add rows: whether each is correct, and its weight, which is above 0."""
+        self.rows += len(right)
+        self.correct += int(np.count_nonzero(right))
+        self.weight += float(weights.sum())
+        self.right += float(weights[right].sum())
+
+    def report(self) -> Report:
+        """Return ``rows``, ``correct`` and ``accuracy``."""
+        share = self.right / self.weight if self.rows else None
+        return {"rows": self.rows, "correct": self.correct, "accuracy": share}
+
+
 class _Counts:
     """Per class, the weight of the rows that have it, of those predicted to have it, and of both."""
 
@@ -83,8 +103,7 @@ class MulticlassMetrics:
 
     def __init__(self, classes: Sequence[float], *, probabilities: bool = False) -> None:
         self._counts, self._probabilities = _Counts(classes), probabilities
-        self._rows = self._correct = 0
-        self._weight = self._right = self._known = self._log_loss = 0.0
+        self._accuracy, self._known, self._log_loss = Accuracy(), 0.0, 0.0
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values of shape (m, K), labels of shape (m,), and weights (default: 1)."""
@@ -95,10 +114,7 @@ class MulticlassMetrics:
         counts.actual += np.bincount(actual, s, K + 1)[:K]
         counts.predicted += np.bincount(predicted, s, K)
         counts.both += np.bincount(actual[right], s[right], K)
-        self._rows += len(y)
-        self._correct += int(right.sum())
-        self._weight += float(s.sum())
-        self._right += float(s[right].sum())
+        self._accuracy.add(right, s)
         if self._probabilities:
             known = np.flatnonzero(actual < K)
             sums = log_sum_exp(values)
@@ -108,9 +124,7 @@ class MulticlassMetrics:
     def report(self) -> Report:
         """Return ``rows``, ``correct``, ``accuracy``, ``macro_f1`` and ``log_loss`` (a mean)."""
         return {
-            "rows": self._rows,
-            "correct": self._correct,
-            "accuracy": self._right / self._weight if self._rows else None,
+            **self._accuracy.report(),
             "macro_f1": self._counts.macro_f1,
             "log_loss": self._log_loss / self._known if self._known else None,
         }
@@ -134,9 +148,7 @@ class MultilabelMetrics:
     """
 
     def __init__(self, classes: Sequence[float]) -> None:
-        self._counts = _Counts(classes)
-        self._rows = self._correct = 0
-        self._weight = self._right = self._wrong = 0.0
+        self._counts, self._accuracy, self._wrong = _Counts(classes), Accuracy(), 0.0
 
     def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values of shape (m, K), labels as for `Dataset`, and weights (default: 1)."""
@@ -147,19 +159,14 @@ class MultilabelMetrics:
         self._counts.actual += _sums(s, actual)
         self._counts.predicted += _sums(s, predicted)
         self._counts.both += _sums(s, actual & predicted)
-        self._rows += len(values)
-        self._correct += int(right.sum())
-        self._weight += float(s.sum())
-        self._right += float(s[right].sum())
+        self._accuracy.add(right, s)
         self._wrong += float((s * wrong).sum())
 
     def report(self) -> Report:
         """Return ``rows``, ``correct``, ``accuracy``, ``hamming_loss``, ``micro_f1`` and ``macro_f1``."""
-        decisions = self._weight * len(self._counts.classes)
+        decisions = self._accuracy.weight * len(self._counts.classes)
         return {
-            "rows": self._rows,
-            "correct": self._correct,
-            "accuracy": self._right / self._weight if self._rows else None,
+            **self._accuracy.report(),
             "hamming_loss": self._wrong / decisions if decisions else None,
             "micro_f1": self._counts.micro_f1,
             "macro_f1": self._counts.macro_f1,

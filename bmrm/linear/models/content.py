@@ -39,24 +39,10 @@ def sealed(content: bytes) -> tuple[bytes, memoryview]:
 
 
 def check(file: Tensors) -> str | None:
-    """Verify the checksum of a model file.
+    """Verify the checksum of a model file and return it; None if it has none, like files of earlier versions.
 
-    Parameters
-    ----------
-    file : Tensors
-        Open.
-
-    Returns
-    -------
-    str or None
-        The checksum; None if the file has none, like files of earlier versions.
-
-    Raises
-    ------
-    DataError
-        If the content is not what was written.
-    ChangedError
-        If the file has become shorter since it was opened.
+    Raise `DataError` if the content is not what was written. Raise `ChangedError` if the file has become
+    shorter since it was opened.
     """
     header = file.bytes(0, file.start).tobytes()
     if not _PATTERN.search(header):

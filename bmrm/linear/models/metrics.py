@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,16 @@ from bmrm.base.vectors import Vector
 from bmrm.base.weighting import drop_idle_rows, scale_weights, validate_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.models.class_metrics import (
+    Accuracy,
     LabelRankingMetrics,
     MulticlassMetrics,
     MultilabelMetrics,
     known_classes,
 )
 from bmrm.losses.ranking import discount_divisor, gain
+
+if TYPE_CHECKING:
+    from bmrm.linear.models.model import Model
 
 _SEARCH_BLOCK_ROWS = 1 << 18  # rows ranked at a time, sorted in cache
 
@@ -182,19 +186,14 @@ class BinaryMetrics:
         self._classes = known_classes(classes, 2).tolist()
         self._beta = None if beta is None else number("beta", beta)
         self._k = None if k is None else number("k", k)
-        self._rows = self._correct = 0
-        self._weight = self._right = 0.0
+        self._accuracy = Accuracy()
         self._positive, self._negative = _Scores(), _Scores()
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values, labels and weights, each of shape (m,)."""
         values, y, s = drop_idle_rows(values, y, weights)
         negative, positive = (y == label for label in self._classes)
-        right = np.where(values > 0, positive, negative)
-        self._rows += len(y)
-        self._correct += int(np.count_nonzero(right))
-        self._weight += float(s.sum())
-        self._right += float(s[right].sum())
+        self._accuracy.add(np.where(values > 0, positive, negative), s)
         for side, rows in ((self._positive, positive), (self._negative, negative)):
             side.add(values[rows], None if weights is None else s[rows])
 
@@ -225,9 +224,7 @@ class BinaryMetrics:
         found, false = _total_weight(positive > 0, s), _total_weight(negative > 0, t)
         recall = found / all_positive if len(positive) else None
         report: dict[str, float | int | None] = {
-            "rows": self._rows,
-            "correct": self._correct,
-            "accuracy": self._right / self._weight if self._rows else None,
+            **self._accuracy.report(),
             "auc": roc_auc(positive, negative, weights),
             "precision": found / (found + false) if found + false else None,
             "recall": recall,
@@ -286,7 +283,6 @@ class _Scores:
 
 
 def _are_equal(*weights: Vector) -> bool:
-    """Return whether all weights are equal."""
     every = np.concatenate(weights)
     return not len(every) or bool(every.min() == every.max())
 
@@ -471,27 +467,18 @@ class OrdinalMetrics:
     """
 
     def __init__(self) -> None:
-        self._rows = self._correct = 0
-        self._weight = self._right = self._absolutes = 0.0
+        self._accuracy, self._absolutes = Accuracy(), 0.0
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: predicted labels (not decision values), labels and weights, each of shape (m,)."""
         values, y, s = drop_idle_rows(values, y, weights)
-        self._rows += len(y)
-        self._correct += int(np.count_nonzero(values == y))
-        self._weight += float(s.sum())
-        self._right += float(s[values == y].sum())
+        self._accuracy.add(values == y, s)
         self._absolutes += float((s * np.abs(values - y)).sum())
 
     def report(self) -> dict[str, float | int | None]:
         """Return ``rows``, ``correct``, ``accuracy`` (a fraction) and ``mae`` (in units of the labels)."""
-        weight = self._weight
-        return {
-            "rows": self._rows,
-            "correct": self._correct,
-            "accuracy": self._right / weight if weight else None,
-            "mae": self._absolutes / weight if weight else None,
-        }
+        weight = self._accuracy.weight
+        return {**self._accuracy.report(), "mae": self._absolutes / weight if weight else None}
 
 
 class RankingMetrics:
@@ -609,18 +596,7 @@ def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
     return wrong / pairs
 
 
-class Scorer(Protocol):
-    """The part of a model that `scored` needs."""
-
-    @property
-    def task(self) -> str:
-        """The task, as of a loss."""
-
-    def predictions(self, values: Vector) -> Any:
-        """Return the predictions at decision values."""
-
-
-def scored(model: Scorer, values: Vector) -> Vector:
+def scored(model: Model, values: Vector) -> Vector:
     """Return what a model's metrics expect: decision values, or for ordinal regression predicted labels.
 
     Parameters

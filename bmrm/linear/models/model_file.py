@@ -47,15 +47,9 @@ def write(
 ) -> None:
     """Write a model file, whole or not at all, with a checksum in its description.
 
-    Parameters
-    ----------
-    path : str or path-like
-    description : mapping
-        The description of a `Model`, for JSON.
-    tensors : mapping of str to ndarray
-        Contiguous arrays, in the order of the file.
-    notes : mapping of str to str, optional
-        Further keys of the metadata.
+    - ``description``: the description of a `Model`, for JSON
+    - ``tensors``: contiguous arrays, in the order of the file
+    - ``notes``: further keys of the metadata
     """
     from safetensors.numpy import save
 
@@ -70,25 +64,10 @@ def write(
 def read(
     path: str | os.PathLike[str], build: Callable[[dict[str, Any], dict[str, Vector]], T]
 ) -> tuple[T, str | None, Mapping[str, str]]:
-    """Read a model file.
+    """Read a model file; return the model, the file's checksum (None if it has none), and its metadata.
 
-    Parameters
-    ----------
-    path : str or path-like
-    build : callable
-        Makes a model from a description and tensors; raises `DataError` if they contradict each other.
-
-    Returns
-    -------
-    model : object
-    checksum : str or None
-        None if the file has none, like files of earlier versions.
-    metadata : mapping of str to str
-
-    Raises
-    ------
-    DataError
-        If the file is not a model file, or is damaged.
+    ``build`` makes a model from a description and tensors; it raises `DataError` if they contradict each
+    other. Raise `DataError` if the file is not a model file, or is damaged.
     """
     name = os.fspath(path)
     try:
@@ -102,7 +81,6 @@ def read(
 
 
 def _read_parts(file: Tensors) -> tuple[dict[str, Any], dict[str, Vector]]:
-    """Return the description and the tensors."""
     document = _parse_document(file.metadata.get(_KEY))
     sides = 1 + (document.get("task") in SEVERAL)
     tensors = {"w": file.read("w", "F64", sides), "intercept": file.read("intercept", "F64", 1)}

@@ -12,19 +12,10 @@ from bmrm.base.vectors import Indices
 
 
 def group_borders(groups: Indices, firsts: Indices, rows: int) -> Indices:
-    """Return where groups begin, and the number of rows.
+    """Return where groups begin, and the number of rows; only 0 and it if a group's rows are not together.
 
-    Parameters
-    ----------
-    groups, firsts : ndarray of int64, shape (n,)
-        The group of each run of rows, and the first row of the run, in order. Runs of the same group may
-        follow each other.
-    rows : int
-
-    Returns
-    -------
-    ndarray of int64
-        Only 0 and ``rows`` if the rows of some group are apart from each other.
+    ``groups`` and ``firsts`` are the group of each run of rows, and the first row of the run, in order. Runs
+    of the same group may follow each other.
 
     Examples
     --------
@@ -54,12 +45,8 @@ def runs(groups: Indices) -> tuple[Indices, Indices]:
 def block_starts(rows: int, blocks: int, borders: Indices | None = None) -> Indices:
     """Return where blocks of about equal size begin, and the number of rows.
 
-    Parameters
-    ----------
-    rows, blocks : int
-    borders : ndarray of int64, optional
-        Where a block may begin, from 0 to ``rows``, in order, and more of them than blocks; by default
-        anywhere.
+    A block may begin at the ``borders``, by default anywhere. They go from 0 to ``rows``, in order, and are
+    more than the blocks.
 
     Examples
     --------

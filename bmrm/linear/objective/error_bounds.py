@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,28 +13,18 @@ from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
 
-
-class Sums(Protocol):
-    """Adds up over processes."""
-
-    def sums(self, numbers: list[float], most: list[float]) -> tuple[list[float], list[float]]:
-        """Return the sums of numbers over all processes, and the largest of others."""
+Sums = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
+"""Returns the sums of numbers over all processes, and the largest of others."""
 
 
 def extent_of(
-    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, processes: Sums
+    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, sums_of: Sums
 ) -> Extent:
     """Return what the error bound needs to know of labels and weights.
 
-    Parameters
-    ----------
-    loss : Loss
-    labels : ndarray of shape (rows,), or (rows, K)
-        Those of the rows here, coded for the loss.
-    weights : ndarray of shape (rows,), or None
-    columns, classes : int
-        Margins per row; the number of classes, 0 if there are none.
-    processes : Sums
+    - ``labels``, shape (rows,), or (rows, K): those of the rows here, coded for the loss
+    - ``weights``, shape (rows,), or None
+    - ``columns``, ``classes``: margins per row; the number of classes, 0 if there are none
     """
     rows = len(labels)
     if weights is not None and isinstance(labels, np.ndarray):  # a row of weight 0 takes no part
@@ -42,16 +32,16 @@ def extent_of(
     compared = loss.target_norm(labels) if len(labels) else 0.0
     # Relative to the largest ones, so that no square is beyond float64.
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
-    _, (heaviest, farthest) = processes.sums([], [heaviest, compared])
+    _, (heaviest, farthest) = sums_of([], [heaviest, compared])
     s = np.ones(rows) if weights is None else weights / heaviest
     sums = [float(rows), float(s.sum()), dot(s, s), (compared / (farthest or 1.0)) ** 2, 0.0, 0.0]
     if loss.task == "count":
         doubled = 2.0 * labels
         sums[4:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
-    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = processes.sums(sums, [])
+    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = sums_of(sums, [])
     return Extent(
         margins=int(rows_of_all) * columns,
-        parts=max(1, classes - 1) if loss.task == "ordinal" else columns,
+        losses_per_row=max(1, classes - 1) if loss.task == "ordinal" else columns,
         weight=math.sqrt(squares) / total,
         most=1.0 / total,
         labels=farthest * math.sqrt(apart),
@@ -65,18 +55,10 @@ def watch(
 ) -> None:
     """Give an objective a running error bound.
 
-    Parameters
-    ----------
-    objective : Objective
-    extent : Extent
-    rows : int
-        Rows of X in all processes.
-    floor : float
-        A number that the risk is nowhere below.
-    longest : int
-        Stored values of the fullest row.
-    squares : ndarray of shape (d,), optional
-        Sum of the squares of each column of X, if not all rows count.
+    - ``rows``: of X in all processes
+    - ``floor``: a number that the risk is nowhere below
+    - ``longest``: stored values of the fullest row
+    - ``squares``, shape (d,): sum of the squares of each column of X, if not all rows count
     """
     loss, passes, operator = objective.loss, objective.passes, objective.operator
     if loss.limited_at_zero:
@@ -93,7 +75,7 @@ def watch(
         loss.curvature_limit,
         objective.block_rows(extent),
         level=loss.level,
-        together=not loss.by_rows,
+        joint=not loss.by_rows,
     )
     errors.profile = objective.profile
     errors.take_penalty(objective.reg)

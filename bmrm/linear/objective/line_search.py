@@ -63,20 +63,10 @@ def bracket_minimum(
 ) -> Bracket:
     """Bracket the minimum of a convex function of one variable.
 
-    Parameters
-    ----------
-    slope : callable
-        A subgradient of the function at a point.
-    start, step : float
-        The point to begin at, and the first step to try (positive).
-    accuracy : float
-        The value at ``bracket.nearest`` exceeds the minimum by no more than this, rounding aside.
-    slope_start : float, optional
-        ``slope(start)``, if known.
-
-    Returns
-    -------
-    Bracket
+    - ``slope``: a subgradient of the function at a point
+    - ``start``, ``step``: the point to begin at, and the first step to try (positive)
+    - ``accuracy``: the value at ``bracket.nearest`` exceeds the minimum by no more than this, rounding aside
+    - ``slope_start``: ``slope(start)``, if known
 
     Examples
     --------
@@ -112,21 +102,12 @@ def search_ray(
 ) -> float:
     """Minimise a convex function on ``0 <= t <= min(end, longest)``.
 
-    Parameters
-    ----------
-    slope : callable
-        A subgradient of the function at a point.
-    first : float
-        First step to try.
-    accuracy : float
-        The value at the step returned exceeds the minimum by no more than this.
-    end : float
-        The end of the function's domain, or infinity; the slope may still be negative there.
-    longest : float
-        The longest step that makes sense.
-    content : float, default 0
-        If ``first`` leaves at most this share of the slope, and the function is no larger there, it is
-        returned as it is.
+    - ``slope``: a subgradient of the function at a point
+    - ``accuracy``: the value at the step returned exceeds the minimum by no more than this
+    - ``end``: the end of the function's domain, or infinity; the slope may still be negative there
+    - ``longest``: the longest step that makes sense
+    - ``content``: if ``first`` leaves at most this share of the slope, and the function is no larger there,
+      it is returned as it is
 
     Examples
     --------
@@ -150,13 +131,9 @@ def is_content(
 ) -> bool:
     """Whether a step leaves at most a share of the slope, and the convex function no larger.
 
-    Parameters
-    ----------
-    slope : callable
-        Called half way if the function rises at the step: either half rises by at most its last slope.
-    start, there : float
-        Slopes at 0, negative, and at the step.
-    step, content : float
+    - ``slope``: called half way if the function rises at the step: either half rises by at most its last
+      slope
+    - ``start``, ``there``: slopes at 0, negative, and at the step
     """
     return abs(there) <= -content * start and (there <= 0.0 or slope(0.5 * step) + there <= 0.0)
 

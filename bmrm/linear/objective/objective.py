@@ -36,7 +36,7 @@ from bmrm.linear.objective.passes import (
     Subgradients,
     Weights,
 )
-from bmrm.linear.objective.running_error import NOTED_SHARE, Blur, ErrorBound, Side
+from bmrm.linear.objective.running_error import NOTED_SHARE, ErrorBound, Side
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
@@ -65,19 +65,10 @@ MAX_SIDE_PLANES = 60
 class Objective:
     """J for one data set, loss and regulariser.
 
-    Parameters
-    ----------
-    operator : Operator
-    passes : Passes
-        Bound to the operator, the loss, the labels and the weights.
-    loss : Loss
-    reg : Regularizer
-    profile : bool
-        Minimise over an unpenalised intercept.
-    blocks : int
-        Number of blocks of rows, each with a cut of its own; 1 if ``profile``, since the blocks share b.
-    columns : int, default 1
-        Number of margins per row.
+    - ``passes``: bound to the operator, the loss, the labels and the weights
+    - ``profile``: minimise over an unpenalised intercept
+    - ``blocks``: number of blocks of rows, each with a cut of its own; 1 if ``profile``, since the blocks
+      share b
     """
 
     def __init__(
@@ -193,17 +184,10 @@ class Objective:
     ) -> CutBatch:
         """Make a cut of planes, with what rounding may have done to them.
 
-        Parameters
-        ----------
-        planes : Subgradients
-        offsets : ndarray of shape (blocks,)
-        risk : float
-        terms : ndarray of shape (blocks,)
-            Sizes of the terms that the risks of the blocks are sums of.
-        size, intercept : float
-            Size of the margins at the point, and its intercept.
-        slope : ndarray of shape (blocks,)
-            Slopes in an intercept that is minimised out.
+        - ``offsets``, shape (blocks,)
+        - ``terms``, shape (blocks,): sizes of the terms that the risks of the blocks are sums of
+        - ``size``, ``intercept``: size of the margins at the point, and its intercept
+        - ``slope``, shape (blocks,): slopes in an intercept that is minimised out
         """
         errors = self.errors
         if errors is None:
@@ -224,18 +208,13 @@ class Objective:
 
     def cut_of_conjugates(self, planes: Subgradients, offsets: Vector) -> CutBatch:
         """Make a cut of planes ``<X' r, w> + offset`` with any derivatives r."""
-        planes = planes._replace(risk=offsets + planes.at_point)
-        return CutBatch(planes, offsets, self.risk(planes.risk), self._blur_of_conjugates(planes, offsets))
-
-    def _blur_of_conjugates(self, planes: Subgradients, offsets: Vector) -> Blur | None:
-        errors = self.errors
-        if errors is None:
-            return None
-        found = errors.of_conjugates(offsets, planes.slope, None)
-        if errors.is_noted(found, errors.best_size):
-            known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
-            found = errors.of_conjugates(offsets, planes.slope, known)
-        return found
+        planes, errors, blur = planes._replace(risk=offsets + planes.at_point), self.errors, None
+        if errors is not None:
+            blur = errors.of_conjugates(offsets, planes.slope, None)
+            if errors.is_noted(blur, errors.best_size):
+                known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
+                blur = errors.of_conjugates(offsets, planes.slope, known)
+        return CutBatch(planes, offsets, self.risk(planes.risk), blur)
 
     def block_rows(self, extent: Extent) -> Indices:
         """Return the maximum number of margins of each block."""
@@ -331,7 +310,6 @@ class Objective:
         return self.errors.root * self.errors.steep(risk) + abs(self.loss.intercept_slope)
 
     def _profiled_slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
-        """Return the slope along a line of the risk minimised over b."""
         found = self._bracket_intercept(z, dz, t, 0.1 * accuracy)
         low, high = (self.passes.slope(z, dz, t, b)[0] for b in (found.low, found.high))
         return found.share_low * low + (1.0 - found.share_low) * high
@@ -340,13 +318,7 @@ class Objective:
 class Line:
     """The points ``w + t (end - w)`` from the best one on, with their margins.
 
-    Parameters
-    ----------
-    objective : Objective
-    best : Iterate
-    end : Weights
-    margins : Margins or None
-        Margins of ``end``; None if it is the best point itself.
+    ``margins`` are those of ``end``; None if it is the best point itself.
     """
 
     def __init__(self, objective: Objective, best: Iterate, end: Weights, margins: Margins | None) -> None:
@@ -361,16 +333,9 @@ class Line:
     ) -> float:
         """Minimise J along the line, 0 <= t <= 100, from stored margins alone: no product with X.
 
-        Parameters
-        ----------
-        first : float
-            First step to try.
-        accuracy : float
-            J at the step returned exceeds the minimum on the ray by no more than this.
-        content : float, default 0
-            See `search_ray`.
-        reach : float
-            Where the next cut will most likely be taken: so far beyond the step, as a multiple of it.
+        - ``accuracy``: J at the step returned exceeds the minimum on the ray by no more than this
+        - ``content``: see `search_ray`
+        - ``reach``: where the next cut will most likely be taken: so far beyond the step, as a multiple of it
         """
         objective, passes = self.objective, self.objective.passes
         accuracy *= objective.loss.search_slack

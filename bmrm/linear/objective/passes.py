@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.objective.line_search import search_ray
 from bmrm.linear.objective.running_error import Blur, Derivatives
-from bmrm.linear.regularizers import Regularizer, Slopes
+from bmrm.linear.regularizers import LineDerivative, Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.base import Pieces
 
@@ -85,7 +85,7 @@ class Operator(Protocol):
         """Return the sum of the squares of each column; see `bmrm.matrix.adapted.MatrixAdapter`."""
 
 
-class Problem(Protocol):
+class ObjectiveData(Protocol):
     """What the passes may ask of the objective; see `bmrm.linear.objective.objective.Objective`."""
 
     operator: Operator
@@ -109,24 +109,15 @@ class Iterate(NamedTuple):
 
 
 class LineSearchProblem(NamedTuple):
-    """A line to search from a point, and how; see `search_ray`.
+    """A line to search from a point, and how; see `search_ray`."""
 
-    Attributes
-    ----------
-    z, end : Margins
-        At the point, and at the step 1; the latter may be overwritten.
-    w, w_end : Weights
-        Likewise.
-    penalty : Slopes
-        Derivative of the penalty along the line.
-    first, accuracy, content, reach : float
-    """
-
+    # At the point, and at the step 1; the latter may be overwritten
     z: Margins
     end: Margins
+    # Likewise
     w: Weights
     w_end: Weights
-    penalty: Slopes
+    penalty: LineDerivative  # derivative of the penalty along the line
     first: float
     accuracy: float
     content: float
@@ -153,23 +144,16 @@ class LineSearchResult(NamedTuple):
 
 
 class Subgradients(NamedTuple):
-    """Cutting planes at one point, one for each block of rows.
-
-    Attributes
-    ----------
-    gradients : ndarray of shape (blocks, width), or range
-        In the form that the store of the cuts keeps; their numbers there if it has them already.
-    products : ndarray of shape (blocks, cuts + blocks), or None
-        Inner products of the gradients with those of all cuts, if they are known.
-    at_point : ndarray of shape (blocks,)
-        Inner products of the gradients with the point.
-    risk, slope : ndarray of shape (blocks,)
-        Risk of each block's rows, and sum of their derivatives.
-    """
+    """Cutting planes at one point, one for each block of rows."""
 
     gradients: Gradients
+    """Shape (blocks, width), or range: in the form that the store of the cuts keeps; their numbers there if
+    it has them already."""
     products: Vector | None
-    at_point: Vector
+    """Shape (blocks, cuts + blocks), or None: inner products of the gradients with those of all cuts, if they
+    are known."""
+    at_point: Vector  # shape (blocks,): inner products of the gradients with the point
+    # shape (blocks,): risk of each block's rows, and sum of their derivatives
     risk: Vector
     slope: Vector
 
@@ -184,24 +168,12 @@ class CutBatch(NamedTuple):
 
 
 class StepCosts(NamedTuple):
-    """The costs of a pass of cutting planes and of an interior-point step, both in the same unit of work.
+    """The costs of a pass of cutting planes and of an interior-point step, both in the same unit of work."""
 
-    Attributes
-    ----------
-    one_pass : float
-        What a pass of planes does with X and its rows.
-    step : float
-        All of an interior-point step.
-    product : float
-        An inner product of a new cut with an old one.
-    change : float
-        What the inner QP does for each new cut and each pair of cuts that hold mass.
-    """
-
-    one_pass: float
-    step: float
-    product: float
-    change: float
+    one_pass: float  # what a pass of planes does with X and its rows
+    step: float  # all of an interior-point step
+    product: float  # an inner product of a new cut with an old one
+    change: float  # what the inner QP does for each new cut and each pair of cuts that hold mass
 
 
 class Ascent(Protocol):
@@ -231,7 +203,7 @@ class Ascent(Protocol):
 class InteriorPasses(Protocol):
     """What an interior point asks of the passes; its own arrays are on the host."""
 
-    def interior_costs(self, problem: Problem) -> StepCosts | None:
+    def interior_costs(self, objective: ObjectiveData) -> StepCosts | None:
         """Return what planes and interior-point steps cost; None if there can be no such steps here."""
 
     @property
@@ -293,7 +265,7 @@ class Passes(InteriorPasses, Protocol):
     def penalty(self, reg: Regularizer, w: Weights) -> float:
         """``lam Omega(w)``."""
 
-    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> Slopes:
+    def penalty_line(self, reg: Regularizer, w: Weights, end: Weights) -> LineDerivative:
         """Return the derivative of ``lam Omega`` along ``w + t (end - w)``."""
 
     # The risk and its derivatives.
@@ -334,14 +306,14 @@ class Passes(InteriorPasses, Protocol):
 
     # Proposals of points.
 
-    def newton_point(self, problem: Problem, at: Iterate, gradients: Gradients) -> Weights | None:
+    def newton_point(self, objective: ObjectiveData, at: Iterate, gradients: Gradients) -> Weights | None:
         """Return the minimiser of the quadratic model of J at a point, or a point near it if X is wide.
 
         See `bmrm.linear.solvers.newton`.
 
         Parameters
         ----------
-        problem : Problem
+        objective : ObjectiveData
         at : Iterate
         gradients : Gradients
             Of the risk's parts there.
@@ -352,7 +324,7 @@ class Passes(InteriorPasses, Protocol):
             None if rounding or overflow leave no positive definite Hessian.
         """
 
-    def begin_ascent(self, problem: Problem, at: Iterate) -> Ascent:
+    def begin_ascent(self, objective: ObjectiveData, at: Iterate) -> Ascent:
         """Begin to ascend in the dual: from the derivatives at a point, or from 0 at weights of 0.
 
         Called only if the backend has said that it pays.

@@ -75,24 +75,13 @@ def chain(n: float) -> float:
 
 
 class Blur(NamedTuple):
-    """What rounding may have done to cutting planes: one array entry per plane.
+    """What rounding may have done to cutting planes: one array entry per plane."""
 
-    Attributes
-    ----------
-    error : ndarray of shape (planes,)
-        How far above the risk the plane may be at w = 0.
-    slack : ndarray of shape (planes,)
-        Error of the gradient, in units of roundoff times the lengths of the columns.
-    steep : ndarray of shape (planes,)
-        Upper bound of the length of the derivatives.
-    tilt : ndarray of shape (planes,)
-        Upper bound of the slope in an intercept that is minimised out.
-    """
-
-    error: Vector
+    error: Vector  # shape (planes,): how far above the risk the plane may be at w = 0
     slack: Vector
-    steep: Vector
-    tilt: Vector
+    """Shape (planes,): error of the gradient, in units of roundoff times the lengths of the columns."""
+    steep: Vector  # shape (planes,): upper bound of the length of the derivatives
+    tilt: Vector  # shape (planes,): upper bound of the slope in an intercept that is minimised out
 
 
 class MeanBlur(NamedTuple):
@@ -105,36 +94,23 @@ class MeanBlur(NamedTuple):
 
 
 class Derivatives(NamedTuple):
-    """What is known of the derivatives that planes are made of.
+    """What is known of the derivatives that planes are made of."""
 
-    Attributes
-    ----------
-    lengths : ndarray of shape (planes,)
-    entries : int
-        Maximum number of them that are not 0 in one plane.
-    slopes : ndarray of shape (planes,)
-        Their sums, and what an intercept adds: exact up to the last digit, however small they are.
-    """
-
-    lengths: Vector
-    entries: int
+    lengths: Vector  # shape (planes,)
+    entries: int  # maximum number of them that are not 0 in one plane
     slopes: Vector
+    """Shape (planes,): their sums, and what an intercept adds: exact up to the last digit, however small they
+    are."""
 
 
 class Side(NamedTuple):
-    """A plane that is steep in the intercept, taken far to one side.
+    """A plane that is steep in the intercept, taken far to one side."""
 
-    Attributes
-    ----------
-    intercept, risk, slope : float
-        The intercept where it was taken; the risk there, and its slope in b.
-    steep, size : float
-        Upper bound of the length of the derivatives, and the size of the point.
-    """
-
+    # The intercept where it was taken; the risk there, and its slope in b
     intercept: float
     risk: float
     slope: float
+    # Upper bound of the length of the derivatives, and the size of the point
     steep: float
     size: float
 
@@ -151,28 +127,18 @@ class Side(NamedTuple):
 class ErrorBound:
     """The running error bound of one objective.
 
-    Parameters
-    ----------
-    extent : Extent
-    lengths : ndarray of shape (columns,), or float
-        Lengths of the columns of X; or that of all together, if the weights are not at hand one by one.
-    size : callable
-        Returns the size of a point, wherever its weights are.
-    columns, longest : int
-        Columns of X, and stored values of the fullest row.
-    floor : float
-        A number that the risk is nowhere below; may be minus infinity.
-    steepness : callable
-        Returns an upper bound of the length of the derivatives at points with at most a given risk; None if
-        there is none.
-    bend : float
-        Upper bound of the second derivative of the loss of a row if its slope has no limit; 0 if it has one.
-    blocks : ndarray of int64, shape (planes,)
-        Maximum number of margins that each plane of a point depends on.
-    level : float, default 0
-        What differences of margins, or from labels, are compared with in turn.
-    together : bool, default False
-        Whether the loss takes margins together.
+    - ``lengths``, shape (columns,), or float: lengths of the columns of X; or that of all together, if the
+      weights are not at hand one by one
+    - ``size``: returns the size of a point, wherever its weights are
+    - ``columns``, ``longest``: columns of X, and stored values of the fullest row
+    - ``floor``: a number that the risk is nowhere below; may be minus infinity
+    - ``steepness``: returns an upper bound of the length of the derivatives at points with at most a given
+      risk; None if there is none
+    - ``bend``: upper bound of the second derivative of the loss of a row if its slope has no limit; 0 if it
+      has one
+    - ``blocks``, shape (planes,): maximum number of margins that each plane of a point depends on
+    - ``level``: what differences of margins, or from labels, are compared with in turn
+    - ``joint``: whether the loss takes the margins of many rows together
     """
 
     def __init__(
@@ -188,7 +154,7 @@ class ErrorBound:
         blocks: Indices,
         *,
         level: float = 0.0,
-        together: bool = False,
+        joint: bool = False,
     ) -> None:
         self.extent, self.lengths, self.size, self.floor = extent, lengths, size, floor
         self._steepness, self._bend = steepness, bend
@@ -201,16 +167,16 @@ class ErrorBound:
         self.measures = steepness(1.0) is None
         """Whether the length of derivatives has to be measured."""
         # A product with one vector sums each row in lanes; with several, one after the other.
-        of_row = longest / ROW_LANES + 3.0 if extent.parts == 1 else float(longest)
+        of_row = longest / ROW_LANES + 3.0 if extent.losses_per_row == 1 else float(longest)
         self._of_row = chain(min(longest, of_row)) + MOVE_ROUNDINGS
         self._of_weights = chain(columns) + DERIVATIVE_ROUNDINGS
         self.carried = MOVE_ROUNDINGS / self._of_row
         """Share of a point's size that margins carry on when they are moved away from it, however far."""
         self._of_sum = LOSS_ROUNDINGS + chain(min(rows, LANE_ROWS)) + chain(rows / CHUNK_ROWS)
         # Derivatives of margins taken together are sums themselves.
-        self._of_slope = DERIVATIVE_ROUNDINGS + (self._of_sum if together else 0.0)
+        self._of_slope = DERIVATIVE_ROUNDINGS + (self._of_sum if joint else 0.0)
         self._of_column = chain(rows) + self._of_slope
-        self._of_compared = level * self.root + (self._of_sum * extent.labels if together else 0.0)
+        self._of_compared = level * self.root + (self._of_sum * extent.labels if joint else 0.0)
         self.profile = False
         """Whether an intercept is minimised out."""
         self.sides: tuple[Side, Side] | None = None
@@ -291,17 +257,10 @@ class ErrorBound:
     ) -> Blur:
         """Return the blur of planes taken at one point.
 
-        Parameters
-        ----------
-        risk : ndarray of shape (planes,)
-            Risk of the rows of each plane at the point.
-        size : float
-            Size of the point's margins.
-        intercept : float
-        slope : ndarray of shape (planes,)
-            Slope in an intercept that is minimised out, as computed; 0 without one.
-        measured : Derivatives or None
-            What is known of the derivatives, if they were measured.
+        - ``risk``, shape (planes,): risk of the rows of each plane at the point
+        - ``size``: size of the point's margins
+        - ``slope``, shape (planes,): slope in an intercept that is minimised out, as computed; 0 without one
+        - ``measured``: what is known of the derivatives, if they were measured
         """
         risk = np.abs(risk)
         whole = self.steep(float(risk.sum()), None if measured is None else norm(measured.lengths))
@@ -313,11 +272,8 @@ class ErrorBound:
     def of_conjugates(self, offsets: Vector, slope: Vector, measured: Derivatives | None) -> Blur:
         """Return the blur of planes that are made of derivatives and their conjugates, without margins.
 
-        Parameters
-        ----------
-        offsets, slope : ndarray of shape (planes,)
-        measured : Derivatives or None
-            What is known of the derivatives, if they were measured.
+        - ``offsets``, ``slope``, shape (planes,)
+        - ``measured``: what is known of the derivatives, if they were measured
         """
         whole, labels = self._steepness(np.inf), self.extent.labels
         if whole is None:  # conjugates bend: r^2 / (2 c) for each row of weight 1
@@ -361,17 +317,9 @@ class ErrorBound:
     def of_mean(self, mean: MeanBlur, size: float, mass: float, sums: int, softness: float) -> float:
         """Return the error of the minimum of a penalty plus the mean of planes, except for the intercept.
 
-        Parameters
-        ----------
-        mean : MeanBlur
-        size : float
-            Size of the minimiser.
-        mass : float
-            Largest deviation from 1 of the masses of a block.
-        sums : int
-            The number of sums that a plane has gone through: merges, and this mean.
-        softness : float
-            Sum of the squared lengths of columns over the curvatures of the penalty.
+        - ``mass``: largest deviation from 1 of the masses of a block
+        - ``sums``: the number of sums that a plane has gone through: merges, and this mean
+        - ``softness``: sum of the squared lengths of columns over the curvatures of the penalty
         """
         # The sums that a mean goes through round vectors that are no longer than the derivatives.
         off = UNIT * (mean.slack + chain(sums) * mean.steep)

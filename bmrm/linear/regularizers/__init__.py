@@ -20,12 +20,22 @@ import numpy as np
 from bmrm.base.arguments import check_finite, flag, number, numbers
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
-from bmrm.linear.regularizers.base import RADIUS, Reach, Regularizer, Slopes, strength
+from bmrm.linear.regularizers.base import RADIUS, LineDerivative, Reach, Regularizer, strength
 from bmrm.linear.regularizers.l2 import L2
 from bmrm.linear.regularizers.separable import Separable
 from bmrm.linear.regularizers.separable_penalty import SeparablePenalty
 
-__all__ = ["L1_RATIO", "L2", "NAMES", "RADIUS", "Reach", "Regularizer", "SeparablePenalty", "Slopes", "get"]
+__all__ = [
+    "L1_RATIO",
+    "L2",
+    "NAMES",
+    "RADIUS",
+    "LineDerivative",
+    "Reach",
+    "Regularizer",
+    "SeparablePenalty",
+    "get",
+]
 
 NAMES = ("l2", "l1", "elastic_net")
 

@@ -23,7 +23,7 @@ RADIUS = 1e3
 `bmrm.linear.bundle.separable_bound`."""
 
 
-class Slopes(Protocol):
+class LineDerivative(Protocol):
     """The derivative of ``lam * Omega`` along a line ``w + t dw``, t >= 0."""
 
     @property
@@ -35,26 +35,15 @@ class Slopes(Protocol):
 
 
 class Reach(NamedTuple):
-    """How much a penalty limits the weights, in terms of the lengths of the columns of X.
-
-    Attributes
-    ----------
-    softness : float
-        Sum over all features of the squared length of the column over the curvature of the penalty; infinite
-        if a feature has no curvature.
-    curved : float
-        The same sum over the features with curvature.
-    kinked : float
-        The largest length of a column over the strength of its kink, among features with a kink but without
-        curvature.
-    free : float
-        Sum of the lengths of the columns without a penalty.
-    """
+    """How much a penalty limits the weights, in terms of the lengths of the columns of X."""
 
     softness: float
-    curved: float
+    """Sum over all features of the squared length of the column over the curvature of the penalty; infinite
+    if a feature has no curvature."""
+    curved: float  # the same sum over the features with curvature
     kinked: float
-    free: float
+    """Largest length of a column over the strength of its kink, among those with kinks but no curvature."""
+    free: float  # sum of the lengths of the columns without a penalty
 
 
 class Regularizer(Protocol):
@@ -111,7 +100,7 @@ class Regularizer(Protocol):
             Lengths of the columns of X; or that of all together, if the weights are not at hand one by one.
         """
 
-    def total(self, parts: Vector) -> Vector:
+    def total(self, sums: Vector) -> Vector:
         """Return sums over all features from those over the features of this process."""
 
     def value(self, w: Vector) -> float:
@@ -126,7 +115,7 @@ class Regularizer(Protocol):
     def trim(self, w: Vector, sparser: Vector) -> Vector:
         """Return ``w`` with those features on a kink that ``sparser`` has there."""
 
-    def line(self, w: Vector, dw: Vector) -> Slopes:
+    def line(self, w: Vector, dw: Vector) -> LineDerivative:
         """Return the derivative of ``lam * Omega(w + t dw)`` for t > 0."""
 
     def face(self, w: Vector, gradient: Vector) -> FreeFace:

@@ -67,8 +67,8 @@ class L2:
     def _from_prior(self, w: Vector) -> Vector:
         return w if self.prior is None else w - self.prior
 
-    def total(self, parts: Vector) -> Vector:
-        return parts
+    def total(self, sums: Vector) -> Vector:
+        return sums
 
     def start(self, n_features: int) -> Vector:
         return np.zeros(n_features) if self.prior is None else self.prior.copy()

@@ -40,24 +40,13 @@ class StraightLine(NamedTuple):
 
 
 class BentLine(NamedTuple):
-    """The derivative of a penalty with kinks along a line: that of a parabola, and a jump at each kink.
+    """The derivative of a penalty with kinks along a line: that of a parabola, and a jump at each kink."""
 
-    Attributes
-    ----------
-    q : float
-        Slope of the derivative between kinks.
-    kinks : ndarray
-        The steps t at which the kinks are, increasing.
-    slopes : ndarray
-        The derivative less ``q t``: before the first kink, between the kinks, and after the last one.
-    end : float
-        The largest t at which the line is in the penalty's domain.
-    """
-
-    q: float
-    kinks: Vector
+    q: float  # slope of the derivative between kinks
+    kinks: Vector  # the steps t at which the kinks are, increasing
     slopes: Vector
-    end: float
+    """The derivative less ``q t``: before the first kink, between the kinks, and after the last one."""
+    end: float  # the largest t at which the line is in the penalty's domain
 
     def slope(self, t: float) -> float:
         """Return the derivative at ``t``; at a kink the one to its left."""
@@ -87,20 +76,16 @@ class Separable(NamedTuple):
         return np.asarray((self.l1 == 0.0) & (self.l2 == 0.0))
 
     def take(self, features: NDArray[np.intp]) -> Separable:
-        """Return the terms of some features."""
         return Separable(*(array[features] for array in self))
 
     def value(self, w: Vector) -> float:
-        """Return ``P(w)`` for a w in the domain."""
         v = w - self.prior
         return dot(self.l1, np.abs(v)) + 0.5 * dot(self.l2, v * v)
 
     def project(self, w: Vector) -> Vector:
-        """Return the nearest point of the domain."""
         return np.minimum(np.maximum(w, self.low), self.high)
 
     def smooth_gradient(self, w: Vector) -> Vector:
-        """Return the gradient of the quadratic part."""
         return self.l2 * (w - self.prior)
 
     def line(self, w: Vector, dw: Vector) -> BentLine:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.linear.regularizers.base import Reach
-from bmrm.linear.regularizers.separable import BentLine, FreeFace, Separable
+from bmrm.linear.regularizers.separable import Separable
 
 
 class SeparablePenalty:
@@ -48,6 +48,8 @@ class SeparablePenalty:
         self.vectors = vectors or {}
         self.sparse = bool(terms.l1.any())
         self.needs_floor = not terms.l2.all()
+        self.value, self.smooth_gradient, self.minimiser = terms.value, terms.smooth_gradient, terms.minimiser
+        self.project, self.line, self.face, self.land = terms.project, terms.line, terms.face, terms.land
 
     @property
     def curvature(self) -> Vector:
@@ -57,8 +59,8 @@ class SeparablePenalty:
     def prior(self) -> Vector:
         return self.terms.prior
 
-    def total(self, parts: Vector) -> Vector:
-        return parts
+    def total(self, sums: Vector) -> Vector:
+        return sums
 
     def start(self, n_features: int) -> Vector:
         return self.project(self.terms.prior)
@@ -74,31 +76,10 @@ class SeparablePenalty:
             float(softness.sum()), float(softness[curved].sum()), float(kinked), float(lengths[free].sum())
         )
 
-    def value(self, w: Vector) -> float:
-        return self.terms.value(w)
-
-    def smooth_gradient(self, w: Vector) -> Vector:
-        return self.terms.smooth_gradient(w)
-
-    def project(self, w: Vector) -> Vector:
-        return self.terms.project(w)
-
     def trim(self, w: Vector, sparser: Vector) -> Vector:
         p = self.terms
         kept = (sparser == p.prior) & (p.l1 > 0.0) | (sparser == p.low) | (sparser == p.high)
         return np.where(kept, sparser, w)
 
-    def line(self, w: Vector, dw: Vector) -> BentLine:
-        return self.terms.line(w, dw)
-
-    def face(self, w: Vector, gradient: Vector) -> FreeFace:
-        return self.terms.face(w, gradient)
-
-    def land(self, w: Vector, step: Vector, face: FreeFace) -> Vector:
-        return self.terms.land(w, step, face)
-
     def proximal(self, w: Vector, slope: Vector, bend: float) -> Vector:
         return self.terms.minimiser(slope, np.full(len(w), bend), w)
-
-    def minimiser(self, a: Vector) -> Vector:
-        return self.terms.minimiser(a)

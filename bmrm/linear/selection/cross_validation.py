@@ -57,6 +57,7 @@ from bmrm.linear.solve import result_of, solve
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.settings import Settings
 from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
+from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode, label_numbers
 from bmrm.matrix import _cpu
@@ -473,7 +474,7 @@ class _Shared:
         self._latest: tuple[FoldPoint | None, FoldPoint] | None = None
         m, d = operator.shape
         self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN_GRADIENTS, 0.0)
-        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data))
+        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data).sums)
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():
@@ -492,8 +493,8 @@ class _Shared:
         objective.begin(lam)
         self._bundle.hold_out(fold, objective.scale)
         settings, start = replace(self._settings, max_time=max_time), self._start(fold, objective)
-        newton = self._plan.step == "newton"
-        run = BundleMethod(objective, self._bundle, settings, start.w, newton=newton)
+        first_step: FirstStep = "newton" if self._plan.step == "newton" else "cuts"
+        run = BundleMethod(objective, self._bundle, settings, start.w, first_step)
         run.expect_gradients(start.gradients)
         try:
             run.minimise()
@@ -502,8 +503,9 @@ class _Shared:
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )
-        assert isinstance(run.gradients, np.ndarray)
-        found = objective.reached(run.certified(), run.gradients)
+        gradients = run.state.gradients
+        assert isinstance(gradients, np.ndarray)
+        found = objective.reached(run.certified(), gradients)
         self._latest = self._last.get(fold), found
         self._last[fold] = found
         if self._sorted:

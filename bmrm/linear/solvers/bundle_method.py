@@ -14,17 +14,17 @@ import numpy as np
 from bmrm.base import interrupts
 from bmrm.base.vectors import Vector, copy_arrays
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.passes import Gradients, Iterate, Weights
 from bmrm.linear.solvers.cutting import Cutter
-from bmrm.linear.solvers.progress import Clock, Progress, Status
+from bmrm.linear.solvers.progress import Progress, Status
 from bmrm.linear.solvers.settings import Settings
 from bmrm.linear.solvers.state import State
 from bmrm.linear.solvers.steps import (
     AscentStep,
     CutAtMinimiser,
     CutBeyondBest,
+    FirstStep,
     NewtonStep,
     SmoothedNewtonStep,
     Step,
@@ -38,25 +38,9 @@ QP_TOL = {"ocas": 0.1, "bmrm": 0.01}
 class BundleMethod:
     """One run of the outer loop.
 
-    Parameters
-    ----------
-    objective : Objective
-    bundle : Bundle
-    settings : Settings
-    w : ndarray, or None
-        Where to start; None for 0.
-    newton, ascent : bool, default False
-        Whether to begin with Newton's steps, or with ascent in the dual.
-    warm : bool, default False
-        Whether w is no better than a guess, so that 0 is tried too if it looks bad.
-
-    Attributes
-    ----------
-    state : State
-    history : list of dict
-    status : str
-    interrupted : bool
-        Whether a signal ended the run, and not the callback.
+    - ``w``: where to start; None for 0
+    - ``warm``: whether w is no better than a guess, so that 0 is tried too if it looks bad
+    - ``interrupted``: whether a signal ended the run, and not the callback
     """
 
     def __init__(
@@ -65,9 +49,8 @@ class BundleMethod:
         bundle: Bundle,
         settings: Settings,
         w: Vector | None,
+        first_step: FirstStep = "cuts",
         *,
-        newton: bool = False,
-        ascent: bool = False,
         warm: bool = False,
     ) -> None:
         self.objective, self.bundle, self.settings = objective, bundle, settings
@@ -78,49 +61,18 @@ class BundleMethod:
         self._cutter = Cutter(self.state)
         self._newton: NewtonStep | None = None
         self._ascent: AscentStep | None = None
-        self._steps = self._kinds_of_step(newton=newton, ascent=ascent)
+        self._steps = self._kinds_of_step(first_step)
 
-    def _kinds_of_step(self, *, newton: bool, ascent: bool) -> list[Step]:
-        """Return the kinds of step that the run may take, the best first."""
+    def _kinds_of_step(self, first: FirstStep) -> list[Step]:
         given = self.state, self._cutter
         cut: Step = CutBeyondBest(*given) if self.settings.solver == "ocas" else CutAtMinimiser(*given)
-        if newton:
+        if first == "newton":
             make = SmoothedNewtonStep if self.objective.loss.kinked else NewtonStep
             self._newton = make(*given, cut)
         interior = interior_step(*given) if self.settings.solver == "ocas" else None
-        if ascent:
+        if first == "ascent":
             self._ascent = AscentStep(*given)
         return [step for step in (self._newton, self._ascent, interior, cut) if step is not None]
-
-    @property
-    def best(self) -> Iterate:
-        """The best iterate so far."""
-        return self.state.best
-
-    @property
-    def model(self) -> InnerModel:
-        """How the cutting-plane model is minimised."""
-        return self.state.model
-
-    @property
-    def lower_bound(self) -> float:
-        """A bound on the optimum that holds with rounding."""
-        return self.state.lower_bound
-
-    @property
-    def iteration(self) -> int:
-        """Number of passes, those of an earlier run included that this one goes on from."""
-        return self.state.iteration
-
-    @property
-    def clock(self) -> Clock:
-        """The time taken, by part."""
-        return self.state.clock
-
-    @property
-    def gradients(self) -> Gradients:
-        """Gradients of the risk's parts at the best point, if Newton's steps need them; else without rows."""
-        return self.state.gradients
 
     def expect_gradients(self, gradients: Gradients) -> None:
         """Give the gradients at the start to Newton's steps, if they are known, or nearly so."""
@@ -198,7 +150,7 @@ class BundleMethod:
         """Observe the iteration that is over; return whether a limit was hit."""
         stop = self._observe() if self.state.iteration else False
         stop, self.interrupted, late = self._agreed(
-            stop, interrupts.requested(), self.clock.elapsed >= self.settings.max_time
+            stop, interrupts.requested(), self.state.clock.elapsed >= self.settings.max_time
         )
         if stop or self.interrupted:
             self.status = "interrupted"
@@ -234,8 +186,8 @@ class BundleMethod:
             "gap": best.objective - state.lower_bound,
             "cuts": len(self.bundle),
             "step": state.step,
-            "seconds": dict(self.clock.parts),
-            "elapsed": self.clock.elapsed,
+            "seconds": dict(self.state.clock.seconds),
+            "elapsed": self.state.clock.elapsed,
         }
         self.history.append(row)
         if self.settings.callback is None:
@@ -249,7 +201,7 @@ class BundleMethod:
         """Return the history; in float32 with no bound above the last one, as rounding is measured last."""
         if not self.settings.resolution:
             return self.history
-        last = self.lower_bound
+        last = self.state.lower_bound
         for row in self.history:
             row["lower_bound"] = min(row["lower_bound"], last)
             row["gap"] = row["objective"] - row["lower_bound"]

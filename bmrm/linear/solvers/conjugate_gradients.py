@@ -17,7 +17,7 @@ import numpy as np
 from bmrm.base.vectors import Vector, dot
 from bmrm.linear.objective.line_search import bracket_minimum
 from bmrm.linear.objective.passes import MAX_LINE_STEP
-from bmrm.linear.regularizers import Regularizer, Slopes
+from bmrm.linear.regularizers import LineDerivative, Regularizer
 from bmrm.linear.regularizers.separable import FreeFace
 from bmrm.linear.solvers.newton import CG_FORCING, MAX_CG_STEPS
 
@@ -27,19 +27,8 @@ def minimise_quadratic(
 ) -> Vector | None:
     """Minimise ``lam Omega(v) + <gradient, v - at> + (v - at)' H (v - at) / 2``, on one face after another.
 
-    Parameters
-    ----------
-    reg : Regularizer
-    at, gradient : ndarray of shape (columns,)
-    times : callable
-        Multiplies by H, the Hessian of the risk.
-    diagonal : ndarray of shape (columns,)
-        What is known of that of H.
-
-    Returns
-    -------
-    ndarray of shape (columns,), or None
-        A point near the minimum; None if no step from ``at`` goes down.
+    Return a point near the minimum; None if no step from ``at`` goes down. ``times`` multiplies by H, the
+    Hessian of the risk, and ``diagonal`` is what is known of that of H.
     """
     w, slope, budget, first, bend = at, gradient, MAX_CG_STEPS, 0.0, 0.0
 
@@ -74,7 +63,7 @@ def minimise_quadratic(
     return None if w is at else w
 
 
-def _content_step(line: Slopes, p: float, q: float) -> float:
+def _content_step(line: LineDerivative, p: float, q: float) -> float:
     """Return 1 if that step gains most of what there is to gain on the line, else the best step.
 
     The quadratic has the derivative ``p + q t`` on the line.

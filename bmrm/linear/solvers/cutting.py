@@ -21,12 +21,7 @@ objective."""
 
 
 class Cutter:
-    """Adds cuts to the bundle of a run.
-
-    Parameters
-    ----------
-    state : State
-    """
+    """Adds cuts to the bundle of a run; `make_room` comes first."""
 
     def __init__(self, state: State) -> None:
         self._state, self._bundle = state, state.bundle

@@ -23,13 +23,7 @@ the step r is balanced: brought to the sum that belongs to it, which is 0 for a 
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.objective import Objective
-from bmrm.linear.objective.passes import CutBatch, Subgradients
 
 MAX_VALUES_PER_COLUMN = 1000
 """Stored values per column up to which ascent pays."""
@@ -59,17 +53,9 @@ MARGIN_BYTES = 128
 def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, quick: bool = False) -> bool:
     """Whether X is so wide that ascent pays, for a loss whose conjugates are known.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    nnz : int
-        Number of stored values.
-    columns : int
-        Number of margins per row.
-    threads : int
-        That products may use.
-    quick : bool, default False
-        Whether planes are quick: few are needed, and their products are done together with other solves'.
+    - ``threads``: that products may use
+    - ``quick``: whether planes are quick: few are needed, and their products are done together with other
+      solves'
 
     Examples
     --------
@@ -90,10 +76,7 @@ def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, qui
 class Halving:
     """Decides whether an ascent goes on: as long as its last steps have halved the gap.
 
-    Parameters
-    ----------
-    min_steps : int
-        Number of steps that have to halve the gap, and that are taken in any case.
+    ``min_steps`` steps have to halve the gap, and are taken in any case.
 
     Examples
     --------
@@ -110,13 +93,3 @@ class Halving:
         """Whether to go on after a step that has left this gap."""
         self._gaps = [*self._gaps[-self._min_steps :], gap]
         return len(self._gaps) <= self._min_steps or gap <= 0.5 * self._gaps[0]
-
-
-def fenchel_cut(objective: Objective, planes: Subgradients, conjugate: float) -> CutBatch | None:
-    """Return the cut ``R(w) >= <X' r, w> - sum_i f_i(r_i)`` from the plane of r and the value of that sum.
-
-    None if r is not in the domain of every f_i: the sum is then infinite.
-    """
-    if not math.isfinite(conjugate):
-        return None
-    return objective.cut_of_conjugates(planes, np.array([-conjugate]))

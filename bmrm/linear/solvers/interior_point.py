@@ -59,18 +59,12 @@ MAX_INTERCEPT_STEPS = 60
 
 
 class KinkState(NamedTuple):
-    """The state of each kink of each row, arrays of shape (kinks, m); all numbers are above 0.
+    """The state of each kink of each row, arrays of shape (kinks, m); all numbers are above 0."""
 
-    Attributes
-    ----------
-    sigma, rest : ndarray
-        Share of the jump of the slope that is taken, and 1 minus that.
-    excess, slack : ndarray
-        How far x is above 0, and below.
-    """
-
+    # Share of the jump of the slope that is taken, and 1 minus that
     sigma: Vector
     rest: Vector
+    # How far x is above 0, and below
     excess: Vector
     slack: Vector
 
@@ -98,36 +92,18 @@ class Move(NamedTuple):
 
 
 class System(NamedTuple):
-    """The factor of the Hessian, and what an intercept adds to it.
+    """The factor of the Hessian, and what an intercept adds to it."""
 
-    Attributes
-    ----------
-    factor : ndarray of shape (d, d)
-        Lower triangle.
-    theta : ndarray of shape (kinks, m)
-    mixed : ndarray of shape (d,)
-        Second derivatives in w and the intercept.
-    total : float
-        Second derivative in the intercept; 0 if there is none.
-    """
-
-    factor: Vector
-    theta: Vector
-    mixed: Vector
-    total: float
+    factor: Vector  # shape (d, d): lower triangle
+    theta: Vector  # shape (kinks, m)
+    mixed: Vector  # shape (d,): second derivatives in w and the intercept
+    total: float  # second derivative in the intercept; 0 if there is none
 
 
 class InteriorPoint:
     """A point on its way along the path.
 
-    Parameters
-    ----------
-    objective : Objective
-        Of a problem for which `may_step`, with passes that have `interior_costs`.
-    at : Iterate
-        Where to begin.
-    gap : float
-        Of that point.
+    `may_step` holds for the problem of the objective, and its passes have `interior_costs`.
     """
 
     def __init__(self, objective: Objective, at: Iterate, gap: float) -> None:

@@ -41,16 +41,7 @@ def may_step(operator: Operator, loss: Loss, reg: Regularizer) -> bool:
 
 
 class InteriorRule:
-    """What planes have cost and will cost, compared with interior-point steps to the same gap.
-
-    Parameters
-    ----------
-    costs : StepCosts
-    columns : int
-        Of X.
-    blocks : int
-        Number of cuts per pass.
-    """
+    """What planes have cost and will cost, compared with interior-point steps to the same gap."""
 
     def __init__(self, costs: StepCosts, columns: int, blocks: int) -> None:
         self._costs, self._columns, self._blocks = costs, columns, blocks
@@ -58,17 +49,7 @@ class InteriorRule:
         self._spent = 0.0
 
     def pays(self, gap: float, tol: float, cuts: int) -> bool:
-        """Whether steps pay now, after a pass of planes.
-
-        Parameters
-        ----------
-        gap : float
-            That the pass has left.
-        tol : float
-            Gap to stop at.
-        cuts : int
-            Number of cuts in the bundle.
-        """
+        """Whether steps pay now, after a pass of planes that has left this gap."""
         # Besides the work on X and its rows, each new cut has its inner products, and enters the active set.
         active = min(cuts, self._columns)
         costs = self._costs

@@ -78,13 +78,7 @@ def products_pay(operator: Operator, rows: int, loss: Loss) -> bool:
 def newton_pays(operator: Operator, rows: int, loss: Loss, reg: Regularizer) -> bool:
     """Whether Newton's points beat the minimisers of the cutting-plane model.
 
-    Parameters
-    ----------
-    operator : Operator
-    rows : int
-        Over all processes.
-    loss : Loss
-    reg : Regularizer
+    ``rows`` are those of all processes.
     """
     if not loss.smooth and not loss.kinked:
         return False

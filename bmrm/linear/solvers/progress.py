@@ -19,7 +19,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.started = self._last = time.perf_counter()
-        self.parts: defaultdict[str, float] = defaultdict(float)
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._products = 0.0
 
     @property
@@ -43,9 +43,9 @@ class Clock:
         """
         now = time.perf_counter()
         of_products = products - self._products
-        self.parts[part] += now - self._last - of_products
+        self.seconds[part] += now - self._last - of_products
         if of_products:
-            self.parts["products"] += of_products
+            self.seconds["products"] += of_products
         self._last, self._products = now, products
 
 

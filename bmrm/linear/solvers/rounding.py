@@ -38,25 +38,14 @@ FLOAT32_ROUNDOFF = 2.0**-24
 def rounding(
     objective: Objective, point: Iterate, minimiser: Weights | None, resolution: float, first: float
 ) -> float:
-    """Return how far rounding may have moved the value of J at a point, and the bound.
+    """Return how far rounding may have moved the value of J at a point, and the bound; not a worst case.
 
-    Parameters
-    ----------
-    objective : Objective
-    point : Iterate
-        With the value of J from a new product.
-    minimiser : Weights or None
-        Of the model that gave the bound.
-    resolution : float
-        Share of J below which rounding of the products hides a gap, whatever the data.
-    first : float
-        J at the start of the solve.
+    It is `SAFETY_FACTOR` times the largest difference of evaluations that differ by rounding, and at least
+    what is always hidden.
 
-    Returns
-    -------
-    float
-        Not a worst case: `SAFETY_FACTOR` times the largest difference of evaluations that differ by rounding,
-        and at least what is always hidden.
+    - ``point``: with the value of J from a new product
+    - ``minimiser``: of the model that gave the bound
+    - ``resolution``: share of J below which rounding of the products hides a gap, whatever the data
     """
     passes, reg = objective.passes, objective.reg
     values = [risk_at(objective, point.margins, 0.0, point.intercept)]

@@ -53,16 +53,8 @@ SEARCH_ACCURACY = 0.01
 class Smoothing:
     """How wide the kinks of a loss are rounded (`Objective.kink_width`), and where Newton's steps have led.
 
-    Parameters
-    ----------
-    objective : Objective
-        With a loss that has kinks.
-    start : Iterate
-
-    Attributes
-    ----------
-    reached : Iterate
-        The minimum of the rounded objective so far: the best point, up to what the rounding hides.
+    - ``objective``: with a loss that has kinks
+    - ``reached``: the minimum of the rounded objective so far: the best point, up to what the rounding hides
     """
 
     def __init__(self, objective: Objective, start: Iterate) -> None:

@@ -43,17 +43,7 @@ class StallWatch:
         self._last_progress = iteration
 
     def is_stalled(self, iteration: int, gap: float, first_objective: float, cuts: int) -> bool:
-        """Whether nothing has moved for so long that nothing will.
-
-        Parameters
-        ----------
-        iteration : int
-        gap : float
-        first_objective : float
-            Size of the objective at the start.
-        cuts : int
-            Number of cuts in the bundle.
-        """
+        """Whether nothing has moved for so long that nothing will."""
         if not gap > (1.0 - MIN_GAP_DECREASE) * self._last_gap:
             self._last_gain, self._last_gap = iteration, gap
         if iteration - self._last_gain > MAX_VAIN_PASSES:

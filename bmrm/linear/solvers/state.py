@@ -60,34 +60,15 @@ UNKNOWN_GRADIENTS: Vector = np.empty((0, 0))
 class State:
     """What a run knows of the optimum; from ``w``, None for 0.
 
-    Parameters
-    ----------
-    objective : Objective
-    bundle : Bundle
-    settings : Settings
-    w : ndarray, or None
-        Where to start.
-    warm : bool
-        Whether w is no better than a guess, so that 0 is tried too if it looks bad.
-
-    Attributes
-    ----------
-    model : InnerModel
-        How the cutting-plane model is minimised.
-    best : Iterate
-    bound : float
-        The best bound of this run, as computed.
-    proven : float
-        A bound that holds as it is, rounding included: that of an earlier run.
-    rounding : float
-        What was seen of rounding: bounds above the objective; or in float32, differences of equal products.
-    iteration : int
-    step, shift : float
-        Length of the last line search, and how far beyond its end the last cut was taken.
-    gradients : Gradients
-        Those of the risk's parts at the best point, if Newton's steps need them.
-    keeps_gradients : bool
-        Whether they do.
+    - ``warm``: whether w is no better than a guess, so that 0 is tried too if it looks bad
+    - ``model``: how the cutting-plane model is minimised
+    - ``bound``: the best bound of this run, as computed
+    - ``proven``: a bound that holds as it is, rounding included: that of an earlier run
+    - ``rounding``: what was seen of rounding: bounds above the objective; or in float32, differences of equal
+      products
+    - ``step``, ``shift``: length of the last line search, and how far beyond its end the last cut was taken
+    - ``gradients``: those of the risk's parts at the best point, if Newton's steps need them
+    - ``keeps_gradients``: whether they do
     """
 
     def __init__(
@@ -118,7 +99,9 @@ class State:
                 "labels, weights or values of X are too large"
             )
         self._scale = 0.0
-        self.first_objective = bundle.first_objective = self._first_size()
+        first = abs(self.best.objective)
+        self.first_objective = first if first > SMALL_OBJECTIVE else max(first, self.scale)
+        bundle.first_objective = self.first_objective
         self._evaluated, self._measured, self._magnified = True, False, 1.0
         if objective.errors is not None:
             objective.errors.wanted = settings.absolute_tol(self.best.objective)
@@ -141,14 +124,9 @@ class State:
     def resume(self, iterations: int, proven: float, radius: float) -> None:
         """Go on where an earlier run of the same problem ended, at its best point.
 
-        Parameters
-        ----------
-        iterations : int
-            To count from.
-        proven : float
-            A bound that holds as it is, rounding included.
-        radius : float
-            How far from the prior mean it covers features without a penalty.
+        - ``iterations``: to count from
+        - ``proven``: a bound that holds as it is, rounding included
+        - ``radius``: how far from the prior mean it covers features without a penalty
         """
         self.model.cover(radius)
         if self.objective.errors is not None:
@@ -179,14 +157,8 @@ class State:
     def improve(self, line: Line, t: float, *, to_newton: bool = False, goes_on: bool = False) -> Iterate:
         """Make a point of the line the best iterate if it is better; return it.
 
-        Parameters
-        ----------
-        line : Line
-        t : float
-        to_newton : bool, default False
-            Whether the line leads to Newton's point, whose margins come from a new product.
-        goes_on : bool, default False
-            Whether the next line begins at the point even if it is not better.
+        - ``to_newton``: whether the line leads to Newton's point, whose margins come from a new product
+        - ``goes_on``: whether the next line begins at the point even if it is not better
         """
         found = line.at(t, self.accuracy())
         self.lap("loss")
@@ -301,10 +273,6 @@ class State:
         self._scale = self._scale or abs(self.objective.risk_at_zero()) or 1.0
         return self._scale
 
-    def _first_size(self) -> float:
-        first = abs(self.best.objective)
-        return first if first > SMALL_OBJECTIVE else max(first, self.scale)
-
     @property
     def tol(self) -> float:
         """Gap to stop at."""
@@ -348,7 +316,10 @@ class State:
         if not self._may_be_negative:
             if not best <= ZERO_OBJECTIVE * self.scale:
                 return False
-            return self._pays_no_penalty() or (at_standstill and self.hidden >= best)
+            # Without a penalty on the best weights, the risk is all that is left of J.
+            penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
+            free = self.model.radius < np.inf or penalty == 0.0
+            return free or (at_standstill and self.hidden >= best)
         if at_standstill:
             return abs(best) <= ZERO_OBJECTIVE * self.scale
         looked = self.iteration > 1 or self.bound >= best
@@ -357,13 +328,7 @@ class State:
 
     @property
     def _may_be_negative(self) -> bool:
-        """Whether the risk may be below 0."""
         return self.bundle.floor < 0.0
-
-    def _pays_no_penalty(self) -> bool:
-        """Whether the best weights are free of a penalty: the risk is all that is left of J."""
-        penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
-        return self.model.radius < np.inf or penalty == 0.0
 
     # How a run ends.
 

@@ -20,14 +20,15 @@ what is known: the shift then grows tenfold per pass.
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from typing import Literal, Protocol
 
 import numpy as np
 
 from bmrm.linear.objective.objective import Line
 from bmrm.linear.objective.passes import MAX_SHIFT, SHIFT_PER_STEP, Gradients, Iterate, Weights
 from bmrm.linear.solvers.cutting import FLOOR_DEPTH, Cutter
-from bmrm.linear.solvers.dual_ascent import Halving, fenchel_cut
+from bmrm.linear.solvers.dual_ascent import Halving
 from bmrm.linear.solvers.interior_point import InteriorPoint
 from bmrm.linear.solvers.interior_rule import InteriorRule, may_step
 from bmrm.linear.solvers.smoothing import Smoothing
@@ -60,6 +61,10 @@ MAX_SLOW_STEPS = 3
 kinks, the cuts alone take fewer passes."""
 
 
+FirstStep = Literal["newton", "ascent", "cuts"]
+"""The kind of step that a run begins with."""
+
+
 class Step(Protocol):
     """A kind of step: it looks for a better point and adds a cut to the bundle."""
 
@@ -77,23 +82,15 @@ class Step(Protocol):
 
 
 class CutAtMinimiser:
-    """The method as published: a cut at the minimiser of the model.
-
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    """
+    """The method as published: a cut at the minimiser of the model."""
 
     def __init__(self, state: State, cutter: Cutter) -> None:
         self._state, self._cutter = state, cutter
 
     def pays(self) -> bool:
-        """Return True: there is always a cut to take."""
         return True
 
     def take(self, minimiser: Weights) -> None:
-        """Go to the model's minimiser, and add a cut."""
         state = self._state
         line = state.objective.line(state.best, minimiser)
         state.lap("products")
@@ -101,7 +98,6 @@ class CutAtMinimiser:
         self._advance(line)
 
     def _advance(self, line: Line) -> None:
-        """Cut at the model's minimiser itself."""
         self._state.improve(line, 1.0)
         self._cutter.on_line(line, 0.0, 1.0)
 
@@ -110,7 +106,6 @@ class CutBeyondBest(CutAtMinimiser):
     """A line search from the best point to the minimiser of the model, and a cut beyond its end."""
 
     def _advance(self, line: Line) -> None:
-        """Search the line; cut a little beyond the new best point."""
         state = self._state
         before = state.best.objective
         step = state.step = line.search(max(2.0 * state.step, MIN_FIRST_STEP), state.accuracy())
@@ -127,12 +122,7 @@ class CutBeyondBest(CutAtMinimiser):
 class NewtonStep:
     """A line search from the best point to Newton's point, and a cut at its end.
 
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    otherwise : Step
-        Taken with the model's minimiser if there is no Newton point.
+    ``otherwise`` is taken with the model's minimiser if there is no Newton point.
     """
 
     def __init__(self, state: State, cutter: Cutter, otherwise: Step) -> None:
@@ -141,7 +131,6 @@ class NewtonStep:
         state.keeps_gradients = True
 
     def pays(self) -> bool:
-        """Whether such steps have not ended."""
         return self._state.keeps_gradients
 
     def expect(self, gradients: Gradients) -> None:
@@ -166,7 +155,6 @@ class NewtonStep:
 
     @property
     def _origin(self) -> Iterate:
-        """Where the line begins."""
         return self._state.best
 
     def _begin_at_best(self) -> None:
@@ -191,7 +179,6 @@ class NewtonStep:
             self._end()
 
     def _end(self) -> None:
-        """Go on by other steps, from the best point."""
         self._state.keeps_gradients = False
 
     def clean_up(self) -> None:
@@ -217,7 +204,6 @@ class SmoothedNewtonStep(NewtonStep):
         super()._begin_at_best()
 
     def _advance(self, line: Line) -> None:
-        """Search the line with kinks rounded; cut at its end, whether that is the best point or not."""
         state, smoothing = self._state, self._smoothing
         step = state.step = line.search(1.0, smoothing.accuracy(state.tol), reach=0.0)
         state.lap("search")
@@ -231,19 +217,12 @@ class SmoothedNewtonStep(NewtonStep):
         self._state.evaluate_best()
 
     def clean_up(self) -> None:
-        """Leave the kinks as they are."""
         if self.pays():
             self._state.objective.round_kinks(0.0)
 
 
 class AscentStep:
-    """A step of ascent in the dual, and the cut that its point makes.
-
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    """
+    """A step of ascent in the dual, and the cut that its point makes."""
 
     def __init__(self, state: State, cutter: Cutter) -> None:
         self._state, self._cutter = state, cutter
@@ -271,7 +250,9 @@ class AscentStep:
         self._cutter.make_room()
         # The gap that would do is known from the last objective.
         planes, conjugate = ascent.step(state.settings.absolute_tol(self._reached))
-        cut = fenchel_cut(objective, planes, conjugate)
+        # R(w) >= <X' r, w> - sum_i f_i(r_i), if r is in the domain of every f_i: else the sum is infinite.
+        in_domain = math.isfinite(conjugate)
+        cut = objective.cut_of_conjugates(planes, np.array([-conjugate])) if in_domain else None
         state.lap("ascent")
         margins = objective.passes.margins(ascent.point)
         found = objective.evaluate_at(ascent.point, margins, state.accuracy())
@@ -292,12 +273,7 @@ class AscentStep:
 class InteriorStep:
     """A step of an interior point, and the cut that it makes.
 
-    Parameters
-    ----------
-    state : State
-    cutter : Cutter
-    rule : InteriorRule
-        Says when such steps pay.
+    ``rule`` says when such steps pay.
     """
 
     def __init__(self, state: State, cutter: Cutter, rule: InteriorRule) -> None:

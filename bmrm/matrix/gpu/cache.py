@@ -38,19 +38,12 @@ _picked: dict[str, dict[str, Plans]] = {}
 
 
 class DeviceRecord(NamedTuple):
-    """The content of the file of a kind of GPU.
+    """The content of the file of a kind of GPU."""
 
-    Attributes
-    ----------
-    constants : dict or None
-        Result of `bmrm.matrix._cuda.measure`.
-    plans : dict
-        For each matrix, the plans of its two products as in `bmrm.matrix._cuda.Matrix.report`; the latest
-        matrix is last.
-    """
-
-    constants: dict[str, float] | None
+    constants: dict[str, float] | None  # result of `bmrm.matrix._cuda.measure`
     plans: dict[str, Plans]
+    """For each matrix, the plans of its two products as in `bmrm.matrix._cuda.Matrix.report`; the latest
+    matrix is last."""
 
 
 def read_record(device: str) -> DeviceRecord:
@@ -84,18 +77,8 @@ def find_plans(device: str, matrix: str) -> Plans | None:
 def save_plans(device: str, matrix: str, plans: Plans, before: Plans | None = None) -> Plans:
     """Save the plans chosen for a matrix: in this process, and in the file if it can be written.
 
-    Parameters
-    ----------
-    device, matrix : str
-    plans : Plans
-    before : Plans, optional
-        What `find_plans` returned, if that did not fit.
-
-    Returns
-    -------
-    Plans
-        The plans to use: those that another process has saved meanwhile, so that all use the same, else
-        ``plans``.
+    Return the plans to use: those that another process has saved meanwhile, so that all use the same, else
+    ``plans``. ``before`` is what `find_plans` returned, if that did not fit.
     """
     with _lock_record(device):
         record = read_record(device)
@@ -121,7 +104,6 @@ def _add_plans(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str,
 
 
 def _are_constants(found: Any) -> bool:
-    """Return whether all constants are there, positive and finite."""
     return (
         isinstance(found, dict)
         and set(found) == _RATES
@@ -156,7 +138,6 @@ def _lock_record(device: str) -> Iterator[None]:
 
 
 def _write_record(device: str, record: DeviceRecord) -> None:
-    """Write the file if possible."""
     name = record_path(device)
     try:
         os.makedirs(os.path.dirname(name), exist_ok=True)

@@ -36,10 +36,7 @@ _constants: dict[int, dict[str, float]] = {}
 def import_cuda() -> ModuleType:
     """Import `bmrm.matrix._cuda`.
 
-    Raises
-    ------
-    BmrmError
-        If the package was built without CUDA.
+    Raise `BmrmError` if the package was built without CUDA.
     """
     try:
         from bmrm.matrix import _cuda
@@ -61,19 +58,8 @@ def gpu() -> dict[str, Any] | None:
 def constants(device: int = 0) -> dict[str, float]:
     """Return `bmrm.matrix._cuda.measure` of a device, measured once per kind of device.
 
-    Parameters
-    ----------
-    device : int, default 0
-
-    Returns
-    -------
-    dict
-        Seconds and rates. `bmrm.matrix.gpu.cache` saves them; if it cannot, each process measures.
-
-    Raises
-    ------
-    BmrmError
-        If the device does not exist, or fails.
+    They are seconds and rates. `bmrm.matrix.gpu.cache` saves them; if it cannot, each process measures. Raise
+    `BmrmError` if the device does not exist, or fails.
     """
     if device not in _constants:
         cuda = import_cuda()

@@ -12,15 +12,8 @@ _TITLES = {"normal": "X w", "transposed": "X^T r"}
 def explain(report: Mapping[str, Any]) -> str:
     """Return a report of `bmrm.matrix._cuda.Matrix.report` as text.
 
-    Parameters
-    ----------
-    report : mapping
-
-    Returns
-    -------
-    str
-        The matrix, then for each product its statistics and one line per candidate; ``*`` marks the one in
-        use.
+    It has the matrix, then for each product its statistics and one line per candidate; ``*`` marks the one in
+    use.
     """
     rows, columns = report["shape"]
     lines = [

@@ -41,22 +41,14 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class MemoryPlan(NamedTuple):
-    """How the device memory is divided.
+    """How the device memory is divided."""
 
-    Attributes
-    ----------
-    total, vectors, cuts : int
-        Bytes that may be used; those reserved for vectors, and for cuts.
-    X : int
-        Bytes of the formats of X.
-    resident, streamed : int
-        Bytes of X that stay on the device, and bytes in pinned host memory.
-    """
-
+    # Bytes that may be used; those reserved for vectors, and for cuts
     total: int
     vectors: int
     cuts: int
-    X: int
+    X: int  # bytes of the formats of X
+    # Bytes of X that stay on the device, and bytes in pinned host memory
     resident: int
     streamed: int
 
@@ -74,18 +66,7 @@ class MemoryPlan(NamedTuple):
 def parse_memory_size(size: int | str | None) -> int | None:
     """Convert a size such as 4096, ``"8G"`` or ``"500M"`` to bytes; units are decimal.
 
-    Parameters
-    ----------
-    size : int, str or None
-
-    Returns
-    -------
-    int or None
-
-    Raises
-    ------
-    ParameterError
-        If it is not a positive size.
+    Raise `ParameterError` if it is not a positive size.
 
     Examples
     --------
@@ -134,28 +115,12 @@ def plan_memory(
 ) -> MemoryPlan:
     """Divide the device memory between X, vectors and cuts.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    nnz : int or None
-        Number of stored values; None if X is dense.
-    value_bytes : int
-        Bytes of a stored value; 0 if all values are 1.
-    item : int
-        Bytes of an element of the vectors on the device.
-    limit : int or None
-        Bytes of device memory that may be used; None for what is free.
-    number : int, default 0
-        Number of the device.
+    - ``nnz``: number of stored values; None if X is dense
+    - ``value_bytes``: bytes of a stored value; 0 if all values are 1
+    - ``item``: bytes of an element of the vectors on the device
+    - ``limit``: bytes of device memory that may be used; None for what is free
 
-    Returns
-    -------
-    MemoryPlan
-
-    Raises
-    ------
-    DeviceMemoryError
-        If vectors alone need more.
+    Raise `DeviceMemoryError` if vectors alone need more.
     """
     cuda = import_cuda()
     free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
@@ -179,12 +144,7 @@ def plan_memory(
 
 
 def check_host_memory(plan: MemoryPlan) -> None:
-    """Raise if main memory has no room for the part of X that streams.
-
-    Raises
-    ------
-    DeviceMemoryError
-    """
+    """Raise `DeviceMemoryError` if main memory has no room for the part of X that streams."""
     available = host_memory.available_bytes()
     if available is not None and plan.streamed > available:
         raise DeviceMemoryError(

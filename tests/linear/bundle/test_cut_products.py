@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from instruction_sets import assert_same_results
 
 from bmrm.errors import ParameterError
-from bmrm.linear.bundle.products import along, combine, gram
+from bmrm.linear.bundle._qp import along, combine, gram
 
 THREADS = (1, 2, 3, 5)
 

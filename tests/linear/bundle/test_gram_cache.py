@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bmrm.linear.bundle import gram_cache
+from bmrm.linear.bundle._qp import gram
 from bmrm.linear.bundle.gram_cache import GramCache
-from bmrm.linear.bundle.products import gram
 
 
 @pytest.fixture

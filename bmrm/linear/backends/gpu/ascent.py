@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
-from bmrm.linear.objective.passes import Iterate, Passes, Problem, Subgradients
+from bmrm.linear.objective.passes import Iterate, ObjectiveData, Passes, Subgradients
 
 FIRST_CUT_STEPS = 9
 """Number of steps before the first cut; eight of them are queued by one call."""
@@ -28,20 +28,13 @@ MIN_CUTS = 12
 class GpuAscent:
     """`bmrm.linear.objective.passes.Ascent` by steps of all rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        For which `bmrm.linear.plan.gpu_ascent_pays`, with one block of rows.
-    passes : Passes
-    cuts : GpuCuts
-    at : Iterate
-        Where to begin.
+    `bmrm.linear.plan.gpu_ascent_pays` for the problem, which has one block of rows.
     """
 
     exact = False  # in the space of rows, weights are rounded only when they are copied to the host
 
-    def __init__(self, problem: Problem, passes: Passes, cuts: GpuCuts, at: Iterate) -> None:
-        self._problem, self._passes, self._cuts = problem, passes, cuts
+    def __init__(self, objective: ObjectiveData, passes: Passes, cuts: GpuCuts, at: Iterate) -> None:
+        self._objective, self._passes, self._cuts = objective, passes, cuts
         self.min_steps, self._count = MIN_CUTS, FIRST_CUT_STEPS
         self.point: Resident = at.w
         self._device = cuts.problem
@@ -49,10 +42,10 @@ class GpuAscent:
 
     def step(self, gap: float) -> tuple[Subgradients, float]:
         """Take some steps of all rows, whatever the gap; return the plane of r and its conjugate."""
-        lam = self._problem.reg.lam
+        lam = self._objective.reg.lam
         conjugate = self._device.climb(lam, self._count)
         self._count = min(2 * self._count - 1, MAX_CUT_STEPS)
-        planes = self._passes.mixed_planes(self._problem.starts, self.point, self.point, 0.0)
+        planes = self._passes.mixed_planes(self._objective.starts, self.point, self.point, 0.0)
         alone = np.zeros(self._cuts.size + 1)
         alone[-1] = 1.0
         self.point = self._device.combine(alone, -1.0 / lam, self.point)

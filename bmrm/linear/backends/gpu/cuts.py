@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Vector
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.row_space import RowCuts
+from bmrm.linear.bundle._qp import gram
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.bundle.products import gram
 from bmrm.linear.objective.passes import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
@@ -27,12 +27,7 @@ Resident: TypeAlias = "_cuda.Vector"
 
 
 class GpuCuts:
-    """Gradients of cuts on a GPU, where `GpuPasses.planes` leaves new ones.
-
-    Parameters
-    ----------
-    problem : bmrm.matrix._cuda.Problem
-    """
+    """Gradients of cuts on a GPU, where `GpuPasses.planes` leaves new ones."""
 
     hands_over = True  # copies would take as much device memory again
     whole = False
@@ -48,7 +43,6 @@ class GpuCuts:
 
     @property
     def most(self) -> int:
-        """Number of cuts that fit in the memory set aside for them."""
         matrix = self.problem.matrix
         item = matrix.vector_dtype.itemsize
         return room_for_cuts(matrix.bytes_left, matrix.shape, item) // self._cut_bytes
@@ -71,7 +65,6 @@ class GpuCuts:
         """Append nothing: only a pass can write a plane here."""
 
     def minimise(self, reg: Regularizer, alpha: Vector, near: Resident) -> tuple[Resident, float]:
-        """Minimise ``lam/2 |w|^2 + <sum_k alpha_k a_k, w>``; return w and the minimum."""
         w = self.problem.combine(alpha, -1.0 / reg.lam, near)
         return w, -0.5 * reg.lam * w.square
 
@@ -88,15 +81,12 @@ class GpuCuts:
         self.problem.merge_cuts(i, j, share)
 
     def get(self) -> Vector:
-        """Copy the gradients of the cuts in use to the host, shape (size, width)."""
         return self.problem.get_cuts(self.size)
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts | RowCuts:
-        """Return a store on the host with copies of some of the cuts."""
         return HostCuts.of(self.taken(kept), threads=1)
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Copy the gradients of some cuts to the host."""
         return self.get()[numbers]
 
     def put(self, gradients: Vector) -> Vector:
@@ -115,12 +105,8 @@ class GpuCuts:
 class GpuRowCuts(GpuCuts):
     """Cuts as combinations of rows, see `bmrm.linear.backends.host.row_space`.
 
-    Parameters
-    ----------
-    problem : bmrm.matrix._cuda.Problem
-        In the space of rows.
-    operator : Operator
-        The problem's matrix, with a constant feature if there is one.
+    - ``problem``: in the space of rows
+    - ``operator``: the problem's matrix, with a constant feature if there is one
     """
 
     def __init__(self, problem: _cuda.Problem, operator: Operator) -> None:
@@ -132,17 +118,14 @@ class GpuRowCuts(GpuCuts):
         return np.inf
 
     def get(self) -> Vector:
-        """Compute the gradients of the cuts in use, with one product each."""
         return self.taken(np.arange(self.size))
 
     def only(self, kept: NDArray[np.intp]) -> RowCuts:
-        """Return a store on the host with copies of some of the cuts."""
         rows = self._operator.shape[0]
         halves = self.problem.get_cuts(self.size)[kept].reshape(len(kept), 2, -1)[:, :, : rows + 1]
         return RowCuts.of(self._operator, np.ascontiguousarray(halves.swapaxes(0, 1)), threads=1)
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Compute the gradients of some cuts on the host."""
         return self.only(numbers).get()
 
 

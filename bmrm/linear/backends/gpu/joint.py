@@ -25,13 +25,8 @@ rows here, which have twice the digits of float64."""
 class JointPasses(SlopePasses):
     """`bmrm.linear.objective.passes.Passes` of a joint risk on a GPU.
 
-    Parameters
-    ----------
-    cuts : GpuCuts
-        Of the problem to solve.
-    loss : JointLoss
-    labels : ndarray of shape (m,)
-    weights : ndarray of shape (m,), or None
+    - ``labels``, shape (m,)
+    - ``weights``, shape (m,), or None
     """
 
     def __init__(self, cuts: GpuCuts, loss: JointLoss, labels: Vector, weights: Vector | None) -> None:

@@ -27,7 +27,7 @@ from bmrm.linear.objective.passes import (
     Iterate,
     LineSearchProblem,
     LineSearchResult,
-    Problem,
+    ObjectiveData,
     StepCosts,
     Subgradients,
 )
@@ -63,14 +63,8 @@ STEP_ROW_NS = 200.0
 class GpuPasses(OneProcess):
     """`bmrm.linear.objective.passes.Passes` on a GPU.
 
-    Parameters
-    ----------
-    cuts : GpuCuts
-        Of the problem to solve.
-    ahead : bool
-        Begin the cut during the search, if a pass makes one cut.
-    rows : callable, optional
-        Binds the risk on the host, for interior points.
+    - ``ahead``: begin the cut during the search, if a pass makes one cut
+    - ``rows``: binds the risk on the host, for interior points
     """
 
     def __init__(self, cuts: GpuCuts, ahead: bool, rows: Callable[[], RowRisk] | None = None) -> None:
@@ -80,11 +74,9 @@ class GpuPasses(OneProcess):
 
     @property
     def seconds(self) -> float:
-        """Time of products so far, by the device's clock."""
         return self.problem.product_seconds
 
     def origin(self) -> Resident:
-        """Return weights of 0; nothing crosses the bus."""
         return self.problem.origin()
 
     def weights(self, w: Vector) -> Resident:
@@ -178,14 +170,14 @@ class GpuPasses(OneProcess):
         new = range(size, size + len(sums))
         return Subgradients(new, products[:, :-1], products[:, -1], sums[:, 0], sums[:, 1])
 
-    def interior_costs(self, problem: Problem) -> StepCosts | None:
+    def interior_costs(self, objective: ObjectiveData) -> StepCosts | None:
         """Return the costs in nanoseconds; None unless all rows are here, and X is dense and has room."""
         matrix = self.problem.matrix
         if self._rows is None or isinstance(self.cuts, GpuRowCuts) or not matrix.is_dense:
             return None
         if matrix.weighted_gram_bytes > matrix.bytes_left:
             return None
-        (rows, d), nnz, item = problem.operator.shape, problem.operator.nnz, matrix.vector_dtype.itemsize
+        (rows, d), nnz, item = objective.operator.shape, objective.operator.nnz, matrix.vector_dtype.itemsize
         read = nnz * item / READ_BYTES_PER_NS
         hessian = rows * d**2 / GRAM_TERMS_PER_NS + d**3 / FACTOR_TERMS_PER_NS
         return StepCosts(
@@ -197,7 +189,6 @@ class GpuPasses(OneProcess):
 
     @property
     def has_hessian(self) -> bool:
-        """Whether cuBLAS is found."""
         return has_blas()
 
     def pieces(self) -> Pieces:
@@ -216,40 +207,31 @@ class GpuPasses(OneProcess):
         self.problem.set_derivatives(r, starts)
         return self._planes(starts, None, None, point, point, 0.0)
 
-    def newton_point(self, problem: Problem, at: Iterate, gradients: Gradients) -> Resident | None:
-        """Return Newton's point by conjugate gradients on the device."""
+    def newton_point(self, objective: ObjectiveData, at: Iterate, gradients: Gradients) -> Resident | None:
         assert isinstance(gradients, range)
         if self._mean_squares is None:
-            self._mean_squares = problem.operator.mean_squares
+            self._mean_squares = objective.operator.mean_squares
         return self.problem.newton_point(
             at.w,
             at.margins,
             at.intercept,
             gradients,
             self._mean_squares,
-            problem.reg.lam,
-            problem.profile,
+            objective.reg.lam,
+            objective.profile,
             MAX_CG_STEPS,
             CG_FORCING,
         )
 
-    def begin_ascent(self, problem: Problem, at: Iterate) -> GpuAscent:
-        """Begin accelerated ascent, of all rows at once."""
-        return GpuAscent(problem, self, self.cuts, at)
+    def begin_ascent(self, objective: ObjectiveData, at: Iterate) -> GpuAscent:
+        return GpuAscent(objective, self, self.cuts, at)
 
 
 class SlopePasses(GpuPasses):
-    """`GpuPasses` with a search that asks for one slope of the risk at a time, as on the host.
-
-    Parameters
-    ----------
-    cuts : GpuCuts
-        Of the problem to solve.
-    """
+    """`GpuPasses` with a search that asks for one slope of the risk at a time, as on the host."""
 
     def __init__(self, cuts: GpuCuts) -> None:
         super().__init__(cuts, ahead=False)
 
     def search(self, ray: LineSearchProblem) -> tuple[Resident, LineSearchResult]:
-        """Minimise J along a line; return the direction too."""
         return search_on_slopes(self, ray)

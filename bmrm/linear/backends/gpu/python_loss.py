@@ -22,12 +22,7 @@ from bmrm.losses import CallableLoss
 class PythonLossPasses(SlopePasses):
     """`bmrm.linear.objective.passes.Passes` on a GPU, with a user's function as the loss.
 
-    Parameters
-    ----------
-    cuts : GpuCuts
-        Of the problem to solve.
-    loss : CallableLoss
-        Its function takes arrays on a device.
+    The function of the loss takes arrays on a device.
     """
 
     def __init__(self, cuts: GpuCuts, loss: CallableLoss) -> None:

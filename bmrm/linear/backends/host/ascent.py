@@ -10,7 +10,7 @@ import numpy as np
 
 from bmrm.base.vectors import dot
 from bmrm.linear.backends.host._ascent import Ascent
-from bmrm.linear.objective.passes import Iterate, Passes, Problem, Subgradients
+from bmrm.linear.objective.passes import Iterate, ObjectiveData, Passes, Subgradients
 from bmrm.losses.base import DualRisk, RowRisk
 from bmrm.matrix import _cpu
 from bmrm.matrix.adapted import MatrixAdapter, MatrixView
@@ -40,36 +40,29 @@ def ascent_on(matrix: object) -> Callable[..., Ascent] | None:
 class DualAscent:
     """`bmrm.linear.objective.passes.Ascent` by sweeps over the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        For which `bmrm.linear.plan.ascent_pays`, with one block of rows.
-    passes : Passes
-    risk : RowRisk
-        The loss bound to labels and weights.
-    at : Iterate
-        Where to begin.
-    whole : bool
-        Whether weights are kept one by one, rather than as a combination of rows.
+    - ``objective``: one for which `bmrm.linear.plan.ascent_pays`, with one block of rows
+    - ``whole``: whether weights are kept one by one, rather than as a combination of rows
     """
 
-    def __init__(self, problem: Problem, passes: Passes, risk: RowRisk, at: Iterate, *, whole: bool) -> None:
-        self._problem, self._passes, self._risk = problem, passes, risk
-        self.exact, self.min_steps = whole and not problem.profile, MIN_STEPS
-        operator = cast("MatrixAdapter", problem.operator)
+    def __init__(
+        self, objective: ObjectiveData, passes: Passes, risk: RowRisk, at: Iterate, *, whole: bool
+    ) -> None:
+        self._objective, self._passes, self._risk = objective, passes, risk
+        self.exact, self.min_steps = whole and not objective.profile, MIN_STEPS
+        operator = cast("MatrixAdapter", objective.operator)
         matrix, columns, constant = operator.inner, operator.n_outputs, operator.constant or 0.0
         begin = ascent_on(matrix)
         assert begin is not None
         conjugates = cast("DualRisk", risk).conjugates()
-        lam = penalty = problem.reg.lam
-        if problem.profile:
+        lam = penalty = objective.reg.lam
+        if objective.profile:
             constant, penalty = 1.0, 0.0
         # Shares of classes cannot be balanced: what one class gains another loses.
         self._held = constant != 0.0 and not isinstance(conjugates, tuple)
         self._pull = -penalty / constant if self._held else 0.0
         self._ascent = begin(conjugates, columns, lam, constant, penalty, held=self._held)
-        rows, self._width = problem.operator.shape
-        self._r, self._w = np.zeros(rows), np.zeros(self._width + problem.profile)
+        rows, self._width = objective.operator.shape
+        self._r, self._w = np.zeros(rows), np.zeros(self._width + objective.profile)
         self._intercepts = self._w[-columns:]
         self.point = at.w
         if at.w.any() or at.intercept:
@@ -82,17 +75,17 @@ class DualAscent:
         a larger lam. The derivatives of a loss with kinks, most of them at their bounds, are slow to come
         back from there: they are scaled to belong to the weights nearest to the point.
         """
-        starts, gradient = self._problem.starts, np.empty((1, self._width))
+        starts, gradient = self._objective.starts, np.empty((1, self._width))
         self._risk.cut(at.margins, at.margins, 0.0, at.intercept, starts, self._r)
         self._ascent.set(self._r)
         if self._held:
-            known = at.intercept if self._problem.profile else self._passes.array(at.w)
+            known = at.intercept if self._objective.profile else self._passes.array(at.w)
             self._intercepts[:] = np.atleast_1d(known)[-len(self._intercepts) :]
         self._balance()
-        self._problem.operator.rmatvec_blocks(self._r, starts, gradient)
-        w = self._problem.reg.minimiser(gradient[0])
-        square = self._problem.reg.lam * dot(w, w)
-        if not self._problem.loss.smooth and square > 0.0:
+        self._objective.operator.rmatvec_blocks(self._r, starts, gradient)
+        w = self._objective.reg.minimiser(gradient[0])
+        square = self._objective.reg.lam * dot(w, w)
+        if not self._objective.loss.smooth and square > 0.0:
             # lam <w, point> is -<r, X point>: the margins are known, while the point may take a product.
             share = min(max(-dot(self._r, at.margins) / square, 0.0), 1.0)
             self._r *= share  # 0 is within the bounds of each
@@ -108,13 +101,13 @@ class DualAscent:
 
     def step(self, gap: float) -> tuple[Subgradients, float]:
         """Sweep over the rows; return the plane of r and its conjugate."""
-        problem = self._problem
+        objective = self._objective
         self._ascent.step(self._w, gap)
         self._balance()
-        planes = self._passes.planes_of(self._r, problem.starts, self.point)
+        planes = self._passes.planes_of(self._r, objective.starts, self.point)
         assert isinstance(planes.gradients, np.ndarray)
-        self.point = problem.reg.minimiser(planes.gradients.reshape(self.point.shape))
+        self.point = objective.reg.minimiser(planes.gradients.reshape(self.point.shape))
         if self._held:
             self._w[: self._width] = self._passes.array(self.point)
-        slope = self._r.sum(keepdims=True) if problem.profile else np.zeros(1)
+        slope = self._r.sum(keepdims=True) if objective.profile else np.zeros(1)
         return planes._replace(slope=slope), self._ascent.conjugate

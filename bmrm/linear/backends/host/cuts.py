@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector, dot, dot_rows
-from bmrm.linear.bundle.products import combine, gram
+from bmrm.linear.bundle._qp import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.passes import Subgradients
 from bmrm.linear.regularizers import Regularizer
@@ -18,13 +18,7 @@ RESERVE_FACTOR = 8
 class HostCuts:
     """Gradients of cuts in one array.
 
-    Parameters
-    ----------
-    width : int
-        Length of a gradient.
-    threads : int
-    metric : ndarray of shape (width,), optional
-        Weights of the features in products of gradients; None for 1.
+    ``metric``, shape (width,), has the weights of the features in products of gradients; None for 1.
     """
 
     whole = True
@@ -36,7 +30,6 @@ class HostCuts:
 
     @property
     def most(self) -> int:
-        """Number of cuts that fit in `CUT_BYTES`."""
         return CUT_BYTES // (8 * self.width)
 
     @property
@@ -90,7 +83,6 @@ class HostCuts:
         self._rows[i] = share * self._rows[i] + (1.0 - share) * self._rows[j]
 
     def get(self) -> Vector:
-        """Return a view of the gradients of the cuts in use, shape (size, width)."""
         return self._rows[: self.size]
 
     def only(self, kept: NDArray[np.intp]) -> HostCuts:

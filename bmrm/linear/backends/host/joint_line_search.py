@@ -34,13 +34,7 @@ class _Point(NamedTuple):
 
 
 class JointLineSearch:
-    """The line searches of one solve.
-
-    Parameters
-    ----------
-    passes : MarginMoves
-    risk : ValuedRisk
-    """
+    """The line searches of one solve."""
 
     def __init__(self, passes: MarginMoves, risk: ValuedRisk) -> None:
         self._passes, self.risk = passes, risk

@@ -17,7 +17,7 @@ import numpy as np
 from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.linear.backends.host.ascent import DualAscent
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
-from bmrm.linear.bundle.products import along
+from bmrm.linear.bundle._qp import along
 from bmrm.linear.bundle.quadratic import quadratic_minimiser
 from bmrm.linear.objective.passes import (
     Gradients,
@@ -25,14 +25,14 @@ from bmrm.linear.objective.passes import (
     LineSearchProblem,
     LineSearchResult,
     Margins,
+    ObjectiveData,
     Operator,
     Passes,
-    Problem,
     StepCosts,
     Subgradients,
 )
 from bmrm.linear.objective.running_error import Derivatives
-from bmrm.linear.regularizers import Regularizer, Slopes
+from bmrm.linear.regularizers import LineDerivative, Regularizer
 from bmrm.linear.solvers.conjugate_gradients import minimise_quadratic
 from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
@@ -78,15 +78,8 @@ class OneProcess:
 class HostPasses(OneProcess):
     """`bmrm.linear.objective.passes.Passes` on the host.
 
-    Parameters
-    ----------
-    operator : Operator
-    risk : RowRisk
-        The loss bound to labels and weights.
-    cut_of : RowRisk, optional
-        The risk that cutting planes are taken of, if it is not ``risk``.
-    threads : int, default 1
-        For moving margins; products and risk have their own.
+    - ``cut_of``: what cutting planes are taken of, if it is not ``risk``
+    - ``threads``: for moving margins; products and risk have their own
     """
 
     whole = True
@@ -186,7 +179,7 @@ class HostPasses(OneProcess):
     def penalty(self, reg: Regularizer, w: Vector) -> float:
         return reg.value(w)
 
-    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> Slopes:
+    def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> LineDerivative:
         return reg.line(w, end - w)
 
     def search(self, ray: LineSearchProblem) -> tuple[Vector, LineSearchResult]:
@@ -263,14 +256,14 @@ class HostPasses(OneProcess):
         unknown = np.full(len(starts) - 1, np.nan)
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 
-    def newton_point(self, problem: Problem, at: Iterate, gradients: Gradients) -> Vector | None:
+    def newton_point(self, objective: ObjectiveData, at: Iterate, gradients: Gradients) -> Vector | None:
         """Return Newton's point: by a Cholesky factor if X is narrow, else by conjugate gradients."""
         assert not isinstance(gradients, range)
-        gradient, profile = problem.gradient(gradients), problem.profile
-        if hessian_pays(problem.operator):
-            w = quadratic_minimiser(problem.reg, self.hessian(at, profile), gradient, at.w)
+        gradient, profile = objective.gradient(gradients), objective.profile
+        if hessian_pays(objective.operator):
+            w = quadratic_minimiser(objective.reg, self.hessian(at, profile), gradient, at.w)
         else:
-            w = minimise_quadratic(problem.reg, at.w, gradient, *self._hessian_products(at, profile))
+            w = minimise_quadratic(objective.reg, at.w, gradient, *self._hessian_products(at, profile))
         return None if w is None or not np.isfinite(w).all() else w
 
     def curvature(self, at: Iterate) -> tuple[Vector, float]:
@@ -308,17 +301,16 @@ class HostPasses(OneProcess):
         # The diagonal of X' S X as if every row had the mean curvature.
         return times, total * operator.mean_squares
 
-    def begin_ascent(self, problem: Problem, at: Iterate) -> DualAscent:
-        """Begin coordinate ascent, row by row."""
-        return DualAscent(problem, self, self.rows, at, whole=self.whole)
+    def begin_ascent(self, objective: ObjectiveData, at: Iterate) -> DualAscent:
+        return DualAscent(objective, self, self.rows, at, whole=self.whole)
 
-    def interior_costs(self, problem: Problem) -> StepCosts | None:
+    def interior_costs(self, objective: ObjectiveData) -> StepCosts | None:
         """Return the costs in multiply-adds; None if no process has the whole Hessian."""
-        operator = problem.operator
+        operator = objective.operator
         if not self.whole or not math.isfinite(operator.weighted_gram_work):
             return None
         d, nnz, rows = operator.shape[1], operator.nnz, rows_of_all(self, operator.shape[0])
-        row_work = PROFILED_PASS_ROW_WORK if problem.profile else PASS_ROW_WORK
+        row_work = PROFILED_PASS_ROW_WORK if objective.profile else PASS_ROW_WORK
         step = operator.weighted_gram_work + d**3 / 6 + STEP_PRODUCTS * nnz + STEP_ROW_WORK * rows
         return StepCosts(2 * nnz + row_work * rows, step, d, FACE_CHANGES_PER_CUT)
 

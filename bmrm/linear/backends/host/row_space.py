@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, dot, dot_rows, norm
 from bmrm.linear.backends.host.passes import HostPasses
-from bmrm.linear.bundle.products import combine, gram
+from bmrm.linear.bundle._qp import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.passes import Operator, Subgradients
 from bmrm.linear.regularizers import Regularizer
@@ -34,7 +34,6 @@ def inner(x: Vector, y: Vector) -> float:
 
 
 def _combined(operator: Operator, rho: Vector) -> Vector:
-    """Return ``X' rho``."""
     combined = np.empty((1, operator.shape[1]))
     operator.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, operator.shape[0]], np.int64), combined)
     return np.asarray(combined[0])
@@ -43,13 +42,7 @@ def _combined(operator: Operator, rho: Vector) -> Vector:
 class RowPasses(HostPasses):
     """`bmrm.linear.objective.passes.Passes` with points as combinations of rows.
 
-    Parameters
-    ----------
-    operator : Operator
-    risk : RowRisk
-        The loss bound to labels and weights.
-    cuts : RowCuts
-        Of the same operator.
+    The cuts are of the same operator.
     """
 
     whole = False
@@ -61,7 +54,6 @@ class RowPasses(HostPasses):
         self._last: tuple[Vector, float] = (self._start, 0.0)
 
     def weights(self, w: Vector) -> Vector:
-        """Return the point at which a solve starts; 0 is the combination of no rows."""
         rows, _ = self.operator.shape
         point = np.zeros((2, rows + 1))
         if w.any():
@@ -72,14 +64,12 @@ class RowPasses(HostPasses):
         return point
 
     def column_lengths(self, squares: Vector) -> float:
-        """Return the length of all columns of X together."""
         return float(np.sqrt(squares.sum()))
 
     def size(self, w: Vector, lengths: Vector | float) -> float:
         return float(lengths) * math.sqrt(max(0.0, inner(w, w)))
 
     def array(self, w: Vector) -> Vector:
-        """Form the weights, by a product."""
         rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
         return np.asarray(_combined(self.operator, rho) + c * self._start)
 
@@ -88,7 +78,6 @@ class RowPasses(HostPasses):
         return w[PRODUCTS, :-1].copy()
 
     def fresh(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return the same point and its margins from a new product."""
         array = self.array(w)
         z = super().margins(array)
         point = np.stack([w[COEFFICIENTS], np.append(z, dot(self._start, array))])
@@ -118,13 +107,7 @@ class RowPasses(HostPasses):
 
 
 class RowCuts:
-    """Cuts as combinations of rows, with the margins of their gradients.
-
-    Parameters
-    ----------
-    operator : Operator
-    threads : int
-    """
+    """Cuts as combinations of rows, with the margins of their gradients."""
 
     hands_over = whole = False
     metric: Vector | None = None
@@ -137,7 +120,6 @@ class RowCuts:
 
     @property
     def most(self) -> int:
-        """Number of cuts that fit in `CUT_BYTES`."""
         return CUT_BYTES // (16 * self._kept.shape[2])
 
     @property
@@ -193,7 +175,6 @@ class RowCuts:
         return made, dot_rows(self._kept[COEFFICIENTS, : self.size, :-1], z), dot(array, array)
 
     def combined_length(self, w: Vector) -> float:
-        """Return the length of the coefficients of rows."""
         return norm(w[COEFFICIENTS, :-1])
 
     def move(self, to: int, source: int) -> None:
@@ -203,11 +184,9 @@ class RowCuts:
         self._kept[:, i] = share * self._kept[:, i] + (1.0 - share) * self._kept[:, j]
 
     def get(self) -> Vector:
-        """Return the gradients of the cuts in use, shape (size, width), one product each."""
         return self.taken(np.arange(self.size))
 
     def only(self, kept: NDArray[np.intp]) -> RowCuts:
-        """Return a new store with copies of some of the cuts."""
         return RowCuts.of(self.operator, self._kept[:, kept], self.threads)
 
     @classmethod
@@ -218,7 +197,6 @@ class RowCuts:
         return cuts
 
     def taken(self, numbers: NDArray[np.intp]) -> Vector:
-        """Return the gradients of some cuts, one product each."""
         gradients = np.empty((len(numbers), self.width))
         for k, number in enumerate(numbers):
             gradients[k] = _combined(self.operator, self._kept[COEFFICIENTS, number, :-1])

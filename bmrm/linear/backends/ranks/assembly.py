@@ -15,7 +15,6 @@ of numbers. Every rank then has all columns.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +27,6 @@ from bmrm.distributed.exchange import Exchange
 from bmrm.distributed.group import Group
 from bmrm.distributed.shard import Shard
 from bmrm.errors import BmrmError, DataError, ParameterError
-from bmrm.linear.backends.base import begin_run
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.passes import GpuPasses
@@ -45,7 +43,7 @@ from bmrm.linear.objective.blocks import block_starts, group_borders, runs
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.passes import Iterate, Passes
 from bmrm.linear.plan import Facts, Plan
-from bmrm.linear.problem import Problem
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.settings import Settings
@@ -145,7 +143,7 @@ class RanksBackend:
         groups, firsts = (np.concatenate(arrays) for arrays in zip(*everyones, strict=True))
         return group_borders(groups, firsts, total)
 
-    def facts(self, problem: Problem) -> Facts:
+    def facts(self, problem: TrainingProblem) -> Facts:
         """Return what the plan of a problem rests on; all ranks must call this at the same time."""
         data, loss, penalty = self.data, problem.loss, problem.penalty
         found = facts_of(data, problem.operator, loss, penalty, problem.intercept)
@@ -159,7 +157,9 @@ class RanksBackend:
             max_blocks=None if problem.block_borders is None else len(problem.block_borders) - 1,
         )
 
-    def build(self, problem: Problem, plan: Plan, warm_bundle: Bundle | None) -> tuple[Objective, CutStore]:
+    def build(
+        self, problem: TrainingProblem, plan: Plan, warm_bundle: Bundle | None
+    ) -> tuple[Objective, CutStore]:
         """Keep margins where the rows are, weights on every rank or owned, and the columns of cuts spread.
 
         Each rank has whole cuts if the plan says so; there are few columns then, or each rank solves the same
@@ -185,7 +185,9 @@ class RanksBackend:
         objective.starts = problem.margins_per_row * starts[group.rank]
         return objective, store
 
-    def _replicated(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+    def _replicated(
+        self, problem: TrainingProblem, plan: Plan, warm: Bundle | None
+    ) -> tuple[Passes, CutStore]:
         """Keep weights on every rank, and cuts whole or with their columns spread."""
         group, operator, threads = self.group, problem.operator, self.data.threads
         assert isinstance(operator, RanksOperator)
@@ -198,7 +200,7 @@ class RanksBackend:
             return passes, HostCuts(d, threads, problem.penalty.metric)
         return passes, SplitCuts(group, operator.bounds, threads)
 
-    def _owned(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+    def _owned(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         """Keep of weights and cuts the columns of this rank."""
         operator, penalty, threads = problem.operator, problem.penalty, self.data.threads
         assert isinstance(operator, OwnedOperator)
@@ -208,7 +210,7 @@ class RanksBackend:
         assert isinstance(penalty, OwnedPenalty)
         return passes, OwnedCuts(self.group, operator.exchange.bounds, threads, penalty.metric)
 
-    def _risk(self, problem: Problem) -> RowRisk:
+    def _risk(self, problem: TrainingProblem) -> RowRisk:
         """Bind the loss to the labels and weights of all ranks' rows."""
         data, group, loss, labels = self.data, self.group, problem.loss, problem.labels
         if isinstance(loss, JointLoss):
@@ -219,7 +221,7 @@ class RanksBackend:
         risk = loss.bind(*of_rows, n_outputs) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
         return SummedRisk(group, risk)
 
-    def _on_gpus(self, problem: Problem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
+    def _on_gpus(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         """Keep margins where the rows are, on the ranks' GPUs, and weights and cuts on each."""
         from bmrm.linear.backends.ranks.gpu import shared_passes
 
@@ -245,10 +247,9 @@ class RanksBackend:
         bundle.restore(cuts)
 
     def run(
-        self, objective: Objective, bundle: Bundle, settings: Settings, problem: Problem, plan: Plan
+        self, objective: Objective, bundle: Bundle, settings: Settings, problem: TrainingProblem, plan: Plan
     ) -> BundleMethod:
-        make = functools.partial(ShardedMethod, self.group)
-        return begin_run(make, objective, bundle, settings, problem, plan)
+        return ShardedMethod(self.group, objective, bundle, settings, problem.start, plan.step, warm=True)
 
 
 def _spread_blocks(cuts: Indices, rows: list[int]) -> tuple[list[Indices], list[tuple[int, int]]]:
@@ -287,7 +288,7 @@ class ShardedMethod(BundleMethod):
 
     def _agreed(self, stop: bool, interrupted: bool, late: bool) -> tuple[bool, bool, bool]:
         found = self.group.parts(
-            np.array([stop, interrupted, late, self.best.objective, self.state.bound], np.float64)
+            np.array([stop, interrupted, late, self.state.best.objective, self.state.bound], np.float64)
         )
         if (found[:, 3:] != found[0, 3:]).any():
             raise BmrmError(

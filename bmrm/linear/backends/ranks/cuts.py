@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.distributed.group import Group
 from bmrm.linear.backends.host.cuts import HostCuts
-from bmrm.linear.bundle.products import combine
+from bmrm.linear.bundle._qp import combine
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.objective.passes import Subgradients
 from bmrm.linear.regularizers import Regularizer

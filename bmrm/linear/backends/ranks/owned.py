@@ -19,7 +19,7 @@ from bmrm.distributed.group import Group
 from bmrm.linear.backends.ranks.cuts import SplitCuts
 from bmrm.linear.backends.ranks.passes import RankPasses, RanksObjective, RanksOperator
 from bmrm.linear.backends.ranks.penalty import OwnedPenalty
-from bmrm.linear.bundle.products import combine
+from bmrm.linear.bundle._qp import combine
 from bmrm.linear.objective.passes import Iterate
 from bmrm.linear.regularizers import Regularizer
 from bmrm.matrix.adapted import MatrixAdapter

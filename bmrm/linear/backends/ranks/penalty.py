@@ -39,8 +39,8 @@ class OwnedPenalty(L2):
         strengths, prior = (None if v is None else v[here].copy() for v in (reg.strengths, reg.prior))
         return cls(group, reg.lam, strengths, prior, reg.params)
 
-    def total(self, parts: Vector) -> Vector:
-        return self.group.total(parts)
+    def total(self, sums: Vector) -> Vector:
+        return self.group.total(sums)
 
     def value(self, w: Vector) -> float:
         return float(self.group.total(np.array([self.value_here(w)]))[0])
