@@ -3,12 +3,18 @@
 Names are loaded on first use, so that commands that need few of them start fast.
 """
 
-from bmrm._version import __version__ as __version__
+from bmrm.base.version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
     from typing import Any
 
+    from bmrm import errors as errors
+    from bmrm import io as io
+    from bmrm import losses as losses
+    from bmrm import petsc as petsc
+    from bmrm.cli.versions import show_versions as show_versions
+    from bmrm.io.dump import dump_svmlight as dump_svmlight
     from bmrm.io.svmlight import load_svmlight as load_svmlight
     from bmrm.linear import plots as plots
     from bmrm.linear.models import metrics as metrics
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
 _MODULES = {
     # train
     "solve": "linear.solve",
+    "losses": "",
+    "petsc": "",
     "path": "linear.path",
     "Result": "linear.result",
     "Model": "linear.models.model",
@@ -47,6 +55,8 @@ _MODULES = {
     "Examples": "matrix.examples",
     "Landing": "matrix.upload",
     "load_svmlight": "io.svmlight",
+    "dump_svmlight": "io.dump",
+    "io": "",
     "gpu": "matrix.gpu.devices",
     "WORTH_A_GPU": "matrix.gpu.devices",
     # select
@@ -61,10 +71,13 @@ _MODULES = {
     "RankingMetrics": "linear.models.metrics",
     "roc_auc": "linear.models.metrics",
     "RADIUS": "linear.regularizers",
+    # report
+    "errors": "",
+    "show_versions": "cli.versions",
 }
-"""The module of each public name."""
+"""The module that holds each public name, below ``bmrm``."""
 
-__all__ = sorted(["__version__", *_MODULES])
+__all__ = sorted({"__version__", *_MODULES} - {"petsc"})  # without petsc4py `from bmrm import *` works too
 
 
 def __getattr__(name: str) -> "Any":
@@ -72,11 +85,11 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'bmrm' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(f"bmrm.{_MODULES[name]}")
+    home = import_module(f"bmrm.{_MODULES[name]}".removesuffix("."))
     value = home.__dict__.get(name) or import_module(f"{home.__name__}.{name}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({"petsc", *__all__})

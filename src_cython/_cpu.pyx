@@ -68,6 +68,21 @@ def most_threads(int threads):
     return team_of(threads)
 
 
+def openmp_threads():
+    """Return the number of threads of OpenMP, which ``threadpoolctl.threadpool_limits`` lowers.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> openmp_threads() >= 1
+    True
+    """
+    return omp_get_max_threads()
+
+
 include "common/vectors.pxi"
 include "common/threads.pxi"
 include "common/products.pxi"

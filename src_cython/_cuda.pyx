@@ -20,10 +20,10 @@ from libc.string cimport memset
 
 import itertools
 import math
-import os
 
 import numpy as np
 
+from bmrm.base.threads import usable_cores
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks
 

@@ -1,9 +1,15 @@
-"""Limits on the number of threads, and the number that the environment asks for."""
+"""The number of threads: its limit, what the environment asks for, and the cores that the process may use."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+"""Where the kernel shows the limits of control groups, by which containers limit their processors."""
 
 MAX_THREADS = 4096
 """Maximum number of threads of a matrix product (``src_cython``)."""
@@ -20,3 +26,39 @@ def requested_threads(environ: Mapping[str, str]) -> int | None:
     found = re.fullmatch(r"\s*([0-9]{1,4})\s*(,.*)?", environ.get("OMP_NUM_THREADS", ""))
     count = int(found[1]) if found else 0
     return count if 1 <= count <= MAX_THREADS else None
+
+
+def usable_cores() -> int:
+    """Return the number of cores that the process may use: by its affinity and by the quota of its container.
+
+    A container with a quota sees all cores of its host. With a thread on each of them it would use up its
+    share early in each period and then wait. So a quota counts as that number of cores, rounded up.
+
+    References
+    ----------
+    The Linux kernel's documentation of cgroup v2 (``cpu.max``) and v1 (``cpu.cfs_quota_us``).
+
+    Examples
+    --------
+    >>> usable_cores() >= 1
+    True
+    """
+    cores = len(os.sched_getaffinity(0))
+    quota = _cpu_quota()
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def _cpu_quota() -> float | None:
+    """Return the quota of the control group at ``CGROUPS`` in cores; None if there is no quota."""
+    try:
+        words = (CGROUPS / "cpu.max").read_text().split()
+    except OSError:
+        try:
+            words = [(CGROUPS / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]
+        except OSError:
+            return None
+    try:
+        quota, period = (int(word) for word in words)
+    except ValueError:  # "max 100000", or a file of another kind
+        return None
+    return quota / period if quota > 0 and period > 0 else None

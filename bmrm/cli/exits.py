@@ -14,9 +14,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bmrm._version import __version__
 from bmrm.base.interrupts import HELD
 from bmrm.base.threads import requested_threads
+from bmrm.base.version import __version__
 from bmrm.cli.signals import Interrupts
 from bmrm.errors import BmrmError, DataError, ParameterError, escape_unprintable
 

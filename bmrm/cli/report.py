@@ -213,7 +213,8 @@ def metrics_text(task: str, report: Mapping[str, float | int | None]) -> str:
     else:
         templates = {
             "mse": "Mean squared error = {0:g} (regression)",
-            "r2": "Squared correlation coefficient = {0:g} (regression)",
+            "squared_correlation": "Squared correlation coefficient = {0:g} (regression)",
+            "r2": "Coefficient of determination = {0:g}",
             "deviance": "Mean Poisson deviance = {0:g}",
             "rmse": "RMSE = {0:g}",
             "mae": "MAE = {0:g}",

@@ -28,8 +28,9 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from bmrm import errors
-from bmrm._version import __version__
+from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Indices, Vector
+from bmrm.base.version import __version__
 from bmrm.distributed._shared_sums import SharedSums
 from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES, shared_memory
 from bmrm.errors import BmrmError, ParameterError
@@ -304,7 +305,8 @@ class Group:
         rivals = sum(not mine.isdisjoint(theirs) for theirs in here.allgather(mine))
         number = here.Get_rank()
         here.Free()
-        return number, max(1, len(mine) // rivals), rivals > len(mine)
+        cores = usable_cores()
+        return number, max(1, cores // rivals), rivals > cores
 
 
 _FAILURE_COMM_KEY = MPI.Comm.Create_keyval()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
 from bmrm.io import _svmlight
@@ -169,7 +169,7 @@ def _copy_sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.i
         columns,
         None if values is None else np.ascontiguousarray(values),
         rows.astype(np.int64),
-        threads=len(os.sched_getaffinity(0)),
+        threads=usable_cores(),
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from bmrm.base.arguments import integer
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
-from bmrm.base.threads import MAX_THREADS
+from bmrm.base.threads import MAX_THREADS, usable_cores
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight
@@ -273,7 +273,7 @@ def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:
 def resolve_thread_count(threads: int | None) -> int:
     """Validate a number of threads; the default is the number of cores that the process may use."""
     if threads is None:
-        return len(os.sched_getaffinity(0))
+        return usable_cores()
     if not 1 <= integer("threads", threads) <= MAX_THREADS:
         raise ParameterError(f"threads: found {threads}, expected 1 to {MAX_THREADS}")
     return threads

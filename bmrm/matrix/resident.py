@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
-from bmrm.base.threads import requested_threads
+from bmrm.base.threads import requested_threads, usable_cores
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
@@ -61,10 +61,14 @@ FINGERPRINT_SAMPLES = 1024
 
 
 def default_threads(stored: int) -> int:
-    """Return ``OMP_NUM_THREADS`` or the number of usable cores; 1 for a small problem or after a fork."""
+    """Return the default number of threads.
+
+    It is ``OMP_NUM_THREADS`` or the number of usable cores, and no more than the limit that threadpoolctl
+    has set; 1 for a small problem or after a fork.
+    """
     if stored < MIN_THREADED_VALUES or _cpu.most_threads(2) == 1:
         return 1
-    return requested_threads(os.environ) or len(os.sched_getaffinity(0))
+    return min(requested_threads(os.environ) or usable_cores(), _cpu.openmp_threads())
 
 
 class PlacedMatrix(NamedTuple):

@@ -31,7 +31,7 @@ cdef int64_t _memory_limit(value) except -1:
 
 cdef _threads(threads):
     if threads is None:
-        return len(os.sched_getaffinity(0))
+        return usable_cores()
     return _integer(threads, "threads", 1, 4096)
 
 

@@ -12,7 +12,6 @@ from bmrm.base import host_memory
 from bmrm.cli import exits
 from bmrm.errors import DataError, HostMemoryError
 from bmrm.io import read_data
-from bmrm.matrix.resident import default_threads
 
 GB = 10**9
 
@@ -107,17 +106,3 @@ def test_running_out_of_memory_is_not_a_fault_of_the_data():
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
     with pytest.raises(DataError), exits.reading("data"):
         raise OSError(errno.EIO, "Input/output error")
-
-
-@pytest.mark.parametrize("text", ["5000", "²", "0", "", "-1", "x", "1e3", "99999999999999999999", "٣"])
-def test_a_number_of_threads_out_of_range_is_ignored(monkeypatch, text):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    usual = default_threads(10**9)
-    monkeypatch.setenv("OMP_NUM_THREADS", text)
-    assert default_threads(10**9) == usual
-
-
-@pytest.mark.parametrize(("text", "threads"), [("3", 3), ("2,1", 2), (" 5 ", 5), ("4096", 4096)])
-def test_a_number_of_threads_in_range_is_used(monkeypatch, text, threads):
-    monkeypatch.setenv("OMP_NUM_THREADS", text)
-    assert default_threads(10**9) == threads

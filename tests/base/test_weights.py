@@ -385,7 +385,8 @@ def test_metrics_are_scikit_learns():
     assert found["f1"] == pytest.approx(reference.f1_score(y, predicted, pos_label=2, sample_weight=s))
     found = report(metrics.RegressionMetrics, values, y, s, 50)
     assert found["mse"] == pytest.approx(reference.mean_squared_error(y, values, sample_weight=s))
-    assert found["r2"] == pytest.approx(
+    assert found["r2"] == pytest.approx(reference.r2_score(y, values, sample_weight=s))
+    assert found["squared_correlation"] == pytest.approx(
         np.cov(values, y, aweights=s)[0, 1] ** 2 / np.prod([np.cov(part, aweights=s) for part in (values, y)])
     )
     found = report(metrics.CountMetrics, values, y, s, 50)

@@ -288,7 +288,7 @@ def _are_equal(*weights: Vector) -> bool:
 
 
 class RegressionMetrics:
-    """Errors of predicted values, and the squared correlation that LIBLINEAR prints.
+    """Errors of predicted values, their coefficient of determination, and LIBLINEAR's squared correlation.
 
     References
     ----------
@@ -298,8 +298,9 @@ class RegressionMetrics:
     --------
     >>> metrics = RegressionMetrics()
     >>> metrics.update(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
-    >>> metrics.report()
-    {'rows': 2, 'mse': 2.0, 'rmse': 1.4142135623730951, 'mae': 1.0, 'r2': 1.0}
+    >>> report = metrics.report()
+    >>> report["mse"], report["mae"], round(report["r2"], 4), report["squared_correlation"]
+    (2.0, 1.0, 0.1111, 1.0)
     """
 
     def __init__(self) -> None:
@@ -326,9 +327,14 @@ class RegressionMetrics:
         self._rows, self._weight = self._rows + len(y), weight
 
     def report(self) -> dict[str, float | int | None]:
-        """Return ``rows``, ``mse``, ``rmse``, ``mae`` and ``r2`` (squared correlation)."""
+        """Return ``rows``, ``mse``, ``rmse``, ``mae``, ``r2`` and ``squared_correlation``.
+
+        ``r2`` is the coefficient of determination: 1 minus the sum of squared errors over that of the mean
+        label as prediction. It is None if all labels are equal; the squared correlation also if all
+        predictions are.
+        """
         if not self._rows:
-            return {"rows": 0, "mse": None, "rmse": None, "mae": None, "r2": None}
+            return dict.fromkeys(("mse", "rmse", "mae", "r2", "squared_correlation"), None) | {"rows": 0}
         mse = self._squares / self._weight
         (vv, vy), (_, yy) = self._scatter.tolist()
         return {
@@ -336,7 +342,8 @@ class RegressionMetrics:
             "mse": mse,
             "rmse": math.sqrt(mse),
             "mae": self._absolutes / self._weight,
-            "r2": (vy / vv) * (vy / yy) if vv > 0 and yy > 0 else None,
+            "r2": 1.0 - self._squares / yy if yy > 0 else None,
+            "squared_correlation": (vy / vv) * (vy / yy) if vv > 0 and yy > 0 else None,
         }
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bmrm._version import __version__
 from bmrm.base import arguments
 from bmrm.base.probabilities import logistic, softmax
 from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector, make_arrays_read_only
+from bmrm.base.version import __version__
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr, check_finite, check_numbering, find_numbering
 from bmrm.linear.models.calibration import Calibration, Isotonic, Platt

@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from bmrm._version import __version__
 from bmrm.base.atomic import atomic_write
+from bmrm.base.version import __version__
 from bmrm.io.regular import open_own_file
 
 Plan: TypeAlias = dict[str, Any]

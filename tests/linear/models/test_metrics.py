@@ -151,7 +151,8 @@ def test_regression(cuts):
     assert report["mse"] == pytest.approx(reference.mean_squared_error(y, values), rel=1e-12)
     assert report["rmse"] == pytest.approx(reference.root_mean_squared_error(y, values), rel=1e-12)
     assert report["mae"] == pytest.approx(reference.mean_absolute_error(y, values), rel=1e-12)
-    assert report["r2"] == pytest.approx(np.corrcoef(y, values)[0, 1] ** 2, rel=1e-9)
+    assert report["squared_correlation"] == pytest.approx(np.corrcoef(y, values)[0, 1] ** 2, rel=1e-9)
+    assert report["r2"] == pytest.approx(reference.r2_score(y, values), rel=1e-9)
 
 
 @pytest.mark.parametrize("cuts", CHUNKS)
@@ -180,9 +181,17 @@ def test_no_rows(task):
 
 def test_constant_predictions_have_no_correlation():
     report = feed(metrics.RegressionMetrics(), np.ones(4), np.arange(4.0), [])
+    assert report["squared_correlation"] is None
+    assert report["r2"] == pytest.approx(reference.r2_score(np.arange(4.0), np.ones(4)))
+
+
+def test_equal_labels_have_no_coefficient_of_determination():
+    report = feed(metrics.RegressionMetrics(), np.arange(4.0), np.ones(4), [])
     assert report["r2"] is None
+    assert report["squared_correlation"] is None
 
 
 def test_correlation_of_values_whose_squares_underflow():
     report = feed(metrics.RegressionMetrics(), 1e-100 * np.arange(4.0), 1e-100 * np.arange(4.0), [])
+    assert report["squared_correlation"] == pytest.approx(1.0)
     assert report["r2"] == pytest.approx(1.0)

@@ -82,7 +82,7 @@ def test_round_trip_is_exact(w, intercept, lam, tmp_path_factory):
 
 
 def test_the_library_version_is_recorded(tmp_path):
-    from bmrm._version import __version__
+    from bmrm.base.version import __version__
 
     example().save(tmp_path / "model")
     assert Model.load(tmp_path / "model").library_version == __version__

@@ -1,0 +1,83 @@
+"""What a report of a fault should say: versions, build and machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import re
+from pathlib import Path
+
+from bmrm.base.version import __version__
+
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "safetensors",
+    "highspy",
+    "scikit-learn",
+    "mpi4py",
+    "petsc4py",
+    "threadpoolctl",
+)
+
+
+def show_versions() -> None:
+    """Print the versions, the build and the machine, as a report of a fault should have them.
+
+    Starts no GPU driver: the GPU is named by the files of the driver, if it is loaded.
+
+    Examples
+    --------
+    >>> import bmrm
+    >>> bmrm.show_versions()  # doctest: +ELLIPSIS
+    bmrm ...
+    """
+    facts = versions()
+    width = max(map(len, facts))
+    print("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
+
+
+def versions() -> dict[str, str]:
+    """Return what `show_versions` prints, as a mapping from name to value."""
+    from bmrm.base.threads import usable_cores
+    from bmrm.matrix import _cpu
+
+    facts = {
+        "bmrm": __version__,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": platform.platform(),
+        "processor": _processor(),
+        "instructions": _cpu.instruction_set(),
+        "cores": f"{usable_cores()} usable, {_cpu.openmp_threads()} OpenMP threads",
+        "cuda": _cuda(),
+    }
+    for library in LIBRARIES:
+        try:
+            facts[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            facts[library] = "not installed"
+    return facts
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.machine()
+
+
+def _cuda() -> str:
+    if importlib.util.find_spec("bmrm.matrix._cuda") is None:
+        return "not built"
+    try:
+        driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+    except (OSError, IndexError):
+        return "built; no driver is loaded"
+    names = [
+        match[1]
+        for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+        if (match := re.search(r"Model:\s*(.+)", path.read_text()))
+    ]
+    return f"built; {', '.join(names) or 'no GPU'}; {driver}"
