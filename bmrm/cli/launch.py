@@ -8,8 +8,11 @@ from collections.abc import Mapping
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 """Environment variables with the rank, set by the launchers of MPICH, Open MPI, their relatives and Slurm."""
 
-SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-"""Environment variables with the number of ranks."""
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+"""Environment variables with the number of ranks; the first that is set counts.
+
+Slurm's comes last: launchers that start their processes through ``srun`` leave it to them with another meaning.
+"""
 
 
 def launched(environ: Mapping[str, str] = os.environ) -> bool:
@@ -41,5 +44,9 @@ def alone(environ: Mapping[str, str] = os.environ) -> bool:
     --------
     >>> alone({"PMI_RANK": "0", "PMI_SIZE": "1"}), alone({"PMIX_RANK": "0"})
     (True, False)
+    >>> alone({"PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "1"})
+    True
+    >>> alone({"OMPI_COMM_WORLD_SIZE": "4", "SLURM_STEP_NUM_TASKS": "1"})
+    False
     """
-    return any(environ.get(name) == "1" for name in SIZE_VARIABLES)
+    return next((environ[name] for name in SIZE_VARIABLES if name in environ), None) == "1"

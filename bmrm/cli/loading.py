@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bmrm.base.progress import ProgressLine, print_log
+from bmrm.base.progress import ProgressLine, Step, print_log
 from bmrm.cli.exits import reading
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
@@ -63,10 +63,12 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
     )
     name = escape_unprintable(options.data)
     with landing:
-        with line.show_during(lambda: f"{'parsing and uploading' if landing.used else 'reading'} {name}"):
+        with line.show_during(
+            lambda: Step((f"{'parsing and uploading' if landing.used else 'reading'} {name}",))
+        ):
             data = read(options, landing)
         began = time.perf_counter()
-        with print_log(options.verbose), line.show_during(lambda: "preparing the matrix"):
+        with print_log(options.verbose), line.show_during(lambda: Step(("preparing the matrix",))):
             dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
             if landing.used and (options.checkpoint or options.resume):
                 dataset.take_checksum(data.X)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bmrm.base.interrupts import hold_signals
-from bmrm.base.progress import ProgressLine
-from bmrm.base.units import time_text
+from bmrm.base.progress import ProgressLine, Step
 
 if TYPE_CHECKING:
     from bmrm.distributed import Group
@@ -27,13 +27,22 @@ MAX_CHECKPOINT_SHARE = 0.05
 """Maximum share of the time that is spent on checkpoints."""
 
 
-def _line(state: Progress) -> str:
+def _words(state: Progress) -> tuple[str, ...]:
     known = state.gap < abs(state.objective)
     share = f" ({100 * state.gap / abs(state.objective):.2g} %)" if known else ""
     return (
-        f"iteration {state.iteration}  objective {state.objective:.6g}  gap {state.gap:.2e}{share}  "
-        f"cuts {state.cuts}  {time_text(state.elapsed)}"
+        f"iteration {state.iteration}",
+        f"gap {state.gap:.2e}{share}",
+        f"objective {state.objective:.6g}",
+        f"cuts {state.cuts}",
     )
+
+
+def _share_done(first_gap: float, state: Progress) -> float | None:
+    """Return how far the gap has come from its first value to the tolerance, on a logarithmic scale."""
+    if not 0.0 < state.tol < first_gap < math.inf:
+        return None
+    return min(1.0, math.log(first_gap / max(state.gap, state.tol)) / math.log(first_gap / state.tol))
 
 
 def log_record(state: Progress) -> dict[str, Any]:
@@ -71,13 +80,16 @@ class Observer:
         self._log_works = log is not None
         self._checkpoint = checkpoint
         self._group = group
-        self._save_next = -float("inf")
+        self._save_next = -math.inf
+        self._first_gap = math.inf
         self.failure: OSError | None = None
 
     def __call__(self, state: Progress) -> None:
         """Observe one iteration."""
         with self.keeping_failure():
-            self._line.update(lambda: _line(state))
+            if not math.isfinite(self._first_gap):
+                self._first_gap = state.gap
+            self._line.update(lambda: Step(_words(state), _share_done(self._first_gap, state)))
         with self.keeping_failure():
             self._write_log(state)
         if self._checkpoint is not None and self._is_due():

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from bmrm.base.progress import ProgressLine, print_log, print_notice
+from bmrm.base.progress import ProgressLine, Step, print_log, print_notice
 from bmrm.base.weighting import scale_weights
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
 from bmrm.cli.loading import placement, read
@@ -115,19 +115,22 @@ def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Sel
                 data.y,
                 rule=options.rule,
                 refit=options.trains,
-                progress=lambda done: line.update(lambda: _line(done, arguments["folds"])),
+                progress=lambda done: line.update(lambda: _step(done, arguments["folds"])),
                 **arguments,
             )
     finally:
         line.clear()
 
 
-def _line(done: FoldDone, folds: int) -> str:
-    rows = f"without fold {done.fold + 1}" if done.fold < folds else "all rows"
-    return (
-        f"solve {done.done} of {done.total}: lambda {done.result.lam:.4g}, {rows}, "
-        f"objective {done.result.objective:.6g}, {done.result.n_iter} iterations"
+def _step(done: FoldDone, folds: int) -> Step:
+    words = (
+        f"solve {done.done} of {done.total}",
+        f"lambda {done.result.lam:.4g}",
+        f"without fold {done.fold + 1}" if done.fold < folds else "all rows",
+        f"objective {done.result.objective:.6g}",
+        f"{done.result.n_iter} iterations",
     )
+    return Step(words, done.done / done.total)
 
 
 def _calibrate(options: TrainOptions, selection: Selection) -> tuple[Calibration | None, dict[str, Any]]:

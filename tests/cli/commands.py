@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,14 @@ def start(command: str, *words: object, **keywords) -> subprocess.Popen[str]:
     return start_python(code, *words, **keywords)
 
 
-def start_python(code: str, *words: object, **keywords) -> subprocess.Popen[str]:
+def start_python(
+    code: str, *words: object, environ: Mapping[str, str] | None = None, **keywords
+) -> subprocess.Popen[str]:
     """Start Python with a line of code, and the package under test."""
     keywords = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **keywords}
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": str(Path(bmrm.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(bmrm.__file__).parents[1]), **(environ or {})},
         **keywords,
     )
 

@@ -1,15 +1,11 @@
 """``bmrm-train``: its files, its output and its exit codes."""
 
-import contextlib
 import json
 import os
-import pty
-import re
-import subprocess
 
 import numpy as np
 import pytest
-from commands import run_python, start, start_python, two_classes, write_svmlight
+from commands import run_python, start, two_classes, write_svmlight
 from scipy.sparse import csr_array
 
 import bmrm
@@ -376,33 +372,6 @@ def test_help_documents_the_exit_codes(command, folder):
     assert (process.returncode, err) == (0, "")
     assert "130" in out
     assert "exit codes:" in out
-
-
-def read_all(descriptor):
-    parts = []
-    with contextlib.suppress(OSError):  # reading from a closed terminal ends with an error
-        while part := os.read(descriptor, 4096):
-            parts.append(part)
-    os.close(descriptor)
-    return b"".join(parts)
-
-
-def test_progress_line_only_on_a_terminal(data, folder):
-    """On a terminal the line appears after a second and is cleared at the end."""
-    words = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3", data, "model"]
-    code = (
-        "import sys; from bmrm.base import progress; from bmrm.cli import train; "
-        "progress.SHOW_AFTER_SECONDS = progress.SHOW_EVERY_SECONDS = 0.0; "
-        "train.main(sys.argv[1:])"
-    )
-    controller, terminal = pty.openpty()
-    process = start_python(code, *words, stderr=terminal, stdout=subprocess.DEVNULL)
-    os.close(terminal)
-    shown = read_all(controller).decode()
-    process.wait(60)
-    assert re.search("\rreading .*\rpreparing the matrix .*\riteration ", shown)
-    assert shown.endswith(" \r")
-    assert "\n" not in shown
 
 
 def test_parse_is_what_the_report_says(data, bmrm_train):

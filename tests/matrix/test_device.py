@@ -381,7 +381,7 @@ def test_the_progress_line_says_when_a_text_is_uploaded(gpu, file, monkeypatch):
         @contextmanager
         def show_during(self, what):
             yield
-            shown.append(what())
+            shown.append(what().words[0])
 
     monkeypatch.setattr("bmrm.cli.loading.ProgressLine", Line)
     for place in ("cuda", "cpu"):

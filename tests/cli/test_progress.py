@@ -1,0 +1,133 @@
+"""The progress line fits every terminal: one line is rewritten, and nothing of it is left at the end."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+from commands import start_python, two_classes, write_svmlight
+
+from bmrm.base.progress import fit_words
+from bmrm.cli.observer import _share_done
+from bmrm.linear.solvers.progress import Progress
+
+CODE = (
+    "import sys; from bmrm.base import progress; from bmrm.cli import train; "
+    "progress.SHOW_AFTER_SECONDS = progress.SHOW_EVERY_SECONDS = 0.0; {before}"
+    "sys.exit(train.main(sys.argv[1:]))"
+)
+SLOW = (
+    "import time; from bmrm.cli.observer import Observer; call = Observer.__call__; "
+    "Observer.__call__ = lambda self, state: (time.sleep(0.1), call(self, state))[1]; "
+)
+PLAIN = "sys.modules['rich.console'] = None; "
+ENDLESS = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3"]
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_svmlight(tmp_path / "data", *two_classes())
+
+
+def shown_on(columns: int, *words, before: str = "", term: str = "xterm") -> str:
+    """Run a training on a terminal of some width; return what it wrote there."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    code = CODE.format(before=before)
+    process = start_python(code, *words, environ={"TERM": term}, stderr=terminal, stdout=subprocess.DEVNULL)
+    os.close(terminal)
+    parts = []
+    with contextlib.suppress(OSError):  # reading from a closed terminal ends with an error
+        while part := os.read(controller, 4096):
+            parts.append(part)
+    os.close(controller)
+    process.wait(60)
+    return b"".join(parts).decode()
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_a_plain_line_is_shorter_than_the_terminal(data, tmp_path, columns):
+    shown = shown_on(columns, *ENDLESS, data, tmp_path / "model", before=PLAIN)
+    lines = shown.split("\r")
+    assert max(map(len, lines)) < columns
+    assert "\n" not in shown
+    assert any(line.strip() for line in lines)
+    assert shown.endswith(" \r")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_a_line_of_rich_is_shorter_than_the_terminal(data, tmp_path, columns):
+    pytest.importorskip("rich")
+    shown = shown_on(columns, *ENDLESS, data, tmp_path / "model")
+    lines = [line.rstrip() for line in CONTROL.sub("", shown).replace("\r\n", "\r").split("\r")]
+    assert max(map(len, lines)) < columns
+    assert any(line for line in lines)
+
+
+def test_a_simple_terminal_gets_no_control_sequences(data, tmp_path):
+    shown = shown_on(80, *ENDLESS, data, tmp_path / "model", term="dumb")
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+
+
+def test_the_phases_come_in_order(data, tmp_path):
+    shown = shown_on(200, *ENDLESS, data, tmp_path / "model", before=PLAIN)
+    assert re.search("\rreading .*\rpreparing the matrix .*\r.*iteration ", shown)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rich"), [(40, False), (60, False), (80, False), (200, False), (40, True), (80, True)]
+)
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_a_screen_shows_one_line_and_then_none(data, tmp_path, columns, rich):
+    """What a person sees, by a terminal multiplexer that keeps the screen."""
+    if rich:
+        pytest.importorskip("rich")
+    script = tmp_path / "run.py"
+    script.write_text(CODE.format(before=SLOW + ("" if rich else PLAIN)))
+    command = [sys.executable, script, *ENDLESS[:-1], "1", data, tmp_path / "model"]
+    line = " ".join(f"'{word}'" for word in command)
+    tmux = ["tmux", "-L", f"bmrm-{os.getpid()}", "-f", "/dev/null"]
+    run = [*tmux, "new-session", "-d", "-s", "t", "-x", str(columns), "-y", "20"]
+    subprocess.run([*run, f"{line} >/dev/null; sleep 30"], check=True)
+    try:
+        screens = []
+        deadline = time.monotonic() + 20.0
+        while time.monotonic() < deadline:
+            capture = subprocess.run(
+                [*tmux, "capture-pane", "-p", "-t", "t"], capture_output=True, text=True, check=True
+            )
+            screens.append([row for row in capture.stdout.splitlines() if row.strip()])
+            if any(screens) and not screens[-1]:
+                break
+            time.sleep(0.05)
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+    assert max(map(len, screens)) == 1
+    assert screens[-1] == []
+    assert any("iteration" in "".join(rows) for rows in screens)
+
+
+@pytest.mark.parametrize("columns", range(1, 60))
+def test_words_fit(columns):
+    words = ["reading 数据文件", "gap 1e-3", "cuts 12"]
+    line = fit_words(words, columns)
+    assert len(line.encode("gbk")) <= columns  # in this coding wide characters have two bytes
+    assert "  ".join(words).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("first", "gap", "share"), [(1.0, 1.0, 0.0), (1.0, 1e-2, 0.5), (1.0, 1e-5, 1.0), (1e-5, 1e-5, None)]
+)
+def test_the_share_is_that_of_the_logarithm_of_the_gap(first, gap, share):
+    state = Progress(3, 1.0, 1.0 - gap, gap, 1e-4, 2, 1.0, {}, 0.1, lambda: None, None)
+    assert _share_done(first, state) == (share if share is None else pytest.approx(share))
