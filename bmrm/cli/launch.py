@@ -11,7 +11,7 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WOR
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 """Environment variables with the number of ranks; the first that is set counts.
 
-Slurm's comes last: launchers that start their processes through ``srun`` leave it to them with another meaning.
+Slurm's comes last: launchers that start their processes through ``srun`` hand it on with another meaning.
 """
 
 

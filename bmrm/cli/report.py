@@ -7,23 +7,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bmrm.base.units import finite_or_none, time_text
+from bmrm.base.units import finite_or_none
+from bmrm.linear.result import certificate_lines
 
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.linear.result import Result
     from bmrm.linear.selection.cross_validation import CrossValidation
     from bmrm.linear.selection.select import Selection
-
-_STOPS = {
-    "converged": "converged",
-    "max_iter": "stopped at the iteration limit",
-    "max_time": "stopped at the time limit",
-    "precision": "stopped at the limit of precision: the tolerance cannot be resolved",
-    "max_cuts": "stopped because the maximum number of cuts is too small for further progress",
-    "interrupted": "interrupted",
-}
-
 
 WIDE_GAP = 0.01
 """Gap, as a share of the objective, from which rounding is worth advice: rounding alone hardly causes it."""
@@ -40,12 +31,6 @@ def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> s
 
     The optimum is at least the lower bound, so gap / lower bound is an upper bound of the relative excess.
     """
-    place = "" if result.device == "cpu" else f" on {result.device}"
-    known = f"at most {result.gap:.3g} above the optimum"
-    if result.lower_bound > 0:
-        known = f"at most {100 * result.gap / result.lower_bound:.2g} % above the optimum"
-    elif result.gap == float("inf"):
-        known = "nothing is known of the optimum"
     advice = ""
     if rounding > NOTABLE_ROUNDING_SHARE * result.gap:
         advice = f"\nrounding     {rounding:.3g} of the gap: values are stored as float32"
@@ -56,13 +41,7 @@ def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> s
         ways += [] if result.device == "cpu" else ["try --dtype float64"]
         if ways:
             advice = f"\nrounding     is too large: {', or '.join(ways)}"
-    return (
-        f"{_STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
-        f"objective    {result.objective:.10g}\n"
-        f"lower bound  {result.lower_bound:.10g}\n"
-        f"gap          {result.gap:.3g}: {known}"
-        f"{advice}"
-    ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
+    return certificate_lines(result, seconds, advice)
 
 
 def _has_large_features(result: Result) -> bool:

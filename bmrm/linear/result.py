@@ -9,12 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.units import time_text
 from bmrm.base.vectors import Vector, make_arrays_read_only
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.models.model import Model
 from bmrm.linear.solvers.progress import Status
 from bmrm.losses import Loss, Structured
+
+STOPS = {
+    "converged": "converged",
+    "max_iter": "stopped at the iteration limit",
+    "max_time": "stopped at the time limit",
+    "precision": "stopped at the limit of precision: the tolerance cannot be resolved",
+    "max_cuts": "stopped because the maximum number of cuts is too small for further progress",
+    "interrupted": "interrupted",
+}
+"""Why a solve ended, by status."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +126,26 @@ class Result:
         vars(self).update(state, bundle=Bundle(HostCuts(len(state["w"]), 1)), origin=None)
         self.__post_init__()
 
+    def __str__(self) -> str:
+        return certificate_lines(self, self.timings["total"])
+
+    def _repr_html_(self) -> str:
+        """Return the certificate as a table, for notebooks."""
+        from html import escape
+
+        facts = {
+            "loss": repr(self.loss),
+            "status": STOPS[self.status],
+            "objective": f"{self.objective:.10g}",
+            "lower bound": f"{self.lower_bound:.10g}",
+            "gap": f"{self.gap:.3g}: {_known_of_optimum(self)}",
+            "passes": f"{self.n_iter}, {time_text(self.timings['total'])}",
+            "data": f"{self.n_samples} rows, {self.n_features} features, {self.nnz} values",
+            "nonzero": f"{self.n_nonzero} of {self.w.size} weights",
+        }
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
+        return f"<table>{rows}</table>"
+
     @property
     def n_nonzero(self) -> int:
         """Number of weights that are not 0."""
@@ -143,3 +174,24 @@ class Result:
             Whether feature numbers in text start at 0, for `bmrm-predict`. Default: as in the training text.
         """
         Model.from_result(self, zero_based=zero_based).save(path)
+
+
+def certificate_lines(result: Result, seconds: float, advice: str = "") -> str:
+    """Return the certificate as lines of text; ``advice``, whole lines, follows the gap."""
+    place = "" if result.device == "cpu" else f" on {result.device}"
+    return (
+        f"{STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
+        f"objective    {result.objective:.10g}\n"
+        f"lower bound  {result.lower_bound:.10g}\n"
+        f"gap          {result.gap:.3g}: {_known_of_optimum(result)}"
+        f"{advice}"
+    ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
+
+
+def _known_of_optimum(result: Result) -> str:
+    """Say how far above the optimum the objective can be; the optimum is at least the lower bound."""
+    if result.lower_bound > 0:
+        return f"at most {100 * result.gap / result.lower_bound:.2g} % above the optimum"
+    if result.gap == float("inf"):
+        return "nothing is known of the optimum"
+    return f"at most {result.gap:.3g} above the optimum"
