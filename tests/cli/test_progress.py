@@ -98,16 +98,18 @@ def test_a_screen_shows_one_line_and_then_none(data, tmp_path, columns, rich):
     line = " ".join(f"'{word}'" for word in command)
     tmux = ["tmux", "-L", f"bmrm-{os.getpid()}", "-f", "/dev/null"]
     run = [*tmux, "new-session", "-d", "-s", "t", "-x", str(columns), "-y", "20"]
-    subprocess.run([*run, f"{line} >/dev/null; sleep 30"], check=True)
+    done = tmp_path / "done"
+    subprocess.run([*run, f"{line} >/dev/null; touch {done}; sleep 30"], check=True)
     try:
         screens = []
         deadline = time.monotonic() + 20.0
         while time.monotonic() < deadline:
+            ended = done.exists()
             capture = subprocess.run(
                 [*tmux, "capture-pane", "-p", "-t", "t"], capture_output=True, text=True, check=True
             )
             screens.append([row for row in capture.stdout.splitlines() if row.strip()])
-            if any(screens) and not screens[-1]:
+            if ended:
                 break
             time.sleep(0.05)
     finally:
