@@ -35,8 +35,8 @@ int row_lanes(int64_t packs, int64_t groups, int64_t slots) {
 }
 
 // Returns the threads of a block over the columns, in packs of `bytes` bytes.  Few threads make narrow strips
-// and long runs of rows, and every run leaves sums of all its columns, so take as few as leave a strip for
-// each slot, but at least 512 bytes of a row.
+// and long runs of rows, and every run leaves sums of all its columns, so this takes as few as leave a strip
+// for each slot, but at least 512 bytes of a row.
 int threads_across(int64_t packs, int bytes, int64_t slots) {
     int across = power_of_two(packs, 32 * kLoadBytes / bytes);
     while (across < kColumnThreads && (packs + across - 1) / across > slots) across *= 2;
@@ -51,7 +51,7 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
       cols_(cols),
       type_(type),
       device_(device),
-      values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4) + kLoadBytes) {
+      values_(memory, rows * cols * bytes_of(type) + kLoadBytes) {
     // A load of the last row reads past its end.
     BB_CHECK(cudaMemsetAsync(values_.data() + bytes(), 0, kLoadBytes, memory.stream));
 }

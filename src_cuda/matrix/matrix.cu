@@ -133,7 +133,7 @@ void bb_matrix::finish() {
 int64_t bb_matrix::PlacedBlock::bytes() {
     int64_t sum = 0;
     for (int storage = 0; storage < RowBlock::kStorages; storage++)
-        block.each_array(storage, [&](auto& array, bool) { sum += array.bytes(); });
+        block.each_array(storage, [&](AnyArray& array, bool) { sum += array.bytes(); });
     return sum;
 }
 

@@ -79,8 +79,6 @@ cdef class _Described(_OnDevice):
             return 0
         cdef bb_candidate chosen
         self._candidates(BB_NORMAL, &chosen)
-        if chosen.plan.kernel in (BB_SUBWARP, BB_SPLIT):
-            return 4
         cdef Cut cut = cut_of(chosen.plan, self._d)
         return cut.index_bytes if cut.shared else 4
 
