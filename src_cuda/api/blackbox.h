@@ -165,9 +165,6 @@ BB_API const char* bb_kernel_name(int32_t kernel);
 // plans: room for `capacity` of them.  Returns the number of plans, which may be above the capacity.
 BB_API int32_t bb_candidates(const bb_device* device, const bb_stats* stats, bb_plan* plans,
                              int32_t capacity);
-// Returns the predicted seconds of a product by a plan, infinity if the plan does not suit.
-BB_API double bb_predict(const bb_device* device, const bb_constants* constants, const bb_stats* stats,
-                         const bb_plan* plan);
 // Each of the next three returns bytes for a sparse matrix of (rows, cols) with nnz nonzeros of value_bytes
 // bytes each (0 if all are 1), with its transpose if `transpose` is 1:
 // the maximum that it takes on the device when it is ready;

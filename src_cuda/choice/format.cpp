@@ -88,9 +88,4 @@ int32_t bb_candidates(const bb_device* device, const bb_stats* stats, bb_plan* l
     return plans.count();
 }
 
-double bb_predict(const bb_device* device, const bb_constants* constants, const bb_stats* stats,
-                  const bb_plan* plan) {
-    return bmrm::predict(*device, *constants, *stats, *plan).seconds;
-}
-
 }  // extern "C"

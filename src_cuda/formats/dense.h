@@ -34,7 +34,6 @@ class Dense {
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:
-    void reserve(int64_t doubles);
     template <class T, int VEC, bool SHIFTED>
     void normal_by(const T* x, int64_t padded, T* y);
 

@@ -7,11 +7,9 @@ namespace bmrm {
 
 namespace {
 
-int places_of(const Cut& cut) { return (cut.shared ? SHARED_ONLY : 0) | (cut.gathered ? GATHERED_ONLY : 0); }
-
 template <class T, int CODING>
 const void* sliced_kernel(const Cut& cut) {
-    const int places = places_of(cut);
+    const int places = (cut.shared ? SHARED_ONLY : 0) | (cut.gathered ? GATHERED_ONLY : 0);
     if (places == GATHERED_ONLY)
         return reinterpret_cast<const void*>(&sliced_product<T, CODING, uint16_t, GATHERED_ONLY>);
     if (places == SHARED_AND_GATHERED)

@@ -81,8 +81,6 @@ struct bb_matrix {
     void settle();
     template <class StorageOf, class Work>
     void for_blocks(StorageOf&& storage_of, Work&& work);
-    template <class T>
-    void fold(const void* product, int64_t count, bool first, bool last, void* out);
     void fold(const void* product, int64_t count, bool first, bool last, void* out);
 
     const int64_t rows_, cols_;

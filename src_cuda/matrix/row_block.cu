@@ -142,8 +142,8 @@ double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_ca
 // Uses the plan of another block of the matrix, if it suits.
 bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock& like) {
     const bb_plan& plan = like.of(op).plan();
-    bb_candidate candidate = {plan, bb_predict(&device_, &options.constants, &operators_[op].stats, &plan), 0,
-                              0};
+    const double seconds = predict(device_, options.constants, operators_[op].stats, plan).seconds;
+    bb_candidate candidate = {plan, seconds, 0, 0};
     try {
         try_plan(op, plan, false, candidate, operators_[op].product);
     } catch (const Failure& failure) {
@@ -155,10 +155,10 @@ bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock&
     return true;
 }
 
-// Seconds per product if the format crosses the bus for each product.
-double RowBlock::seconds_by_bus(const bb_operator op, const bb_options& options, const bb_plan& plan) const {
+// Returns the predicted seconds per product, with the transfer of the format if it crosses the bus each time.
+double RowBlock::predicted_seconds(bb_operator op, const bb_options& options, const bb_plan& plan) const {
     const Prediction found = predict(device_, options.constants, operators_[op].stats, plan);
-    return found.seconds + found.bytes / tuning::kBusBytes;
+    return found.seconds + (options.tuning == BB_TUNE_BUS ? found.bytes / tuning::kBusBytes : 0.0);
 }
 
 void RowBlock::choose(bb_operator op, const bb_options& options) {
@@ -176,9 +176,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
     std::vector<bb_candidate> list;
     std::vector<double> predicted;
     for (const bb_plan& plan : plans) {
-        predicted.push_back(options.tuning == BB_TUNE_BUS
-                                ? seconds_by_bus(op, options, plan)
-                                : bb_predict(&device_, &options.constants, &s.stats, &plan));
+        predicted.push_back(predicted_seconds(op, options, plan));
         list.push_back({plan, predicted.back(), 0, 0});
     }
     std::vector<int32_t> trials =

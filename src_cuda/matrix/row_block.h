@@ -85,7 +85,7 @@ class RowBlock {
     double time_of(bb_operator op, const bb_plan& plan, Product* product);
     bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
     void choose(bb_operator op, const bb_options& options);
-    double seconds_by_bus(bb_operator op, const bb_options& options, const bb_plan& plan) const;
+    double predicted_seconds(bb_operator op, const bb_options& options, const bb_plan& plan) const;
     double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
                     std::unique_ptr<Product>& product);
 

@@ -92,8 +92,6 @@ cdef extern from "api/blackbox.h" nogil:
                                  int32_t value_bytes, int32_t vector_bytes, bb_stats *stats)
     const char *bb_kernel_name(int32_t kernel)
     int32_t bb_candidates(const bb_device *device, const bb_stats *stats, bb_plan *plans, int32_t capacity)
-    double bb_predict(const bb_device *device, const bb_constants *constants, const bb_stats *stats,
-                      const bb_plan *plan)
     int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)
 
     int64_t bb_prepare_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)

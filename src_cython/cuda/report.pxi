@@ -87,10 +87,9 @@ cdef class _Described(_OnDevice):
             raise ParameterError("matrix: built without its transpose")
         cdef bb_matrix* X = self._get()
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_get_squares(X, target)
-        return check(status)
+            check(bb_get_squares(X, target))
+        return 0
 
     @property
     def is_dense(self):
