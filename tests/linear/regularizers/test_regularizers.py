@@ -347,7 +347,7 @@ def test_the_prior_may_be_a_result_or_a_model():
         assert moved.reg_params == {"prior": True}
 
 
-def test_what_was_used_is_recorded():
+def test_the_penalty_used_is_recorded():
     X, y = problem("squared")
     result = bmrm.solve(
         X, y, "squared", "elastic_net", 0.02, l1_ratio=0.25, positive=True, feature_lambda=[0.0] + [1.0] * 7
