@@ -31,7 +31,6 @@ MODULES = {
     "_joint": "bmrm.losses",
     "_losses": "bmrm.losses",
     "_qp": "bmrm.linear.bundle",
-    "_shared_sums": "bmrm.distributed",
     "_svmlight": "bmrm.io",
 }
 HEADERS = (".h", ".cuh", ".inl")

@@ -174,6 +174,8 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     backend = _backend(facts, on_gpu=on_gpu, row_space=row_space)
     weights = _weight_layout(facts)
     intercept = _intercept(facts)
+    split_cuts = _splits_cuts(facts, options, newton=newton)
+    ascent = step.value == "ascent"
     return Plan(
         backend.value,
         weights.value,
@@ -182,8 +184,8 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
         intercept.value,
         on_gpu,
         row_space,
-        split_cuts=_splits_cuts(facts, options, newton=newton),
-        memory=_memory(facts, options, blocks.value, ascent=step.value == "ascent", row_space=row_space),
+        split_cuts,
+        _memory(facts, options, blocks.value, ascent=ascent, row_space=row_space, split_cuts=split_cuts),
         reasons={
             "backend": backend.reason,
             "weights": weights.reason,
@@ -371,7 +373,7 @@ def _intercept(facts: Facts) -> Decision[str]:
 
 
 def _memory(
-    facts: Facts, options: PlanOptions, blocks: int, *, ascent: bool, row_space: bool
+    facts: Facts, options: PlanOptions, blocks: int, *, ascent: bool, row_space: bool, split_cuts: bool
 ) -> dict[str, int]:
     bundle, size, n_outputs = BundleSize(options.max_cuts, blocks), facts.size, facts.operator.n_outputs
     joint = isinstance(facts.loss, JointLoss)
@@ -387,7 +389,7 @@ def _memory(
         bundle,
         joint=joint,
         owned=facts.owned,
-        split_cuts=facts.penalty.plain,
+        split_cuts=split_cuts,
     )
 
 

@@ -152,7 +152,7 @@ def test_a_choice_at_the_end_of_the_grid_is_pointed_out(data, end):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     found = bmrm.select(data, lams=LAMS, folds=3, refit=False)
     better = {"smallest": -found.lams, "largest": found.lams, None: -abs(np.log(found.lams / 1e-2))}[end]
-    scores = np.repeat(better[:, None], 3, 1) + [0.0, 1e-9, 2e-9]
+    scores = np.repeat(better[:, None], 3, 1) + np.array([0.0, 1e-9, 2e-9])
     ax = replace(found, scores=scores, metric="accuracy", rule="best").plot()
     assert ("extend it" in ax.get_xlabel()) == (end is not None)
     assert end is None or end in ax.get_xlabel()

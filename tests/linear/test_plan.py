@@ -94,6 +94,13 @@ def test_ranks_keep_whole_cuts_for_steps_that_need_them():
     assert splits(dataclasses.replace(wide, owned=True))
 
 
+@pytest.mark.parametrize(("loss", "width"), [("logistic", 1000), ("hinge", 4000)])
+def test_the_memory_of_a_rank_is_that_of_the_cuts_it_keeps(loss, width):
+    plan = make_plan(facts(1000, 4000, 30_000, loss, ranks=4), PlanOptions(max_cuts=5))
+    assert plan.split_cuts == (width == 1000)
+    assert plan.memory["bundle"] == 5 * (8 * width + 8 * 5)
+
+
 def test_an_impossible_number_of_cuts():
     known = facts(*NARROW, intercept=Intercept(True, None))
     with pytest.raises(ParameterError, match="takes one cut"):

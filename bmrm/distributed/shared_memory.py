@@ -1,7 +1,8 @@
-"""Memory that the ranks of one host share, for short sums and for vectors.
+"""Memory that the ranks of one host share, for vectors.
 
-An MPI message progresses only while both sides call MPI, and a rank that releases its core to others does
-that seldom. Shared memory needs no help from the other side.
+A long MPI message progresses only while both sides call MPI, and a rank that releases its core to others
+does that seldom. Shared memory needs no help from the other side. Short sums do not come here: an all-gather
+of MPI takes them as quickly (`docs/scaling.md`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import numpy as np
 from mpi4py import MPI
 
 from bmrm.base.vectors import Vector
-from bmrm.distributed._shared_sums import SharedSums
 
 MAX_SHARED_DOUBLES = 1 << 19
 """Maximum length of a vector in shared memory, of which containers have little."""
+
+_AREA_KEY = MPI.Comm.Create_keyval()
 
 
 class Area:
@@ -26,6 +28,18 @@ class Area:
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm, self.capacity, self.turn = comm, 0, 0
         self._window: MPI.Win | None = None
+
+    @classmethod
+    def of(cls, comm: MPI.Intracomm) -> Area | None:
+        """Return the area of a communicator, the same for all groups; None for one rank, or several hosts."""
+        found: Area | None = comm.Get_attr(_AREA_KEY)
+        if found is None and comm.Get_size() > 1:
+            here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+            if here.Get_size() == comm.Get_size():
+                found = cls(comm)
+                comm.Set_attr(_AREA_KEY, found)
+            here.Free()
+        return found
 
     def places(self, length: int) -> list[Vector]:
         """Return the places of all ranks for a vector; all ranks must ask for the same length."""
@@ -41,31 +55,3 @@ class Area:
             np.frombuffer(self._window.Shared_query(rank)[0], np.float64)[mine]
             for rank in range(self.comm.Get_size())
         ]
-
-
-_SHARED_KEY = MPI.Comm.Create_keyval()
-
-
-def shared_memory(comm: MPI.Intracomm, crowded: bool) -> tuple[SharedSums | None, Area | None]:
-    """Return the shared memory of a communicator, the same for all groups; None if hosts differ."""
-    rank, size = comm.Get_rank(), comm.Get_size()
-    if size == 1:
-        return None, None
-    found = comm.Get_attr(_SHARED_KEY)
-    if found is None:
-        here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-        together = here.Get_size() == size
-        here.Free()
-        if not together:
-            return None, None
-        window = MPI.Win.Allocate_shared(SharedSums.nbytes(size) if rank == 0 else 0, comm=comm)
-        memory = window.Shared_query(0)[0]
-        if rank == 0:
-            np.frombuffer(memory, np.uint8)[:] = 0
-        comm.Barrier()
-        found = SharedSums(memory, rank, size, crowded=crowded), Area(comm), window
-        comm.Set_attr(_SHARED_KEY, found)
-    sums: SharedSums
-    area: Area
-    sums, area, _ = found
-    return sums, area
