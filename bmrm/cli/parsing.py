@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from bmrm.errors import ParameterError
@@ -152,8 +152,10 @@ def _help_formatter() -> type[argparse.HelpFormatter]:
 class _Print(argparse.Action):
     """Print a text and end with exit code 0."""
 
-    def __init__(self, *flags: Any, text: Callable[[], str], **keywords: Any) -> None:
-        super().__init__(*flags, nargs=0, **keywords)
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, *, text: Callable[[], str], help: str
+    ) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help, default=argparse.SUPPRESS)
         self._text = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -82,9 +81,9 @@ def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
 def _legend_above(ax: Axes, *others: Axes) -> None:
     """Put the legend of axes that share a frame above it, off the points."""
     entries = [axes.get_legend_handles_labels() for axes in (ax, *others)]
-    handles, labels = (list(itertools.chain(*parts)) for parts in zip(*entries, strict=True))
-    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False}
-    ax.legend(handles, labels, ncols=2, **place)
+    handles = [handle for some, _ in entries for handle in some]
+    labels = [label for _, some in entries for label in some]
+    ax.legend(handles, labels, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
 
 
 def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
@@ -106,6 +105,8 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
         If matplotlib is missing.
     """
     ax = _axes(ax)
+    from matplotlib.ticker import MaxNLocator
+
     results = sorted(path, key=lambda result: result.lam)
     lams = [r.lam for r in results]
     ax.fill_between(lams, [r.lower_bound for r in results], [r.objective for r in results], alpha=0.3)
@@ -118,7 +119,7 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
     passes.plot(lams, numbers, ".:", color="0.5", label="passes over the data (right)")
     passes.set_ylabel("passes over the data")
     passes.set_ylim(0.0, 1.3 * max(numbers, default=1) + 1.0)
-    passes.yaxis.get_major_locator().set_params(integer=True)
+    passes.yaxis.set_major_locator(MaxNLocator(integer=True))
     _legend_above(ax, passes)
     return ax
 
