@@ -45,6 +45,9 @@ TABLE = {
     "linear.path": f"{DATA} linear.inputs linear.result linear.plots linear.solve",
     "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.plan linear.backends "
     "linear.result linear.plots linear.solve",
+    # Formulas of rows
+    "formulas": f"{DATA} distributed",
+    "reductions": f"{DATA} distributed formulas",
     # Faces
     "petsc": f"{DATA} distributed losses linear",
     "cli": f"{DATA} distributed losses linear petsc",
