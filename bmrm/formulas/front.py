@@ -326,9 +326,9 @@ class Reader:
             self.types[name] = said
         along: list[tuple[str, Expr]] = []
         for one, what in others:
-            other, at = self.result(node, one)
-            if at != index:
-                self.fail(node, f"{other!r} has another index than {name!r}, expected the same")
+            other, _ = self.result(node, one)
+            if _index_text(one) != _index_text(target) or self.dims[other] != self.dims[name]:
+                self.fail(node, f"{other!r} has another index or shape than {name!r}, expected the same")
             made = self.expr(what)
             self.types[other] = join_types(self.types.get(other, "int"), made.type)
             along.append((other, self.cast(node, self.types[other], made)))
@@ -928,6 +928,11 @@ def _assigned_names(source: Source) -> set[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
     }
     return found - set(source.roles) - {source.row}
+
+
+def _index_text(target: ast.expr) -> str:
+    """Return the text of an element without the name of its array."""
+    return ast.unparse(target).removeprefix(target_name(target) or "")
 
 
 def _as_loaded(target: ast.expr) -> ast.expr:

@@ -120,6 +120,9 @@ class Code:
     lanes: int
 
 
+NO_ROW = 2**63 - 1
+"""Number of the row of an extremum of no rows."""
+
 NAME = "bmrm_rows"
 """Name of the compiled function."""
 
@@ -582,13 +585,48 @@ class _Printer:
             self.update(node.op, at, text, kind)
             return
         old = self.new(f"load {kind}, ptr {at}")
-        with self.branch(self.better(node.op, text, old, kind, kind)):
+        with self.branch(self.better(node.op, text, old, kind)):
             self.put(f"store {kind} {text}, ptr {at}")
             self.store_others(others, flat, None)
+            row = self.new(f"add nsw i64 {self.slot('number')}, {self.base}")
+            self.put(f"store i64 {row}, ptr {self.row_of_best(result, flat)}")
 
-    def better(self, op: str, new: str, old: str, kind: str, vector: str) -> str:
+    def better(self, op: str, new: str, old: str, kind: str) -> str:
         sign = "lt" if op in ("min", "argmin") else "gt"
-        return self.new(f"{'fcmp o' if kind == 'double' else 'icmp s'}{sign} {vector} {new}, {old}")
+        return self.new(f"{'fcmp o' if kind == 'double' else 'icmp s'}{sign} {kind} {new}, {old}")
+
+    def row_of_best(self, result: Argument, flat: str) -> str:
+        """Return where the row of an extremum is kept."""
+        return self.new(f"getelementptr i64, ptr {self.slot(f'rows {result.name}')}, i64 {flat}")
+
+    def take_extremum(
+        self,
+        op: str,
+        result: Argument,
+        flat: str,
+        value: str,
+        kind: str,
+        lane: str,
+        others: list[tuple[str, Val]],
+    ) -> None:
+        """Keep the value of a lane if it is better, or equal and of an earlier row.
+
+        Lanes run side by side, so an earlier row may come later, if several statements combine.
+        """
+        at = self.new(f"getelementptr {kind}, ptr {self.slot(f'argument {result.name}')}, i64 {flat}")
+        rows = self.row_of_best(result, flat)
+        old = self.new(f"load {kind}, ptr {at}")
+        first = self.new(f"add nsw i64 {self.slot('number')}, {self.base}")
+        row = self.new(f"add nsw i64 {first}, {lane}")
+        before = self.new(f"load i64, ptr {rows}")
+        earlier = self.new(f"icmp slt i64 {row}, {before}")
+        equal = self.new(f"{'fcmp oeq' if kind == 'double' else 'icmp eq'} {kind} {value}, {old}")
+        some = self.new(f"icmp ne i64 {before}, {NO_ROW}")
+        tie = self.new(f"and i1 {self.new(f'and i1 {earlier}, {some}')}, {equal}")
+        with self.branch(self.new(f"or i1 {self.better(op, value, old, kind)}, {tie}")):
+            self.put(f"store {kind} {value}, ptr {at}")
+            self.store_others(others, flat, lane)
+            self.put(f"store i64 {row}, ptr {rows}")
 
     def store_others(self, others: list[tuple[str, Val]], flat: str, lane: str | None) -> None:
         """Set the results that go with an extremum; of one lane if there are lanes."""
@@ -649,7 +687,6 @@ class _Printer:
         text, kind = self.as_accumulated(value, result)
         text = self.neutralised(result, text, kind)
         flat = self.flat(index, result.dims)
-        base = self.slot(f"argument {result.name}")
         vector = f"<{self.W} x {kind}>"
         if flat.wide:
             numbers = self.held_lanes(self.safe_index(flat).text, "i64")
@@ -657,21 +694,16 @@ class _Printer:
             with self.counted("0", self.rows_here) as lane:
                 where = self.lane_of(numbers, "i64", lane)
                 what = self.lane_of(values, kind, lane)
-                at = self.new(f"getelementptr {kind}, ptr {base}, i64 {where}")
-                old = self.new(f"load {kind}, ptr {at}")
-                with self.branch(self.better(node.op, what, old, kind, kind)):
-                    self.put(f"store {kind} {what}, ptr {at}")
-                    self.store_others(others, where, lane)
+                self.take_extremum(node.op, result, where, what, kind, lane, others)
             return
         best = self.over_lanes(node.op, text, kind)
-        at = self.new(f"getelementptr {kind}, ptr {base}, i64 {flat.text}")
+        at = self.new(f"getelementptr {kind}, ptr {self.slot(f'argument {result.name}')}, i64 {flat.text}")
         old = self.new(f"load {kind}, ptr {at}")
-        with self.branch(self.better(node.op, best, old, kind, kind)):
+        worse = self.better(node.op, old, best, kind)
+        with self.branch(self.new(f"xor i1 {worse}, true")):
             sign = "fcmp oeq" if kind == "double" else "icmp eq"
             equal = self.new(f"{sign} {vector} {text}, {self.splat(best, kind)}")
-            lane = self.first_lane(equal)
-            self.put(f"store {kind} {best}, ptr {at}")
-            self.store_others(others, flat.text, lane)
+            self.take_extremum(node.op, result, flat.text, best, kind, self.first_lane(equal), others)
 
     def first_lane(self, mask: str) -> str:
         """Return the number of the first lane of a mask that has one."""

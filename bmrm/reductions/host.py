@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bmrm.base.threads import requested_threads
 from bmrm.errors import BmrmError, ReductionError
 from bmrm.formulas import native
-from bmrm.formulas.lanes import Code, print_lanes
+from bmrm.formulas.lanes import NO_ROW, Code, print_lanes
 from bmrm.formulas.layout import ZERO, Layout
 from bmrm.formulas.plain import Row, make_plain, size_of
 from bmrm.formulas.source import Source
@@ -81,6 +81,12 @@ class Results:
             for a in call.program.results()
             if a.role != "output"
         }
+        self.best_rows = {
+            a.name: np.full((count, *call.shape(a)), NO_ROW, np.int64)
+            for a in call.program.results()
+            if a.role in ("argmin", "argmax")
+        }
+        """Number of the row of each extremum: of equal values the earliest row counts."""
 
     def combined(self) -> dict[str, NDArray[Any]]:
         """Combine the parts in their order."""
@@ -106,6 +112,10 @@ class Results:
             case _:
                 least = argument.role in ("min", "argmin")
                 better = new < old if least else new > old
+                if name in self.best_rows:
+                    rows = self.best_rows[name]
+                    better |= (new == old) & (rows[part] < rows[0])
+                    rows[0] = np.where(better, rows[part], rows[0])
                 found[name] = np.where(better, new, old)
                 for other in self.call.program.arguments.values():
                     if other.leader == name:
@@ -325,6 +335,8 @@ class _Table:
     def point(self, results: Results, at: int, error: NDArray[np.int64]) -> None:
         for name in self._aggregates:
             self.set(f"argument {name}", results.arrays[name][at : at + 1].ctypes.data)
+        for name, array in results.best_rows.items():
+            self.set(f"rows {name}", array[at : at + 1].ctypes.data)
         self.set("error", error.ctypes.data)
 
     def rows(self, first: int, last: int) -> int:

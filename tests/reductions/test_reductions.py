@@ -144,6 +144,23 @@ def test_ties_go_to_the_least_row():
     assert found.last < 50
 
 
+def test_rows_that_take_no_part_leave_an_extremum_as_it_is():
+    @reduction
+    def chosen(x, bin: int, least: "m", who: "m"):
+        if x[0] > 0:
+            if x[0] < least[bin]:
+                least[bin], who[bin] = x[0], x.index
+
+    X = np.full((130, 1), -1.0)
+    X[[66, 100]], bins = 2.0, np.zeros(130, int)
+    bins[100] = 1
+    for run in (chosen, chosen.python):
+        found = run(X, bin=bins, m=3)
+        assert found.who.tolist() == [66, 100, -1]
+        assert found.least.tolist() == [2.0, 2.0, inf]
+        assert run(-np.abs(X), bin=bins, m=2).who.tolist() == [-1, -1]
+
+
 def test_results_of_no_rows():
     found = nearest_rows(np.empty((0, 2)), centers=[[0.0, 0.0]])
     assert found == (np.array([inf]), np.array([-1]), -inf, -1, -1, 0)
