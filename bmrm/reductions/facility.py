@@ -12,11 +12,13 @@ from bmrm.errors import ParameterError
 from bmrm.formulas import native
 from bmrm.formulas.source import read_source
 from bmrm.reductions.binding import Binder, Call
+from bmrm.reductions.explain import explain_call, explain_program
 from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, run_plain
 from bmrm.reductions.rows import read_rows
 
 ORDERS = ("fixed", "any")
 DEVICES = ("auto", "cpu")
+TARGETS = ("cpu",)
 
 
 class Reduction:
@@ -120,6 +122,42 @@ class Reduction:
         """
         return self._tuple(**run_plain(self._source, self._call(data, words)))
 
+    def explain(self, data: Any = None, **words: Any) -> str:
+        """Explain the roles of the arguments, and how a call would run.
+
+        Parameters
+        ----------
+        data, **words : optional
+            As in a call. Without them only what the text of the function says is explained.
+
+        Returns
+        -------
+        str
+            A line per argument and local; with data also how the rows are computed, the work per row and the
+            predicted time.
+        """
+        if data is None:
+            return explain_program(self._source, self._binder.general)
+        return explain_call(self._source, self._call(data, words))
+
+    def source(self, target: str, data: Any, **words: Any) -> str:
+        """Return the code that a call would run.
+
+        Parameters
+        ----------
+        target : {"cpu"}
+        data, **words
+            As in a call: types and sizes are part of the code.
+
+        Returns
+        -------
+        str
+            LLVM's text before optimisation.
+        """
+        if target not in TARGETS:
+            raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
+        return self._host.code_of(self._call(data, words)).text
+
     def _call(self, data: Any, words: dict[str, Any]) -> Call:
         return self._binder.bind(read_rows(data), words)
 
@@ -140,6 +178,23 @@ def reduction(function: Callable[..., Any]) -> Reduction:
     ------
     ReductionError
         If the function is not a row function.
+
+    References
+    ----------
+    W. Ma and G. Agrawal, A translation system for enabling data mining applications on GPUs, ICS 2009.
+
+    Examples
+    --------
+    >>> from bmrm.reductions import reduction
+    >>> @reduction
+    ... def moments(x, total: "d", squares: "d", largest):
+    ...     for f in range(len(x)):
+    ...         total[f] += x[f]
+    ...         squares[f] += x[f] ** 2
+    ...         largest = max(largest, x[f])
+    >>> found = moments([[1.0, 2.0], [3.0, 5.0]])
+    >>> found.total, found.squares, float(found.largest)
+    (array([4., 7.]), array([10., 29.]), 5.0)
     """
     return Reduction(function)
 

@@ -8,6 +8,7 @@ threads. With ``order="any"`` each thread has results of its own, and takes whic
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 import time
@@ -69,6 +70,12 @@ def part_rows(rows: int, result_bytes: int) -> int:
         return max(rows, PART_ROWS)
     each = max(PART_ROWS, -(-rows // parts))
     return -(-each // ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+def result_bytes(call: Call) -> int:
+    """Return the size of the results of a part."""
+    results = [a for a in call.program.results() if a.role != "output"]
+    return sum(8 * math.prod(call.shape(a)) for a in results)
 
 
 class Results:
@@ -198,8 +205,7 @@ class HostPasses:
         """Run a pass with compiled code."""
         code, function = self.compiled(call, contract)
         rows = call.rows.shape[0]
-        size = sum(8 * int(np.prod(call.shape(a))) for a in call.program.results() if a.role != "output")
-        each = part_rows(rows, size)
+        each = part_rows(rows, result_bytes(call))
         parts = max(1, -(-rows // each))
         if threads is None:
             threads = default_threads(call)

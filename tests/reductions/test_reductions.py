@@ -1,4 +1,4 @@
-# ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
+# ruff: noqa: F821, F841, SIM102 (annotations name sizes; results are not read; an inner `if` is an operator)
 """Reductions against NumPy in float64, and compiled code against the plain loop."""
 
 import numpy as np
