@@ -123,4 +123,4 @@ def test_packages_that_know_no_loss_import_none():
 
 
 def test_the_top_of_the_package_has_few_entries():
-    assert len([path for path in (ROOT / "bmrm").iterdir() if not path.name.startswith("__")]) <= 12
+    assert len([path for path in (ROOT / "bmrm").iterdir() if not path.name.startswith("__")]) <= 16
