@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bmrm.matrix.gpu.devices import WORTH_A_GPU as WORTH_A_GPU
     from bmrm.matrix.gpu.devices import gpu as gpu
     from bmrm.matrix.upload import Landing as Landing
+    from bmrm.reductions.facility import reduction as reduction
 
 _MODULES = {
     # train
@@ -59,6 +60,8 @@ _MODULES = {
     "io": "",
     "gpu": "matrix.gpu.devices",
     "WORTH_A_GPU": "matrix.gpu.devices",
+    # reduce
+    "reduction": "reductions.facility",
     # select
     "select": "linear.selection.select",
     "Selection": "linear.selection.select",
