@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError
-from bmrm.io import _svmlight
+from bmrm.io import _text
 
 UNCHANGED_FILE = "a file that does not change while it is read"
 """What messages say is expected."""
@@ -33,7 +33,7 @@ def check_unchanged(descriptor: int, before: os.stat_result, name: str) -> Itera
     """
     try:
         yield
-    except (DataError, _svmlight.ChangedError) as error:
+    except (DataError, _text.ChangedError) as error:
         _check_status(descriptor, before, name)
         if isinstance(error, DataError):
             raise
@@ -57,11 +57,11 @@ def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) 
 
     Raises
     ------
-    _svmlight.ChangedError
+    _text.ChangedError
         The file is shorter than it was.
     """
     found = np.empty(shape, dtype)
-    _svmlight.read_into(file.fileno(), found.reshape(-1).view(np.uint8), offset)
+    _text.read_into(file.fileno(), found.reshape(-1).view(np.uint8), offset)
     return found
 
 
