@@ -112,9 +112,10 @@ inline PlainEdge read_plain_edge(const char* p) {
     stops &= stops - 1;
     const int end = __builtin_ctz(stops | kLast);
     const char separator = p[middle];
-    const bool fits = middle > 0 && middle <= kMostDigits && end - middle > 1 && end < 31;
+    const int digits = end - middle - 1;  // of the target
+    const bool fits = middle > 0 && middle <= kMostDigits && digits > 0 && digits <= kMostDigits && end < 31;
     if (!fits || (separator != '\t' && separator != ' ' && separator != ',')) return kOther;
-    return {p + end, read_digits(p, middle), read_digits(p + middle + 1, end - middle - 1)};
+    return {p + end, read_digits(p, middle), read_digits(p + middle + 1, digits)};
 #else
     return kOther;
 #endif

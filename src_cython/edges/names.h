@@ -32,15 +32,18 @@ inline uint64_t random_seed() {
     return uint64_t{device()} << 32 | device();
 }
 
-// The hash of a name of up to 8 bytes takes one step; all bits of it depend on all bytes.
+// Names of at most so many bytes are equal if their hashes and lengths are: `hash_of` then takes one step, a
+// bijection.
+constexpr size_t kWordBytes = 8;
+
 inline uint64_t hash_of(const char* p, size_t size, uint64_t seed) {
     uint64_t sum = seed + size;
-    for (; size > 8; p += 8, size -= 8) {
-        uint64_t word;
-        std::memcpy(&word, p, 8);
+    uint64_t word;
+    for (; size > kWordBytes; p += kWordBytes, size -= kWordBytes) {
+        std::memcpy(&word, p, kWordBytes);
         sum = bmrm::mixed(sum ^ word);
     }
-    uint64_t word = 0;
+    word = 0;
     std::memcpy(&word, p, size);
     return bmrm::mixed(sum ^ word);
 }
@@ -53,22 +56,21 @@ struct Name {
 // A list of distinct names, and a hash table of their places in it.
 class NameList {
   public:
-    // The place of a name, which is added to the end if it is new; `size()` before the call is the sign.
+    // The place of a name, which is added to the end if it is new.
     uint32_t find_or_add(const char* p, size_t size, uint64_t hash) {
         if (2 * (names_.size() + 1) > slots_.size()) grow();
-        const uint32_t tag = static_cast<uint32_t>(hash);
-        size_t at = hash & (slots_.size() - 1);
-        for (; slots_[at].place != kEmpty; at = (at + 1) & (slots_.size() - 1)) {
-            if (slots_[at].tag != tag) continue;
-            const Name& name = names_[slots_[at].place];
-            if (name.hash == hash && name.size == size &&
-                std::memcmp(bytes_.data() + name.offset, p, size) == 0)
-                return slots_[at].place;
+        Slot* const slot = find(slots_, hash, [&](const Slot& found) {
+            if (found.length != saturated(size)) return false;
+            if (size <= kWordBytes) return true;
+            const Name& name = names_[found.place];
+            return name.size == size && std::memcmp(bytes_.data() + name.offset, p, size) == 0;
+        });
+        if (slot->place == kEmpty) {
+            *slot = {hash, static_cast<uint32_t>(names_.size()), saturated(size)};
+            names_.push_back({hash, bytes_.size(), size});
+            bytes_.insert(bytes_.end(), p, p + size);
         }
-        slots_[at] = {tag, static_cast<uint32_t>(names_.size())};
-        names_.push_back({hash, bytes_.size(), size});
-        bytes_.insert(bytes_.end(), p, p + size);
-        return slots_[at].place;
+        return slot->place;
     }
 
     size_t size() const { return names_.size(); }
@@ -82,18 +84,31 @@ class NameList {
     static constexpr uint32_t kEmpty = std::numeric_limits<uint32_t>::max();
     static constexpr size_t kFirstSlots = 256;
 
+    // What it has of its name saves most looks at the name itself.
     struct Slot {
-        uint32_t tag = 0;  // of the hash, so that most other names are passed without a look at them
+        uint64_t hash = 0;
         uint32_t place = kEmpty;
+        uint32_t length = 0;  // saturated
     };
+
+    static uint32_t saturated(size_t size) {
+        return static_cast<uint32_t>(std::min<size_t>(size, std::numeric_limits<uint32_t>::max()));
+    }
+
+    // The slot of a name with this hash for which is_same holds, or the empty one where it belongs.
+    template <class IsSame>
+    static Slot* find(std::vector<Slot>& slots, uint64_t hash, const IsSame& is_same) {
+        const size_t mask = slots.size() - 1;
+        size_t at = hash & mask;
+        while (slots[at].place != kEmpty && !(slots[at].hash == hash && is_same(slots[at])))
+            at = (at + 1) & mask;
+        return &slots[at];
+    }
 
     void grow() {
         std::vector<Slot> slots(std::max(kFirstSlots, 2 * slots_.size()));
-        for (size_t place = 0; place < names_.size(); ++place) {
-            const uint64_t hash = names_[place].hash;
-            size_t at = hash & (slots.size() - 1);
-            while (slots[at].place != kEmpty) at = (at + 1) & (slots.size() - 1);
-            slots[at] = {static_cast<uint32_t>(hash), static_cast<uint32_t>(place)};
+        for (const Slot& old : slots_) {
+            if (old.place != kEmpty) *find(slots, old.hash, [](const Slot&) { return false; }) = old;
         }
         slots_.swap(slots);
     }
