@@ -47,15 +47,13 @@ def parse(
 ) -> Parsed:
     """Parse the whole lines ``text[start:stop]``.
 
-    Ids are integers if ``names`` is None, else names that are added to it. ``block_bytes`` is the minimum size
-    of the pieces that threads process; neither it nor ``threads`` changes the result. ``reserve`` is called
-    with an upper bound of the number of edges before the arrays are allocated. Raises `TextError` for the
-    first fault, `ChangedError`, `LongLineError` and `NodesError`.
+    Ids are integers if ``names`` is None, else names that are added to it. ``block_bytes`` is the minimum
+    size of the pieces that threads process; neither it nor ``threads`` changes the result. ``reserve`` is
+    called with an upper bound of the number of edges before the arrays are allocated. Raises `TextError` for
+    the first fault, `ChangedError`, `LongLineError` and `NodesError`.
     """
 
-def open_text(
-    text: Bytes | FileText, start: int, stop: int
-) -> tuple[list[bool], list[bool], int, int]:
+def open_text(text: Bytes | FileText, start: int, stop: int) -> tuple[list[bool], list[bool], int, int]:
     """Look at the first two edges of the whole lines ``text[start:stop]``.
 
     Returns for each edge whether both of its ids are integers, and whether one is; the offset of the line of
@@ -65,7 +63,8 @@ def open_text(
 def number(
     arrays: list[NDArray[Any]], *, low: int, high: int, threads: int
 ) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-    """Number the distinct ids of int64 arrays in ascending order; return the numbers, and the ids by number.
+    """Give the distinct ids of int64 arrays numbers in ascending order; return the numbers, and the ids.
 
-    All ids are between ``low`` and ``high``. Removes the arrays from the list as it goes. Raises `NodesError`.
+    All ids are between ``low`` and ``high``. Removes the arrays from the list as it goes. Raises
+    `NodesError`.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -89,8 +88,8 @@ def read_edges(
     r"""Read a graph from edge text.
 
     A line has two ids, apart by blanks or a comma. A weight and a time may follow; the time is ignored, and
-    so is the weight unless ``weights`` is set, but both must be numbers. Lines that begin with ``#``, ``%`` or
-    ``//`` are comments, and ``#`` or ``%`` after an edge begins one.
+    so is the weight unless ``weights`` is set, but both must be numbers. Lines that begin with ``#``, ``%``
+    or ``//`` are comments, and ``#`` or ``%`` after an edge begins one. docs/formats.md has the grammar.
 
     Parameters
     ----------
@@ -268,10 +267,12 @@ class EdgeParser:
         }[fault]
 
     def finish(self) -> Edges:
-        """Number the nodes, and join the parts."""
+        """Return the edges of all parts, with their nodes numbered."""
         parts = self._parts
         weights = _joined([part.weights for part in parts], np.float64) if self.weights else None
         labels: NodeLabels | None
+        sources: list[NDArray[Any]]
+        targets: list[NDArray[Any]]
         if self._names is None:
             low = min((part.low for part in parts), default=0)
             high = max((part.high for part in parts), default=-1)
@@ -279,19 +280,25 @@ class EdgeParser:
             self._parts = []
             del parts
             numbers, labels, n_nodes = _number(arrays, low, high, self.threads, self.name)
-            sources, targets = numbers[::2], numbers[1::2]
+            sources, targets = list(numbers[::2]), list(numbers[1::2])
         else:
             labels, n_nodes = self._names.strings(), len(self._names)
             sources = [part.sources for part in parts]
             targets = [part.targets for part in parts]
-        joined = [_joined(arrays, np.int32) for arrays in (sources, targets)]
-        return Edges(*joined, weights, labels, n_nodes, self.has_header)
+        return Edges(
+            _joined(sources, np.int32),
+            _joined(targets, np.int32),
+            weights,
+            labels,
+            n_nodes,
+            self.has_header,
+        )
 
 
 def number_nodes(
     sources: ArrayLike, targets: ArrayLike, *, threads: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
-    """Number the nodes of a graph whose edges are given by integer ids, as `read_edges` does for text.
+    """Give the nodes of a graph with integer ids numbers from 0 on, as `read_edges` does for text.
 
     Parameters
     ----------
@@ -331,7 +338,9 @@ def number_nodes(
 def _integer_vector(name: str, ids: ArrayLike) -> NDArray[np.int64]:
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise ParameterError(f"{name}: found {array.dtype} of shape {array.shape}, expected a vector of integers")
+        raise ParameterError(
+            f"{name}: found {array.dtype} of shape {array.shape}, expected a vector of integers"
+        )
     if array.dtype == np.uint64 and len(array) and array.max() > np.iinfo(np.int64).max:
         raise DataError(f"{name}: found the id {array.max()}, expected at most 2^63 - 1")
     return np.ascontiguousarray(array, np.int64)
@@ -340,7 +349,7 @@ def _integer_vector(name: str, ids: ArrayLike) -> NDArray[np.int64]:
 def _number(
     arrays: list[NDArray[Any]], low: int, high: int, threads: int, name: str
 ) -> tuple[list[NDArray[np.int32]], NDArray[np.int64] | None, int]:
-    """Number the ids of arrays; return the numbers, the ids (None if they are the numbers), and their count."""
+    """Return the numbers of ids, the ids (None if they are their numbers), and the number of nodes."""
     try:
         numbers, labels = _edges.number(arrays, low=low, high=high, threads=threads)
     except _edges.NodesError:
@@ -356,6 +365,5 @@ def too_many_nodes(name: str) -> DataError:
 
 
 def _joined(arrays: list[Any], dtype: Any) -> NDArray[Any]:
-    if len(arrays) == 1:
-        return arrays[0]
-    return np.concatenate([np.empty(0, dtype), *arrays])
+    found: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
+    return found

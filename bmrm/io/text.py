@@ -288,7 +288,7 @@ def file_text(source: Source) -> _text.FileText:
 
 
 def line_windows(text: Any, length: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Split a text, which begins with a line at ``start``, into runs of whole lines of about ``size`` bytes."""
+    """Split a text, from the line at ``start`` on, into runs of whole lines of about ``size`` bytes."""
     while start < length:
         stop = -1 if length - start <= size else _text.whole_lines(text, start, size, length)
         if stop < 0:

@@ -1,7 +1,7 @@
 // Parses one block of whole lines of edge text: two ids, a weight, a time.
 //
-// A line of two integers takes one look at 32 bytes: a mask of the bytes that are not digits gives the ends of
-// both (as in svmlight/pair.h). Everything else, valid or not, goes to a reader of tokens. A file may be
+// A line of two integers takes one look at 32 bytes: a mask of the bytes that are not digits gives the ends
+// of both (as in svmlight/pair.h). Everything else, valid or not, goes to a reader of tokens. A file may be
 // written to by others between the passes, so the number of lines from the first pass is not trusted.
 #pragma once
 
@@ -60,9 +60,7 @@ struct Block : Span {
     Place fault_at = {0, 0, 0};
 };
 
-inline bool begins_comment(const char* p) {
-    return *p == '#' || *p == '%' || (p[0] == '/' && p[1] == '/');
-}
+inline bool begins_comment(const char* p) { return *p == '#' || *p == '%' || (p[0] == '/' && p[1] == '/'); }
 
 // Whether bytes, the last of them followed by padding, are UTF-8 (RFC 3629).
 inline bool is_utf8(const char* p, size_t size) {

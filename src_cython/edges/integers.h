@@ -71,7 +71,8 @@ class Numbering {
         std::sort(sorted_.begin(), sorted_.end());
         size_ = static_cast<int64_t>(sorted_.size());
         return size_ > kMaxNodes || for_pieces(size_, [this](int64_t first, int64_t last) {
-                   for (int64_t i = first; i < last; ++i) slot_of(sorted_[i]).number = static_cast<int32_t>(i);
+                   for (int64_t i = first; i < last; ++i)
+                       slot_of(sorted_[i]).number = static_cast<int32_t>(i);
                });
     }
 

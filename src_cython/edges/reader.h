@@ -45,8 +45,8 @@ class Reader {
         return complete;
     }
 
-    // Second pass, into arrays of `edges` elements; sets `edges` to the number found. Names are added to those
-    // of earlier parts of the text. Returns false if it was interrupted.
+    // Second pass, into arrays of `edges` elements; sets `edges` to the number found. Names are added to
+    // those of earlier parts of the text. Returns false if it was interrupted.
     bool parse_all(const Options& options, const Arrays& arrays, Names& names) {
         FirstFault first_fault;
         const bool complete = for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
@@ -126,11 +126,11 @@ class Reader {
 
 // The beginning of a text: what its first two edges look like.
 struct Opening {
-    int64_t edges = 0;                   // number found, up to 2
-    bool integers[2] = {false, false};   // whether both ids of an edge are written as integers
+    int64_t edges = 0;                  // number found, up to 2
+    bool integers[2] = {false, false};  // whether both ids of an edge are written as integers
     bool any_integer[2] = {false, false};
-    size_t second = 0;                   // offset of the second edge's line
-    int64_t lines = 0;                   // number of lines before it
+    size_t second = 0;  // offset of the second edge's line
+    int64_t lines = 0;  // number of lines before it
 };
 
 inline bool is_integer_token(const char* p) {
@@ -163,8 +163,7 @@ inline Opening open_text(const Bytes& text, size_t start, size_t stop) {
                 const bool target = p < next && is_integer_token(p);
                 found.integers[found.edges] = source && target;
                 found.any_integer[found.edges] = source || target;
-                if (found.edges == 1)
-                    found.second = lines.begin + static_cast<size_t>(begin - lines.bytes);
+                if (found.edges == 1) found.second = lines.begin + static_cast<size_t>(begin - lines.bytes);
                 ++found.edges;
             }
             found.lines += found.edges < 2;

@@ -59,7 +59,7 @@ def reference(text, *, labels="auto", weights=False):
     for number, line in numbered[has_header:]:
         columns = columns_of(line)
         ids = [_id_of(token, strings, (number, at + 1)) for token, at in columns[:1]]
-        if len(columns) == 1 or not columns[1][0] and columns[1][1] == len(line):
+        if len(columns) == 1 or (not columns[1][0] and columns[1][1] == len(line)):
             raise FaultError(number, len(line) + 1)
         ids += [_id_of(token, strings, (number, at + 1)) for token, at in columns[1:2]]
         values = []

@@ -26,7 +26,9 @@ INTEGERS = st.one_of(
     st.sampled_from([-(1 << 63), (1 << 63) - 1, 10**14, 10**15, 10**16, 10**17, 1 << 31]),
 ).map(lambda number: b"%d" % number)
 NAMES = st.one_of(
-    st.text(st.characters(exclude_characters=",", exclude_categories=["Cc", "Cs", "Zs"]), min_size=1, max_size=20)
+    st.text(
+        st.characters(exclude_characters=",", exclude_categories=["Cc", "Cs", "Zs"]), min_size=1, max_size=20
+    )
     .map(str.encode)
     .filter(lambda name: not name.startswith((b"#", b"%", b"//"))),
     st.sampled_from([b"a", b"b", b"node_12345678", b"node_12345679", b"x" * 40, b"7", b"007"]),
@@ -59,15 +61,20 @@ def texts(draw):
     kinds = [lines(ids, extra)] * 6 + [silent]
     if draw(st.integers(0, 4)) == 0:
         options = draw(OPTIONS)
-        kinds += [lines(ids, 0), lines(NAMES, 1), st.sampled_from([b"id,id,weight", b"1 2", b"a", b"1 2 3 4 5"])]
+        kinds += [
+            lines(ids, 0),
+            lines(NAMES, 1),
+            st.sampled_from([b"id,id,weight", b"1 2", b"a", b"1 2 3 4 5"]),
+        ]
     found = draw(st.lists(st.one_of(kinds), max_size=9))
     end = draw(st.sampled_from([b"", b"\n", b"\r\n"]))
     return draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"])) + b"\n".join(found) + end, options
 
 
 PIECES = st.sampled_from(
-    b"1|0|12| |\t|\n|\n|,|-|+|.|e|5|#|%|/|//|\r|\x00|\x01|nan|inf|1e999|9223372036854775807|9223372036854775808|x|"
-    b"\xff|\xc3\xa9|\xed\xa0\x80|\n1 2\n|\n1 2 3\n|\n1,2\n|0000000000000000000001|\x7f|\xef\xbb\xbf".split(b"|")
+    b"1|0|12| |\t|\n|\n|,|-|+|.|e|5|#|%|/|//|\r|\x00|\x01|nan|inf|1e999|9223372036854775807|x|\xff|\xc3\xa9"
+    b"|9223372036854775808|\xed\xa0\x80|\n1 2\n|\n1 2 3\n|\n1,2\n|0000000000000000000001|\x7f"
+    b"|\xef\xbb\xbf".split(b"|")
 )
 
 
@@ -123,7 +130,7 @@ FAULTS = [
     (b"1 2\n3 x\n", {}, f'2:3: found "x", {INTEGER}'),
     (b"1 2\n3 4.5\n", {}, f'2:3: found "4.5", {INTEGER}'),
     (b"# c\n\n1 2\n  x 3\n", {}, f'4:3: found "x", {INTEGER}'),
-    (b"1 9223372036854775808\n", {}, f'1:3: found "9223372036854775808", expected an id from -2^63 to 2^63'),
+    (b"1 9223372036854775808\n", {}, '1:3: found "9223372036854775808", expected an id from -2^63 to 2^63'),
     (b"-9223372036854775809 1\n", {}, '1:1: found "-9223372036854775809", expected an id from'),
     (b"1\n", {"labels": "integer"}, "1:2: found the end of the line, expected a second id"),
     (b"a\n", {}, "1:2: found the end of the line, expected a second id"),
@@ -238,7 +245,9 @@ def test_other_formats_are_not_edges(tmp_path):
 
 
 @pytest.mark.parametrize("labels", ["integer", "string"])
-@pytest.mark.parametrize("content", [b"", b"1 2\n", b"7 7\n" * 4000, b"1" * 9000, b"\n" * 9000, b"a b c d\n" * 900])
+@pytest.mark.parametrize(
+    "content", [b"", b"1 2\n", b"7 7\n" * 4000, b"1" * 9000, b"\n" * 9000, b"a b c d\n" * 900]
+)
 def test_a_text_that_changes_between_the_passes(tmp_path, monkeypatch, labels, content):
     path = tmp_path / "graph"
     path.write_bytes(b"1 2\n" * 2000)
@@ -278,7 +287,9 @@ def test_arguments(tmp_path):
         read_edges(tmp_path / "none")
 
 
-IDS = st.one_of(st.integers(0, 40), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(1 << 40, (1 << 40) + 300))
+IDS = st.one_of(
+    st.integers(0, 40), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(1 << 40, (1 << 40) + 300)
+)
 
 
 @settings(max_examples=200, deadline=None)
