@@ -29,6 +29,7 @@ MODULES = {
     "_cuda": "bmrm.matrix",
     "_dlpack": "bmrm.base",
     "_edges": "bmrm.io",
+    "_graph": "bmrm.graph",
     "_joint": "bmrm.losses",
     "_losses": "bmrm.losses",
     "_qp": "bmrm.linear.bundle",
