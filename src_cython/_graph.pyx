@@ -252,6 +252,8 @@ cdef class Passes:
             raise ParameterError(f"earlier: found {count}, expected at most {kGraphHistory}")
         if self.K > 1 and (v is not None or b is not None):
             raise ParameterError("v, b: expected None with several columns")
+        if self.K == 1 and restarts is not None:
+            raise ParameterError("restarts: expected None with one column, which has a dense vector")
         cdef vector[const double*] addresses
         for each in earlier:
             addresses.push_back(self._read(each, "earlier"))

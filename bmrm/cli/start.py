@@ -31,5 +31,13 @@ def bench() -> int:
     return main()
 
 
+def graph() -> int:
+    """Run ``bmrm-graph``."""
+    _block_signals()
+    from bmrm.cli.graph import main
+
+    return main()
+
+
 def _block_signals() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))

@@ -8,22 +8,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bmrm.graph.graph import Graph as Graph
-    from bmrm.graph.hits import hits as hits
-    from bmrm.graph.pagerank import pagerank as pagerank
-    from bmrm.graph.random_walk import random_walk as random_walk
+    from bmrm.graph.hubs_authorities import hits as hits
+    from bmrm.graph.page_rank import pagerank as pagerank
     from bmrm.graph.read import read_graph as read_graph
     from bmrm.graph.results import Hits as Hits
     from bmrm.graph.results import Ranking as Ranking
     from bmrm.graph.results import Walks as Walks
+    from bmrm.graph.walk_with_restart import random_walk as random_walk
 
 _MODULES = {
     "Graph": "graph",
     "Hits": "results",
     "Ranking": "results",
     "Walks": "results",
-    "hits": "hits",
-    "pagerank": "pagerank",
-    "random_walk": "random_walk",
+    "hits": "hubs_authorities",
+    "pagerank": "page_rank",
+    "random_walk": "walk_with_restart",
     "read_graph": "read",
 }
 """The module of each public name."""

@@ -1,11 +1,11 @@
 """Anderson's acceleration of a fixed-point iteration, from inner products alone.
 
 Given images g_j = T(x_j) and residuals f_j = g_j - x_j, j = 0 the newest, the next point is the mixture
-sum_j a_j g_j, sum_j a_j = 1, whose residual sum_j a_j f_j is shortest (Anderson, J. ACM 12 (1965) 547; Walker, Ni,
-SIAM J. Numer. Anal. 49 (2011) 1715). In differences to the newest residual this is a least-squares problem with a
-few unknowns. Its normal equations come from the inner products of the residuals. They are solved by eigenvalues,
-and directions that rounding has taken over are left out. The method only proposes points: bounds come from the
-residual of the point that it leads to.
+sum_j a_j g_j, sum_j a_j = 1, whose residual sum_j a_j f_j is shortest (Anderson, J. ACM 12 (1965) 547;
+Walker, Ni, SIAM J. Numer. Anal. 49 (2011) 1715). In differences to the newest residual this is a
+least-squares problem with a few unknowns. Its normal equations come from the inner products of the residuals.
+They are solved by eigenvalues, and directions that rounding has taken over are left out. The method only
+proposes points: bounds come from the residual of the point that it leads to.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 
 CUTOFF = 1e-11
-"""Eigenvalues of the scaled normal equations below this share of the largest are rounding: the products come from
-differences of residuals, which keep half of the digits or more."""
+"""Eigenvalues of the scaled normal equations below this share of the largest are rounding: the products come
+from differences of residuals, which keep half of the digits or more."""
 
 
 class History:
@@ -55,7 +56,7 @@ class History:
         """Go on with some columns only."""
         self._products = {pair: product[list(columns)] for pair, product in self._products.items()}
 
-    def factors(self, plain: Vector) -> Vector | None:
+    def factors(self, plain: NDArray[np.bool_]) -> Vector | None:
         """Return the factors of the images in `slots`, shape (slots, columns); None if there is only one.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Whether the largest singular value of a graph is simple, by comparing the components of hubs and authorities."""
+"""Whether the largest singular value is simple, by comparing the components of hubs and authorities."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ POWER_STEPS = 200
 def has_unique_leader(graph: Graph, weighted: bool, authorities: Vector, largest: float) -> bool:
     """Return whether one component alone has the largest singular value.
 
-    Other components whose bound, ``sqrt(||A||_1 ||A||_inf)`` of their part of A, is below it are out of question.
-    The values of the rest come from power iteration, and are compared to `SAME_VALUE`.
+    Other components whose bound, ``sqrt(||A||_1 ||A||_inf)`` of their part of A, is below it are out of
+    question. The values of the rest come from power iteration, and are compared to `SAME_VALUE`.
 
     Parameters
     ----------
@@ -84,18 +84,20 @@ def _possible_rivals(
 
 
 def _largest_values(A: Any, owner: NDArray[Any], rivals: NDArray[Any]) -> Vector:
-    """Return the largest singular value of the part of each rival, by power iteration on all parts at once."""
+    """Return the largest singular value of each rival, by power iteration on all at once."""
     count = int(owner.max()) + 1
     x = np.ones(A.shape[1])
     values = np.zeros(count)
     authorities = A @ x
     for _ in range(POWER_STEPS):
         length = np.sqrt(np.bincount(owner, authorities**2, minlength=count))
-        authorities = np.divide(authorities, length[owner], out=np.zeros_like(authorities), where=length[owner] > 0)
+        authorities = np.divide(
+            authorities, length[owner], out=np.zeros_like(authorities), where=length[owner] > 0
+        )
         hubs = A.T @ authorities
         authorities = A @ hubs
         squares = np.sqrt(np.sqrt(np.bincount(owner, authorities**2, minlength=count)))
         if np.allclose(squares, values, rtol=1e-12, atol=0.0):
             break
         values = squares
-    return values[rivals]
+    return np.asarray(values[rivals])

@@ -55,7 +55,9 @@ def edges_of(given: Any, n_nodes: int | None = None, labels: Any = None, weight:
         return from_matrix(given, labels)
     home = type(given).__module__.partition(".")[0]
     foreign = {"networkx": from_networkx, "igraph": from_igraph}
-    kind = home if home in foreign else "networkx" if hasattr(given, "adj") and hasattr(given, "nodes") else None
+    kind = (
+        home if home in foreign else "networkx" if hasattr(given, "adj") and hasattr(given, "nodes") else None
+    )
     if kind is not None:
         if n_nodes is not None or labels is not None:
             raise ParameterError("n_nodes, labels: found one with a graph object, which has its own nodes")
@@ -78,15 +80,23 @@ def from_arrays(given: Any, n_nodes: int | None, labels: Any) -> EdgeList:
         )
     source, target = (part if isinstance(part, (np.ndarray, list)) else list(part) for part in parts[:2])
     if len(source) != len(target):
-        raise DataError(f"edges: found {len(source)} sources and {len(target)} targets, expected equal numbers")
+        raise DataError(
+            f"edges: found {len(source)} sources and {len(target)} targets, expected equal numbers"
+        )
     weight = None if len(parts) == 2 else arguments.numbers("weight", parts[2], each="edge")
     if weight is not None and weight.shape != (len(source),):
         raise DataError(f"weight: found shape {weight.shape}, expected ({len(source)},), one per edge")
     if n_nodes is None and labels is None:
         source, target, names = number_nodes(source, target)
         return EdgeList(source, target, weight, names)
-    names = NodeLabels(range(arguments.integer("n_nodes", n_nodes))) if labels is None else check_labels(labels, n_nodes)
-    ends = [_numbers_in_range(what, end, len(names)) for what, end in (("source", source), ("target", target))]
+    names = (
+        NodeLabels(range(arguments.integer("n_nodes", n_nodes)))
+        if labels is None
+        else check_labels(labels, n_nodes)
+    )
+    ends = [
+        _numbers_in_range(what, end, len(names)) for what, end in (("source", source), ("target", target))
+    ]
     return EdgeList(ends[0], ends[1], weight, names)
 
 
@@ -115,7 +125,7 @@ def from_matrix(X: Csr, labels: Any = None) -> EdgeList:
 
 
 def from_networkx(graph: Any, weight: str | None = "weight") -> EdgeList:
-    """Convert a NetworkX graph; nodes keep the order of ``list(graph)``, edges without the attribute weigh 1."""
+    """Convert a NetworkX graph; nodes keep their order, edges without the attribute weigh 1."""
     nodes = list(graph)
     number = {node: i for i, node in enumerate(nodes)}
     adjacency, multiple = graph._adj, graph.is_multigraph()
@@ -129,7 +139,9 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> EdgeList:
     else:
         records = [record for node in nodes for record in adjacency[node].values()]
     weights = None
-    if multiple or (weight is not None and any(weight in record for record in records)):  # parallel edges are summed
+    if multiple or (
+        weight is not None and any(weight in record for record in records)
+    ):  # parallel edges are summed
         weights = arguments.numbers("weight", [record.get(weight, 1) for record in records], each="edge")
     names = NodeLabels(range(len(nodes)) if nodes == list(range(len(nodes))) else nodes)
     n = len(nodes)

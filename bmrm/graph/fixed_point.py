@@ -1,17 +1,18 @@
 """The loop of PageRank and of random walks: iterate T, and stop when the error is proven to be small.
 
-T contracts l1 distances by d, since P' plus the share of the dangling nodes keeps sums of nonnegative vectors. So
-for any x, with the exact image T(x) and the fixed point x*,
+T contracts l1 distances by d, since P' plus the share of the dangling nodes keeps sums of nonnegative
+vectors. So for any x, with the exact image T(x) and the fixed point x*,
 
     ||T(x) - x*||_1 <= d ||x - x*||_1 <= d / (1 - d) ||T(x) - x||_1.
 
-The computed image g differs from T(x) by at most e in l1, a bound of the rounding that the backend knows. Hence
+The computed image g differs from T(x) by at most e in l1, a bound of the rounding that the backend knows.
+Hence
 
     ||g - x*||_1 <= (d ||g - x||_1 + e) / (1 - d),
 
-with the norm of the computed residual, enlarged by its own rounding. This holds for every nonnegative x, wherever it
-comes from. For two nodes i and j the error of the difference of their scores is at most the same bound: two scores
-that are further apart than it are in the right order.
+with the norm of the computed residual, enlarged by its own rounding. This holds for every nonnegative x,
+wherever it comes from. For two nodes i and j the error of the difference of their scores is at most the same
+bound: two scores that are further apart than it are in the right order.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from bmrm.graph.anderson import History
 from bmrm.graph.backends.base import Walk
 
 SLOW_CONTRACTION = 0.6
-"""Anderson's method pays if the residual shrinks by less than this per step: below, a plain walk needs about 12
-steps to 1e-8 and mixing costs as much as it saves."""
+"""Anderson's method pays if the residual shrinks by less than this per step: below, a plain walk needs about
+12 steps to 1e-8 and mixing costs as much as it saves."""
 
 WATCHED_STEPS = 3
 """Plain steps after which the contraction is judged."""
@@ -123,6 +124,9 @@ class FixedPoint:
 
     def run(self) -> list[Outcome]:
         """Iterate until every walk has ended; return their outcomes in the order of the columns."""
+        interrupts.set_signal_mode(
+            interrupts.AWAITED
+        )  # the loop ends after the step that a signal arrives in
         self._began = time.perf_counter()
         self._prepare()
         slots, factors = [self._free_slot()], None
@@ -218,7 +222,9 @@ class FixedPoint:
         goal = self.goal
         if goal.callback is not None:
             worst = self._columns[int(np.argmax(bound[self._columns]))]
-            state = Progress(self._n_iter, float(residual[worst]), float(bound[worst]), self.n_products, elapsed)
+            state = Progress(
+                self._n_iter, float(residual[worst]), float(bound[worst]), self.n_products, elapsed
+            )
             if goal.callback(state):
                 return "interrupted"
         if interrupts.requested():

@@ -12,19 +12,19 @@ from bmrm.base.vectors import Indices, Vector, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
 from bmrm.graph.edges import EdgeList, edges_of
-from bmrm.graph.labels import NodeLabels, narrow, quote
+from bmrm.graph.labels import narrow, quote
 from bmrm.matrix.resident import default_threads
 
 DUPLICATES = ("auto", "drop", "sum", "error")
 ORDERS = ("auto", "degree", "given")
 
 NEAR_NODES = 64
-"""Edges between nodes whose numbers differ by less read entries of a vector that are likely in a near cache."""
+"""Edges between nodes whose numbers differ by less likely read a vector from a near cache."""
 
 MIN_NEAR_SHARE = 0.5
 """Share of such edges from which the order of the input is kept. Degree order halves the time of a product on
-graphs without locality (slashdot 2.1 times faster, an R-MAT graph 1.6 times), and destroys what a crawl in the
-order of its URLs has."""
+graphs without locality (slashdot 2.1 times faster, an R-MAT graph 1.6 times), and destroys what a crawl in
+the order of its URLs has."""
 
 
 class Graph:
@@ -49,9 +49,9 @@ class Graph:
     weights : bool, default True
         Whether weights of the input are used.
     duplicates : {"auto", "drop", "sum", "error"}, default "auto"
-        What an edge that is listed several times means: one edge, the first of them ("drop"); one whose weight
-        is the sum, where edges without weights weigh 1 ("sum"); or a `DataError`. "auto" drops without weights
-        and sums with weights. In an undirected graph (u, v) and (v, u) are the same edge.
+        What an edge that is listed several times means: one edge, the first of them ("drop"); one whose
+        weight is the sum, where edges without weights weigh 1 ("sum"); or a `DataError`. "auto" drops without
+        weights and sums with weights. In an undirected graph (u, v) and (v, u) are the same edge.
     self_loops : {"keep", "drop"}, default "keep"
     order : {"auto", "degree", "given"}, default "auto"
         Order of the nodes in memory; results always come in the order of the labels. "degree" puts nodes with
@@ -109,7 +109,9 @@ class Graph:
         found = edges_of(edges, n_nodes, labels, weight)
         if not arguments.flag("weights", weights):
             found.weight = None
-        self.directed = found.directed is not False if directed is None else arguments.flag("directed", directed)
+        self.directed = (
+            found.directed is not False if directed is None else arguments.flag("directed", directed)
+        )
         self.labels = found.labels
         self.n_nodes = len(found.labels)
         _check_weights(found)
@@ -183,21 +185,21 @@ class Graph:
 
     def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values per node, in the order in memory, in the order of the labels."""
-        return values if self._rank is None else values[self._rank]
+        found: NDArray[Any] = values if self._rank is None else values[self._rank]
+        return found
 
     def in_memory_order(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values per node, in the order of the labels, in the order in memory."""
-        return values if self._order is None else values[self._order]
+        found: NDArray[Any] = values if self._order is None else values[self._order]
+        return found
 
     def to_given(self, places: Any) -> NDArray[Any]:
         """Convert places in memory to numbers of nodes."""
-        places = np.asarray(places)
-        return places if self._order is None else self._order[places]
+        return np.asarray(places if self._order is None else self._order[places])
 
     def to_places(self, numbers: Any) -> NDArray[Any]:
         """Convert numbers of nodes to places in memory."""
-        numbers = np.asarray(numbers)
-        return numbers if self._rank is None else self._rank[numbers]
+        return np.asarray(numbers if self._rank is None else self._rank[numbers])
 
     @property
     def edges_by_target(self) -> tuple[Indices, NDArray[Any], Vector | None]:
@@ -280,14 +282,16 @@ def _check_weights(edges: EdgeList) -> None:
     weight = edges.weight
     if weight is None:
         return
-    if not np.isfinite(weight.sum()) or weight.min(initial=0.0) < 0:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total) or weight.min(initial=0.0) < 0:
         wrong = ~(np.isfinite(weight) & (weight >= 0))
         if wrong.any():
             edge = int(np.argmax(wrong))
             names = [quote(edges.labels[int(end[edge])]) for end in (edges.source, edges.target)]
             raise DataError(
-                f"weight: edge {edge + 1} from {names[0]} to {names[1]} has {weight[edge]}, expected a finite "
-                "number of at least 0"
+                f"weight: edge {edge + 1} from {names[0]} to {names[1]} has {weight[edge]}, expected "
+                "a finite number of at least 0"
             )
         raise DataError("weight: found weights whose sum is infinite, expected a finite sum")
 

@@ -89,7 +89,7 @@ def quote(label: Any) -> str:
 
 
 def number_nodes(source: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
-    """Number the nodes that occur in edges.
+    """Give numbers to the nodes that occur in edges.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def number_nodes(source: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any], 
     source, target : ndarray of int32 or int64
     labels : NodeLabels
     """
-    ends = [_as_ids("source", source), _as_ids("target", target)]
-    if all(isinstance(end, np.ndarray) for end in ends):
-        return _number_integers(*ends)
-    return _number_objects(*(end.tolist() if isinstance(end, np.ndarray) else end for end in ends))
+    one, other = _as_ids("source", source), _as_ids("target", target)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return _number_integers(one, other)
+    return _number_objects(*(end.tolist() if isinstance(end, np.ndarray) else end for end in (one, other)))
 
 
 def check_labels(labels: Any, n: int | None) -> NodeLabels:
@@ -117,8 +117,8 @@ def check_labels(labels: Any, n: int | None) -> NodeLabels:
     except TypeError as fault:
         raise DataError(f"labels: {fault}; expected hashable labels") from None
     if not different:
-        seen: set[Any] = set()
-        twice = next(label for label in given if label in seen or seen.add(label))
+        first = {label: place for place, label in reversed(list(enumerate(given)))}
+        twice = next(label for place, label in enumerate(given) if first[label] != place)
         raise DataError(f"labels: found {quote(twice)} twice, expected different labels")
     return NodeLabels(given)
 
@@ -137,7 +137,9 @@ def _as_ids(what: str, given: Any) -> NDArray[Any] | list[Any]:
     raise DataError(f"{what}: found {array.ndim} dimensions of {array.dtype}, expected integers or text")
 
 
-def _number_integers(source: NDArray[Any], target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
+def _number_integers(
+    source: NDArray[Any], target: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
     if len(source) == 0:
         none = np.zeros(0, np.int32)
         return none, none, NodeLabels(range(0))
@@ -157,7 +159,9 @@ def _number_integers(source: NDArray[Any], target: NDArray[Any]) -> tuple[NDArra
     return both[: len(source)], both[len(source) :], NodeLabels(ids)
 
 
-def _number_objects(source: Sequence[Any], target: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
+def _number_objects(
+    source: Sequence[Any], target: Sequence[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
     numbers: dict[Any, int] = {}
     both = np.empty((2, len(source)), np.int64)
     try:

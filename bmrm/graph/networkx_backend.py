@@ -1,7 +1,8 @@
 """NetworkX's backend: ``nx.pagerank(G, backend="bmrm")`` and ``nx.hits``.
 
-NetworkX converts a graph once and caches what it got; a cached conversion with weights is used again for calls
-without weights. So the functions look at their own argument `weight`. Nodes keep the order of ``list(G)``.
+NetworkX converts a graph once and caches what it got; a cached conversion with weights is used again for
+calls without weights. So the functions look at their own argument `weight`. Nodes keep the order of
+``list(G)``.
 
 References
 ----------
@@ -16,9 +17,9 @@ import numpy as np
 
 from bmrm.graph.edges import EdgeList, from_networkx
 from bmrm.graph.graph import Graph
-from bmrm.graph.hits import has_edges
-from bmrm.graph.hits import hits as find_hits
-from bmrm.graph.pagerank import pagerank as rank
+from bmrm.graph.hubs_authorities import has_edges
+from bmrm.graph.hubs_authorities import hits as find_hits
+from bmrm.graph.page_rank import pagerank as rank
 from bmrm.graph.results import Ranking
 
 LARGEST_ERROR = 1e-6
@@ -67,7 +68,11 @@ def convert_from_nx(
     graph_name: str | None = None,
 ) -> ConvertedGraph:
     """Convert a NetworkX graph for the function ``name``."""
-    weight = next(iter(edge_attrs)) if edge_attrs else ("weight" if preserve_edge_attrs or name == "hits" else None)
+    weight = (
+        next(iter(edge_attrs))
+        if edge_attrs
+        else ("weight" if preserve_edge_attrs or name == "hits" else None)
+    )
     edges: EdgeList = from_networkx(graph, weight)
     return ConvertedGraph(Graph(edges), weight, graph.is_directed(), graph.is_multigraph())
 
@@ -169,7 +174,10 @@ def hits(
 
 def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
     """Return whether the backend can run a function, or the reason why not."""
-    if name == "pagerank" and kwargs.get("alpha", 0.85) is not None and not 0 <= kwargs.get("alpha", 0.85) < 1:
+    if (
+        name == "pagerank"
+        and kwargs.get("alpha", 0.85) is not None
+        and not 0 <= kwargs.get("alpha", 0.85) < 1
+    ):
         return "alpha must be at least 0 and below 1"
     return True
-

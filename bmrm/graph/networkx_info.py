@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-_URL = "https://networkx.org/documentation/stable/reference/algorithms/generated/networkx.algorithms.link_analysis"
+_SITE = "https://networkx.org/documentation/stable/reference/algorithms/generated"
+_URL = f"{_SITE}/networkx.algorithms.link_analysis"
 
 _TOLERANCE = (
     "As in NetworkX, `tol` counts times the number of nodes; the error of the scores, in the sum of absolute "

@@ -12,6 +12,7 @@ from bmrm.graph.edges import EdgeList, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
 from bmrm.io.csr import Csr
+from bmrm.io.edges import LabelKind, read_edges
 from bmrm.io.sources import open_source
 
 FORMATS = ("auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow")
@@ -32,7 +33,7 @@ def read_graph(
     format: str = "auto",
     directed: bool | None = None,
     weights: bool = False,
-    labels: str = "auto",
+    labels: LabelKind = "auto",
     duplicates: str = "auto",
     self_loops: str = "keep",
     order: str = "auto",
@@ -111,14 +112,15 @@ def _detect(path: str | os.PathLike[str], wanted: str) -> str:
 
 
 def _read_edges(
-    path: str | os.PathLike[str], kind: str, weights: bool, labels: str, threads: int | None
+    path: str | os.PathLike[str], kind: str, weights: bool, labels: LabelKind, threads: int | None
 ) -> EdgeList | tuple[Any, ...]:
     if kind == "edges":
-        from bmrm.io.edges import read_edges
-
         text = read_edges(path, weights=weights, labels=labels, threads=threads)
-        found = range(text.n_nodes) if text.labels is None else text.labels
-        names = NodeLabels(found.tolist() if getattr(found, "dtype", None) == object else found)
+        found = text.labels
+        if found is None:
+            names = NodeLabels(range(text.n_nodes))
+        else:
+            names = NodeLabels(found.tolist() if found.dtype.hasobject else found)
         return EdgeList(text.sources, text.targets, text.weights, names)
     if kind in ("mtx", "npz"):
         from bmrm.io import read_data
@@ -150,7 +152,9 @@ def _read_npy(path: str | os.PathLike[str]) -> tuple[Any, Any]:
         except ValueError as error:
             raise DataError(f"{source.name}: found {error}, expected an array of edges") from None
     if pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise DataError(f"{source.name}: found {pairs.shape} of {pairs.dtype}, expected (edges, 2) of integers")
+        raise DataError(
+            f"{source.name}: found {pairs.shape} of {pairs.dtype}, expected (edges, 2) of integers"
+        )
     return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
 
 
@@ -168,5 +172,7 @@ def _read_table(path: str | os.PathLike[str], kind: str) -> EdgeList:
             with pyarrow.memory_map(name) as file:
                 table = ipc.open_file(file).read_all()
     except (pyarrow.ArrowException, ValueError) as error:
-        raise DataError(f"{name}: found a damaged {kind} file ({' '.join(str(error).split())[:200]})") from None
+        raise DataError(
+            f"{name}: found a damaged {kind} file ({' '.join(str(error).split())[:200]})"
+        ) from None
     return from_arrow(table)

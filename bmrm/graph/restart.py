@@ -15,7 +15,7 @@ from bmrm.graph.graph import Graph
 from bmrm.graph.labels import quote
 
 SHARE_ERROR = 4 * 2.0**-53
-"""Bound of the relative error of a normalised entry: its exact sum is rounded once, and so is the quotient."""
+"""Bound of the relative error of a normalised entry: sum and quotient are rounded once each."""
 
 
 def restart_vector(what: str, given: Any, graph: Graph, missing: str = "error") -> Vector | None:
@@ -54,7 +54,8 @@ def restart_vector(what: str, given: Any, graph: Graph, missing: str = "error") 
     if wrong.any():
         number = int(np.argmax(wrong))
         raise ParameterError(
-            f"{what}: node {quote(graph.labels[number])} has {shares[number]}, expected a finite number of at least 0"
+            f"{what}: node {quote(graph.labels[number])} has {shares[number]}, expected a finite number "
+            "of at least 0"
         )
     largest = shares.max(initial=0.0)
     if largest == 0.0:

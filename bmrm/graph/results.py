@@ -32,7 +32,7 @@ def proven_ranks(scores: Vector, bound: float) -> int:
 
 
 def ranked(scores: Vector, count: int) -> NDArray[np.intp]:
-    """Return the numbers of the nodes with the ``count`` largest scores, in descending order, ties by number."""
+    """Return the nodes with the ``count`` largest scores, in descending order, ties by number."""
     if count < len(scores):
         threshold = np.partition(scores, len(scores) - count)[len(scores) - count] if count else np.inf
         places = np.flatnonzero(scores >= threshold)
@@ -51,8 +51,8 @@ class Ranking:
         In the order of the labels.
     labels : NodeLabels
     error_bound : float
-        Proven: the sum over the nodes of ``|score - exact score|`` is at most this. So the score of each node, and
-        the difference of any two scores, is within it.
+        Proven: the sum over the nodes of ``|score - exact score|`` is at most this. So the score of each
+        node, and the difference of any two scores, is within it.
     residual : float
         The l1 norm of ``T(x) - x`` of the last step.
     status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
@@ -78,7 +78,7 @@ class Ranking:
 
     @cached_property
     def proven(self) -> int:
-        """Number of leading ranks whose order is proven: each score exceeds the next by more than the bound."""
+        """Number of leading ranks in a proven order: each score exceeds the next by more than the bound."""
         count = FIRST_SORTED
         while True:
             found = proven_ranks(self.scores[ranked(self.scores, count + 1)], self.error_bound)
@@ -136,7 +136,8 @@ class Walks:
     Attributes
     ----------
     nodes : ndarray of int64, shape (q, top), or None
-        Numbers of the nodes with the largest scores, in descending order; -1 fills rows of graphs with fewer nodes.
+        Numbers of the nodes with the largest scores, in descending order; -1 fills rows of graphs with fewer
+        nodes.
     scores : ndarray of float64, shape (q, top), or (n, q) if all scores were asked for
     labels : NodeLabels
     queries : list
@@ -175,6 +176,17 @@ class Walks:
         nodes, scores = self.nodes[query][kept][:count], self.scores[query][kept][:count]
         return list(zip(self.labels.take(nodes), scores.tolist(), strict=True))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the lists, one line per query, rank and node, to a file: tsv, npz or parquet by its name."""
+        lists = [self.top(query) for query in range(len(self.queries))]
+        columns = {
+            "query": np.array([str(self.queries[q]) for q, top in enumerate(lists) for _ in top]),
+            "rank": np.array([rank for top in lists for rank in range(1, len(top) + 1)], np.int64),
+            "node": np.array([str(label) for top in lists for label, _ in top]),
+            "score": np.array([score for top in lists for _, score in top], np.float64),
+        }
+        save_columns(path, columns, {"error_bound": self.error_bound, "proven": self.proven})
+
 
 @dataclass(frozen=True)
 class Hits:
@@ -190,8 +202,8 @@ class Hits:
     gap : float
         Its distance to the second largest, relative to it; an estimate (Ritz values).
     residual : float
-        ``||A' h - s a|| / s`` for unit vectors: the pair is exact for a matrix that differs from A by at most this
-        times ``||A||``.
+        ``||A' h - s a|| / s`` for unit vectors: the pair is exact for a matrix that differs from A by at most
+        this times ``||A||``.
     error_estimate : float
         ``residual / gap``, about the angle to the exact vectors. An estimate, since the gap is one.
     unique : bool
@@ -226,7 +238,7 @@ class Hits:
         return list(zip(self.labels.take(order), scores[order].tolist(), strict=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write nodes, hubs and authorities, by descending authority, to a file: tsv, npz or parquet by its name."""
+        """Write nodes, hubs and authorities, by descending authority, as tsv, npz or parquet by the name."""
         order = ranked(self.authorities, len(self.authorities))
         columns = {
             "node": _labels_of(self.labels, order),
@@ -241,7 +253,9 @@ def _labels_of(labels: NodeLabels, order: NDArray[np.intp]) -> NDArray[Any]:
     return np.array([str(label) for label in found]) if found.dtype == object else found
 
 
-def save_columns(path: str | os.PathLike[str], columns: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+def save_columns(
+    path: str | os.PathLike[str], columns: dict[str, NDArray[Any]], facts: dict[str, Any]
+) -> None:
     """Write columns to a tsv, npz or parquet file; only npz keeps the facts."""
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1]
@@ -249,7 +263,8 @@ def save_columns(path: str | os.PathLike[str], columns: dict[str, NDArray[Any]],
         raise ParameterError(f"{name}: found the suffix {suffix!r}, expected .tsv, .npz or .parquet")
     with atomic_write(name) as file:
         if suffix == ".npz":
-            np.savez(file, **columns, **{key: np.array(value) for key, value in facts.items()})
+            arrays: dict[str, Any] = {**columns, **facts}
+            np.savez(file, **arrays)
         elif suffix == ".parquet":
             import pyarrow
             from pyarrow import parquet

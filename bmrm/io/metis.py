@@ -2,8 +2,8 @@
 
 References
 ----------
-Karypis, Kumar, "METIS: a software package for partitioning unstructured graphs", manual of version 5.1.0, section
-4.1.1.
+Karypis, Kumar, "METIS: a software package for partitioning unstructured graphs", manual of version 5.1.0,
+section 4.1.1.
 """
 
 from __future__ import annotations
@@ -35,17 +35,25 @@ def read_metis(source: Source) -> Csr:
     number, header = next(lines, (1, b""))
     fields = _integers(source, number, header)
     if not 2 <= len(fields) <= 4:
-        raise _fault(source, number, f"found a header of {len(fields)} numbers, expected 2 to 4: nodes, edges, fmt, ncon")
+        raise _fault(
+            source,
+            number,
+            f"found a header of {len(fields)} numbers, expected 2 to 4: nodes, edges, fmt, ncon",
+        )
     nodes, edges = (int(field) for field in fields[:2])
     flags = f"{int(fields[2]) if len(fields) > 2 else 0:03d}"
     if nodes < 0 or edges < 0 or set(flags) - {"0", "1"} or len(flags) > 3:
-        raise _fault(source, number, "found another header, expected counts of at least 0 and a fmt of digits 0 and 1")
+        raise _fault(
+            source, number, "found another header, expected counts of at least 0 and a fmt of digits 0 and 1"
+        )
     has_sizes, has_node_weights, has_weights = (flag == "1" for flag in flags)
     skipped = has_sizes + (int(fields[3]) if len(fields) > 3 else int(has_node_weights))
     rows: list[NDArray[np.int64]] = []
     for number, line in lines:
         if len(rows) == nodes and line.strip():
-            raise _fault(source, number, f"found a line after the {nodes} nodes of the header, expected the end")
+            raise _fault(
+                source, number, f"found a line after the {nodes} nodes of the header, expected the end"
+            )
         if len(rows) < nodes:
             rows.append(_integers(source, number, line)[skipped:])
             if has_weights and len(rows[-1]) % 2:
@@ -93,7 +101,8 @@ def _to_matrix(source: Source, rows: list[NDArray[np.int64]], edges: int, has_we
     counts = np.array([len(row) // width for row in rows], np.int64)
     if counts.sum() != 2 * edges:
         raise DataError(
-            f"{source.name}: found {counts.sum()} neighbours, expected {2 * edges}, two for each edge of the header"
+            f"{source.name}: found {counts.sum()} neighbours, expected {2 * edges}, two for each edge "
+            "of the header"
         )
     require_memory(16 * int(counts.sum()), "the graph")
     flat: Any = np.concatenate([*rows, np.zeros(0, np.int64)])

@@ -46,8 +46,8 @@ void sort_edges(const I* source, const I* target, const double* weight, const I*
     ptr[0] = 0;
 }
 
-/// Merges equal edges and leaves out loops if asked, in place; returns the number of edges that stay. `val` may
-/// be null: then `sum` is not possible.
+/// Merges equal edges and leaves out loops if asked, in place; returns the number of edges that stay. `val`
+/// may be null: then `sum` is not possible.
 template <class I>
 i64 merge_edges(i64 n, i64* ptr, I* idx, double* val, Duplicates duplicates, bool drop_loops) {
     i64 kept = 0, begin = 0;

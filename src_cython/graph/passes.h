@@ -1,9 +1,9 @@
 // The vector work of a walk on a graph, in as few passes over memory as its steps allow.
 //
-// A step computes T(x) = d (P' x + mass u) + c v, the residual T(x) - x, its l1 norm, and the inner products of
-// the residual with the ones before, from which Anderson's method takes its next point. Each pass works on
-// blocks of rows. Sums are taken in a fixed order within a block, and over the blocks in order: results do not
-// depend on the number of threads, and the number of additions that a term goes through is known
+// A step computes T(x) = d (P' x + mass u) + c v, the residual T(x) - x, its l1 norm, and the inner products
+// of the residual with the ones before, from which Anderson's method takes its next point. Each pass works on
+// blocks of rows. Sums are taken in a fixed order within a block, and over the blocks in order: results do
+// not depend on the number of threads, and the number of additions that a term goes through is known
 // (`additions_per_sum`), which the proof of a bound needs.
 //
 // Vectors have K columns, stored by rows. One column has a dense restart vector; several columns have a few

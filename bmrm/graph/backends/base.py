@@ -4,14 +4,14 @@ A random walk with restart on a graph iterates
 
     T(x) = d (P' x + m(x) u) + (1 - d) v,
 
-where P[i, j] is the weight of the edge from i to j over the sum of the weights of i, m(x) the sum of x over the
-dangling nodes, u where they send their share and v where the walk restarts. A backend holds P' and the vectors in
-the order in memory that suits it. It gives numbers to the algorithm: norms, inner products, bounds of the
-rounding, the largest scores. Vectors leave it only as a result.
+where P[i, j] is the weight of the edge from i to j over the sum of the weights of i, m(x) the sum of x over
+the dangling nodes, u where they send their share and v where the walk restarts. A backend holds P' and the
+vectors in the order in memory that suits it. It gives numbers to the algorithm: norms, inner products, bounds
+of the rounding, the largest scores. Vectors leave it only as a result.
 
-Points and residuals live in slots with numbers. A step takes a mixture of earlier images T(x), so that Anderson's
-method needs nothing else: it is `Walk.step(slots, factors, ...)`, one chain of two passes and a product without a
-question to the host in between.
+Points and residuals live in slots with numbers. A step takes a mixture of earlier images T(x), so that
+Anderson's method needs nothing else: it is `Walk.step(slots, factors, ...)`, one chain of two passes and a
+product without a question to the host in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Restarts:
     Attributes
     ----------
     vector : ndarray of float64, shape (n,), or None
-        The one restart vector, in the order of the labels, with sum 1; None if it is uniform or `nodes` is given.
+        The one restart vector, in the order of the labels, with sum 1; None if it is uniform or `nodes` is
+        given.
     nodes, shares, columns : ndarray, or None
         For several walks: the nodes with a share in the restart vector of a walk, the shares, and the walks.
     n_columns : int
@@ -76,9 +77,11 @@ class Walk(Protocol):
     """Bound of the relative error of the norm of a residual."""
 
     def place(self, slot: int, start: Vector | None = None) -> None:
-        """Put the start into a slot: the restart vectors, or for one walk a vector in the order of the labels."""
+        """Put the restart vectors into a slot, or for one walk a start in the order of the labels."""
 
-    def step(self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]) -> StepSums:
+    def step(
+        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
+    ) -> StepSums:
         """Compute T of a mixture x of images.
 
         Parameters
@@ -100,7 +103,7 @@ class Walk(Protocol):
         """Bound what `rounding` will return, without reading vectors."""
 
     def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        """Return the nodes with the largest entries and these entries, in descending order, ties by number."""
+        """Return the nodes with the largest entries, and these, in descending order, ties by number."""
 
     def scores(self, slot: int, column: int) -> Vector:
         """Return a vector in the order of the labels."""
@@ -139,7 +142,7 @@ class Pair(Protocol):
         """Return A a."""
 
     def orthogonalise(self, vector: Any, basis: Sequence[Any]) -> tuple[Any, float]:
-        """Make a vector orthogonal to an orthonormal basis, and return it with length 1 and its former length."""
+        """Make a vector orthogonal to an orthonormal basis; return it with length 1, and its old length."""
 
     def combine(self, basis: Sequence[Any], factors: Vector) -> Any:
         """Return the sum of factors times vectors."""

@@ -2,14 +2,15 @@
 
 The bound of the rounding. Let u = 2^-53, x >= 0, and t = P' x. Everything that is added is positive, so each
 computed entry of t has a relative error of at most (a_i + 3) u to first order, where a_i is the number of
-additions that a term of row i goes through: 1 or 2 units are due to the messages x_j / s_j or the rounded weights
-w_ij / s_j, the rest to the sum s_j. Times d and plus the restart terms, T(x)_i has the error
+additions that a term of row i goes through: 1 or 2 units are due to the messages x_j / s_j or the rounded
+weights w_ij / s_j, the rest to the sum s_j. Times d and plus the restart terms, T(x)_i has the error
 
     |error_i| <= u ((a_i + C) d t_i + (b + D) ((1 - d) v_i + d m u_i)),
 
-b the additions of the sum over dangling nodes. The sum over i bounds the l1 norm. It weighs each row's additions by
-the row's score: a hub with 10^6 in-links and 1 % of the mass costs 1 % of 10^6 / 8 units. (Higham, "Accuracy and
-stability of numerical algorithms", 2002, chapters 3 and 4.) A test compares it with exact arithmetic.
+b the additions of the sum over dangling nodes. The sum over i bounds the l1 norm. It weighs each row's
+additions by the row's score: a hub with 10^6 in-links and 1 % of the mass costs 1 % of 10^6 / 8 units.
+(Higham, "Accuracy and stability of numerical algorithms", 2002, chapters 3 and 4.) A test compares it with
+exact arithmetic.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ UNIT = 2.0**-53
 """Unit roundoff of float64."""
 
 HIGHER_ORDER = 1.01
-"""Factor for terms of higher order, and for the rounding of the bound itself: additions times UNIT stay far below
-0.01 for every row that fits into memory."""
+"""Factor for terms of higher order, and for the rounding of the bound itself: additions times UNIT stay far
+below 0.01 for every row that fits into memory."""
 
 PRODUCT_ROUNDINGS = 6
-"""C: message or weight (2), their product (1), sum of weights (2, compensated), times d (1); the additions of the
-restart terms are in a_i."""
+"""C: message or weight (2), their product (1), sum of weights (2, compensated), times d (1); the additions of
+the restart terms are in a_i."""
 
 RESTART_ROUNDINGS = 8
 """D: 1 - d, times m, their sum, times v_i, plus the terms of u, plus the product, with two to spare."""
@@ -93,7 +94,13 @@ class HostTransitions:
         shape = (self.n, self.n)
         by_popularity = False if graph.is_reordered else None
         self.matrix = _cpu.Matrix(
-            starts, sources, values, shape, threads=graph.threads, transpose=False, by_popularity=by_popularity
+            starts,
+            sources,
+            values,
+            shape,
+            threads=graph.threads,
+            transpose=False,
+            by_popularity=by_popularity,
         )
 
     def walk(self, damping: float, restarts: Restarts) -> HostWalk:
@@ -112,6 +119,8 @@ class HostWalk:
         self._v = None if restarts.vector is None else self._graph.in_memory_order(restarts.vector)
         self._u = None if restarts.dangling is None else self._graph.in_memory_order(restarts.dangling)
         self._entries = self._sorted_entries(restarts)
+        if self.columns == 1:
+            self._make_restart_dense()
         self._images: dict[int, Vector] = {}
         self._residuals: dict[int, Vector] = {}
         self._begin(n)
@@ -132,10 +141,19 @@ class HostWalk:
         order = np.lexsort((restarts.columns, places))
         return places[order], restarts.columns[order].astype(np.int64), restarts.shares[order]
 
+    def _make_restart_dense(self) -> None:
+        """Replace the entries of the only walk by a vector, which is what passes of one column read."""
+        if self._entries is not None:
+            rows, _, shares = self._entries
+            self._v, self._entries = np.zeros(self._transitions.n), None
+            self._v[rows] = shares
+
     def place(self, slot: int, start: Vector | None = None) -> None:
         image = self._array(self._images, slot)
         given = self._v if start is None else self._graph.in_memory_order(start)
-        image[:] = (1.0 / max(self._transitions.n, 1) if self._uniform else 0.0) if given is None else given[:, None]
+        image[:] = (
+            (1.0 / max(self._transitions.n, 1) if self._uniform else 0.0) if given is None else given[:, None]
+        )
         if self._entries is not None:
             rows, columns, shares = self._entries
             image[rows, columns] = shares
@@ -145,7 +163,9 @@ class HostWalk:
             arrays[slot] = np.empty((self._transitions.n, self.columns))
         return arrays[slot]
 
-    def step(self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]) -> StepSums:
+    def step(
+        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
+    ) -> StepSums:
         images = [self._images[slot] for slot in slots]
         self._mass = self._passes.messages(images, factors, self._point, self._messages)
         point = self._point if factors is not None else images[0]
@@ -224,6 +244,8 @@ class HostWalk:
             there = number[owners] >= 0
             self._entries = rows[there], number[owners[there]], shares[there]
         self.columns = len(chosen)
+        if self.columns == 1:
+            self._make_restart_dense()
         self._begin(self._transitions.n)
 
 

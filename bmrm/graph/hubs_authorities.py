@@ -1,14 +1,15 @@
 """HITS: hubs and authorities by the Golub-Kahan process.
 
-The hub and authority vectors are the singular vectors of the largest singular value s of the adjacency matrix A:
-A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). Power iteration needs 10 to 110 double products on real
-graphs. The Golub-Kahan process takes the best pair of the Krylov space, after 7 to 23 (Golub, Kahan, SIAM J. Numer.
-Anal. 2 (1965) 205): with full orthogonalisation, and restarted with the best pair when the basis is full.
+The hub and authority vectors are the singular vectors of the largest singular value s of the adjacency matrix
+A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). Power iteration needs 10 to 110 double products on
+real graphs. The Golub-Kahan process takes the best pair of the Krylov space, after 7 to 23 (Golub, Kahan,
+SIAM J. Numer. Anal. 2 (1965) 205): with full orthogonalisation, and restarted with the best pair when the
+basis is full.
 
-Which vectors? If A A' is reducible, the largest singular value may belong to several of its components; then the
-vectors are not unique, and the process returns the projection of the vector of ones, a nonnegative choice. Components
-are those of the graph that joins u, as a hub, to v, as an authority, for each edge. Within one component the
-singular value is simple (Perron, Frobenius).
+Which vectors? If A A' is reducible, the largest singular value may belong to several of its components; then
+the vectors are not unique, and the process returns the projection of the vector of ones, a nonnegative
+choice. Components are those of the graph that joins u, as a hub, to v, as an authority, for each edge. Within
+one component the singular value is simple (Perron, Frobenius).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
-from bmrm.graph.pagerank import uses_weights
+from bmrm.graph.page_rank import uses_weights
 from bmrm.graph.results import Hits
 
 MAX_BASIS = 40
@@ -139,9 +140,10 @@ class Triplet(NamedTuple):
 def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Triplet:
     """Find the largest singular triplet of A, starting from authorities that are all equal.
 
-    With B the bidiagonal matrix of the process, A V = U B and A' U = V B' + b v e', e the last unit vector. So for a
-    triplet (s, p, q) of B the pair h = U p, a = V q has the residuals 0 and b |p_last|.
+    With B the bidiagonal matrix of the process, A V = U B and A' U = V B' + b v e', e the last unit vector.
+    So for a triplet (s, p, q) of B the pair h = U p, a = V q has the residuals 0 and b |p_last|.
     """
+    interrupts.set_signal_mode(interrupts.AWAITED)  # the process ends after the step that a signal arrives in
     V, U = [pair.start()], list[Any]()
     B = np.zeros((MAX_BASIS, MAX_BASIS))
     second, n_iter = 0.0, 0
@@ -163,7 +165,9 @@ def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Tripl
             continue
         authorities = pair.combine(V, right[0])
         if status is not None:
-            return Triplet(pair.combine(U, left[:, 0]), authorities, first, min(second, first), status, n_iter)
+            return Triplet(
+                pair.combine(U, left[:, 0]), authorities, first, min(second, first), status, n_iter
+            )
         V, U, B[:] = [authorities], [], 0.0
 
 
