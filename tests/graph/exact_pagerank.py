@@ -1,7 +1,7 @@
-"""PageRank of small graphs in exact arithmetic, and of larger ones to about 30 digits.
+"""PageRank of small graphs in exact arithmetic.
 
-Written from the definition alone: x = d (P' x + m u) + (1 - d) v, with weights, damping and restarts as the floats
-that they are.
+Written from the definition alone: x = d (P' x + m u) + (1 - d) v, with weights, damping and restarts as the
+floats that they are.
 """
 
 from __future__ import annotations

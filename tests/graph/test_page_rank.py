@@ -289,5 +289,5 @@ def test_scores_are_saved_in_order(tmp_path, suffix):
 
 
 def test_other_suffixes_are_refused(tmp_path):
-    with pytest.raises(ParameterError, match="expected .tsv, .npz or .parquet"):
+    with pytest.raises(ParameterError, match=r"expected \.tsv, \.npz or \.parquet"):
         pagerank(Graph(([0], [1]))).save(tmp_path / "scores.csv")

@@ -37,7 +37,7 @@ def test_weights_and_names(tmp_path):
 
 def test_bad_text_has_file_line_and_column(tmp_path):
     path = write(tmp_path, "1 2\n3 x\n")
-    with pytest.raises(DataError, match='graph.txt:2:3: found "x", expected an id'):
+    with pytest.raises(DataError, match=r'graph\.txt:2:3: found "x", expected an id'):
         read_graph(path)
 
 
