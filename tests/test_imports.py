@@ -45,12 +45,13 @@ TABLE = {
     "linear.path": f"{DATA} linear.inputs linear.result linear.plots linear.solve",
     "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.plan linear.backends "
     "linear.result linear.plots linear.solve",
-    # Formulas of rows
+    # Other wings
+    "graph": f"{DATA} distributed",
     "formulas": f"{DATA} distributed",
     "reductions": f"{DATA} distributed formulas",
     # Faces
     "petsc": f"{DATA} distributed losses linear",
-    "cli": f"{DATA} distributed losses linear petsc",
+    "cli": f"{DATA} distributed losses linear graph petsc",
     "__main__": "cli",
 }
 """Each package, or module of `bmrm.linear`, and what it may import, besides `errors`."""
@@ -119,7 +120,10 @@ def test_the_table_is_short_and_runs_one_way():
 
 def test_packages_that_know_no_loss_import_none():
     for row in ("base", "io", "matrix", "distributed"):
-        assert not {"losses", "linear", "petsc", "cli"} & ALLOWED[row]
+        assert not {"losses", "linear", "graph", "petsc", "cli"} & ALLOWED[row]
+    wings = {"linear", "graph", "reductions"}
+    for wing in wings - {"linear"}:
+        assert not {"losses", *wings - {wing}} & ALLOWED[wing]
     assert not any({"petsc", "cli"} & ALLOWED[row] for row in TABLE if row not in ("cli", "__main__"))
 
 

@@ -11,14 +11,29 @@
 #include <limits>
 #include <system_error>
 
-#include "svmlight/text.h"
+#include "text/characters.h"
 
-namespace svmlight {
+namespace text {
 
 constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 constexpr uint64_t kExactMantissa = uint64_t{1} << 53;
-constexpr uint32_t kIntegerPowers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+constexpr uint64_t kIntegerPowers[] = {1,
+                                       10,
+                                       100,
+                                       1000,
+                                       10000,
+                                       100000,
+                                       1000000,
+                                       10000000,
+                                       100000000,
+                                       1000000000,
+                                       10000000000,
+                                       100000000000,
+                                       1000000000000,
+                                       10000000000000,
+                                       100000000000000,
+                                       1000000000000000};
 
 // Reads the number at p, by the grammar [+-] digits [. digits] [e [+-] digits] with at least one digit before
 // the exponent. Returns one past its end, or nullptr if there is none. A number beyond the largest double
@@ -107,4 +122,4 @@ inline const char* read_number(const char* p, double* value) {
     return q;
 }
 
-}  // namespace svmlight
+}  // namespace text

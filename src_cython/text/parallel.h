@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace svmlight {
+namespace text {
 
 // Called now and then by the calling thread; a result other than 0 stops the work.
 using Poll = int (*)();
@@ -58,4 +58,4 @@ bool for_each(size_t count, int threads, Poll poll, const Work& work) {
     return !stop;
 }
 
-}  // namespace svmlight
+}  // namespace text

@@ -1,4 +1,4 @@
-// Bytes of SVMlight text: character classes and runs of digits.
+// Bytes of a text: character classes and runs of digits.
 //
 // Every text passed to the reader is followed by at least kPadding readable bytes, the first of them NUL, so
 // that a scan may load whole words past the end of a token, and stops by itself at the end.
@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <cstring>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
-namespace svmlight {
+namespace text {
 
 constexpr int kPadding = 64;
 
@@ -48,4 +51,22 @@ inline uint32_t leading_digits(uint64_t x, int n) {
     return static_cast<uint32_t>(eight_digits((x << (56 - 8 * n)) << 8));
 }
 
-}  // namespace svmlight
+// The number that the first n of 8 digits spell, n in 0..8.
+inline uint64_t first_digits(uint64_t x, int n) {
+    const int half = 32 - 4 * n;
+    return eight_digits(x << half << half);
+}
+
+#if defined(__SSE2__)
+
+// One bit for each of 16 bytes: whether it is a digit.
+inline uint32_t digit_mask(const char* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i shifted = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    const __m128i digits = _mm_cmpeq_epi8(_mm_min_epu8(shifted, _mm_set1_epi8(9)), shifted);
+    return static_cast<uint32_t>(_mm_movemask_epi8(digits));
+}
+
+#endif
+
+}  // namespace text

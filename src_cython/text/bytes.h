@@ -17,10 +17,9 @@
 #include <system_error>
 #include <vector>
 
-#include "svmlight/parallel.h"
-#include "svmlight/text.h"
+#include "text/characters.h"
 
-namespace svmlight {
+namespace text {
 
 // The file ended early: somebody has truncated it.
 struct FileChanged {};
@@ -186,4 +185,4 @@ inline ptrdiff_t whole_lines(const Bytes& text, size_t start, size_t stop, size_
     return -1;
 }
 
-}  // namespace svmlight
+}  // namespace text
