@@ -153,9 +153,9 @@ class _Print(argparse.Action):
     """Print a text and end with exit code 0."""
 
     def __init__(
-        self, option_strings: Sequence[str], dest: str, *, text: Callable[[], str], help: str
+        self, option_strings: Sequence[str], dest: str, *, default: Any, text: Callable[[], str], help: str
     ) -> None:
-        super().__init__(option_strings, dest, nargs=0, help=help, default=argparse.SUPPRESS)
+        super().__init__(option_strings, dest, nargs=0, default=default, help=help)
         self._text = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
