@@ -861,7 +861,9 @@ class Reader:
         line = self.source.line(node)
         self.temporaries += 1
         total, value, at = (f"{part}.{self.temporaries}" for part in ("total", "stored", "column"))
-        self.types |= {total: "real", value: "real"}
+        self.types[total] = "real"
+        if self.sparse:
+            self.types[value] = "real"
         mine = Var(total, "real")
         if not self.sparse:
             stored: Expr = RowItem(Var(at, "int"), line)

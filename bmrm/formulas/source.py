@@ -203,15 +203,18 @@ def _evaluate_annotation(source: Source, node: ast.expr, name: str) -> Any:
         found = node.value
     if not delayed and found is not None:
         return found
-    parts = [
-        part.value
-        if isinstance(part, ast.Constant)
-        else source.resolve(part.id)
-        if isinstance(part, ast.Name)
-        else None
-        for part in (node.elts if isinstance(node, ast.Tuple) else [node])
-    ]
+    parts = [_read_size(source, part) for part in (node.elts if isinstance(node, ast.Tuple) else [node])]
     return tuple(parts) if isinstance(node, ast.Tuple) else parts[0]
+
+
+def _read_size(source: Source, part: ast.expr) -> Any:
+    """Read a size in a delayed annotation, where a name needs no quotes: a number has its value."""
+    if isinstance(part, ast.Constant):
+        return part.value
+    if not isinstance(part, ast.Name):
+        return None
+    value = source.resolve(part.id)
+    return value if value in (int, float, bool) or type(value) is int else part.id
 
 
 def target_name(node: ast.AST) -> str | None:

@@ -133,11 +133,12 @@ struct Opening {
     int64_t lines = 0;  // number of lines before it
 };
 
-inline bool is_integer_token(const char* p) {
+// Whether the token at p is an integer; `end` is that of the text.
+inline bool is_integer_token(const char* p, const char* end) {
     p += *p == '-';
     const char* const digits = p;
     while (*p >= '0' && *p <= '9') ++p;
-    return p > digits && (is_blank(*p) || *p == ',' || *p == '\n' || *p == '\0');
+    return p > digits && (is_blank(*p) || *p == ',' || *p == '\n' || p == end);
 }
 
 // Looks at whole lines up to the second edge.
@@ -156,11 +157,11 @@ inline Opening open_text(const Bytes& text, size_t start, size_t stop) {
             p = skip_blanks(p);
             const bool is_edge = p < end && *p != '\n' && !begins_comment(p);
             if (is_edge) {
-                const bool source = is_integer_token(p);
+                const bool source = is_integer_token(p, end);
                 while (p < next && !is_blank(*p) && *p != ',' && *p != '\n') ++p;
                 p = skip_blanks(p);
                 if (*p == ',') p = skip_blanks(p + 1);
-                const bool target = p < next && is_integer_token(p);
+                const bool target = p < next && is_integer_token(p, end);
                 found.integers[found.edges] = source && target;
                 found.any_integer[found.edges] = source || target;
                 if (found.edges == 1) found.second = lines.begin + static_cast<size_t>(begin - lines.bytes);

@@ -147,6 +147,7 @@ FAULTS = [
     (b"a b\n,c d\n", {}, '2:1: found ",c", expected an id without blanks, commas and control characters'),
     (b"a b\x01\n", {}, r'1:3: found "b\x01", expected an id without blanks, commas and control characters'),
     (b"a b\n\xe9 c\n", {}, r'2:1: found "\xe9", expected an id in UTF-8'),
+    (b"a,b\n1,2\x00\n", {}, r'2:3: found "2\x00", expected an id without blanks'),
     (b"1 2\x00\n", {"labels": "integer"}, rf'1:3: found "2\x00", {INTEGER}'),
     (b"from,to\n1,2\n3,x\n", {}, f'3:3: found "x", {INTEGER}'),
 ]
