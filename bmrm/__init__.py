@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bmrm import errors as errors
+    from bmrm import estimators as estimators
     from bmrm import io as io
     from bmrm import losses as losses
     from bmrm import petsc as petsc
@@ -45,6 +46,7 @@ _MODULES = {
     "solve": "linear.solve",
     "losses": "",
     "petsc": "",
+    "estimators": "",
     "path": "linear.path",
     "Result": "linear.result",
     "Model": "linear.models.model",
@@ -80,7 +82,10 @@ _MODULES = {
 }
 """The module that holds each public name, below ``bmrm``."""
 
-__all__ = sorted({"__version__", *_MODULES} - {"petsc"})  # without petsc4py `from bmrm import *` works too
+_NEED_MORE = {"petsc", "estimators"}
+"""Names that need an optional package: `from bmrm import *` works without it."""
+
+__all__ = sorted({"__version__", *_MODULES} - _NEED_MORE)
 
 
 def __getattr__(name: str) -> "Any":
@@ -95,4 +100,4 @@ def __getattr__(name: str) -> "Any":
 
 
 def __dir__() -> list[str]:
-    return sorted({"petsc", *__all__})
+    return sorted({*_NEED_MORE, *__all__})

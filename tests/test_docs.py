@@ -95,7 +95,8 @@ class Unwrapping(doctest.DocTestFinder):
 def test_doctests(name, tmp_path, monkeypatch):
     if name == "bmrm.matrix._cuda" and not importlib.import_module(name).device_count():
         pytest.skip("there is no CUDA device")
-    needed = {"bmrm.petsc": "petsc4py", "bmrm.distributed": "mpi4py"}.get(".".join(name.split(".")[:2]))
+    needs = {"bmrm.petsc": "petsc4py", "bmrm.distributed": "mpi4py", "bmrm.estimators": "sklearn"}
+    needed = needs.get(".".join(name.split(".")[:2]))
     if needed and not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
     monkeypatch.chdir(tmp_path)
