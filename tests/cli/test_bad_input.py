@@ -273,7 +273,7 @@ def damaged(case: str, raw: bytes) -> bytes:
     ("case", "named"),
     [
         ("empty", "empty"),
-        ("text", "not a bmrm model"),
+        ("text", "header of a LIBLINEAR model"),
         ("short", "not a bmrm model"),
         ("truncated header", "truncated"),
         ("truncated weights", "truncated"),
