@@ -146,6 +146,13 @@ def test_the_tables_of_losses_are_what_the_losses_say(monkeypatch):
     assert text == tables.page(text)
 
 
+def test_the_tables_of_the_page_on_migration_are_current(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    tables = importlib.import_module("migration_tables")
+    text = tables.PAGE.read_text()
+    assert text == tables.page(text)
+
+
 def test_the_page_of_losses_and_the_quick_start_name_every_loss():
     for page in ("losses.md", "quickstart.md"):
         text = (ROOT / "docs" / page).read_text()

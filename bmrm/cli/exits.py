@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import errno
+import glob
 import io
 import os
 import resource
@@ -207,7 +208,10 @@ def reading(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise
-        raise DataError(_os_error_text(error, path)) from error
+        text = _os_error_text(error, path)
+        if error.errno == errno.ENOENT and glob.has_magic(path):
+            text += " (a pattern is for bmrm-train with mpiexec: each rank reads a part of the files)"
+        raise DataError(text) from error
 
 
 def check_apart(output: str, others: Mapping[str, str | None]) -> None:

@@ -128,7 +128,7 @@ def fit(
     from bmrm.linear.result import Result
     from bmrm.linear.solve import solve
 
-    start = _start(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
+    start = start_of(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
     arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
     try:
         return solve(dataset, warm_start=start, callback=callback, **arguments)
@@ -138,7 +138,7 @@ def fit(
         return stop.result
 
 
-def _start(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
+def start_of(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
     """Return the model's weights as a starting point of the solver."""
     # A penalised intercept is an extra feature after the others; an unpenalised one follows from the weights.
     bias = np.atleast_1d(warm.intercept) / options.bias if options.bias > 0 else np.empty(0)

@@ -27,7 +27,8 @@ MAX_CHECKPOINT_SHARE = 0.05
 """Maximum share of the time that is spent on checkpoints."""
 
 
-def _words(state: Progress) -> tuple[str, ...]:
+def words_of(state: Progress) -> tuple[str, ...]:
+    """Return the words of the progress line."""
     known = state.gap < abs(state.objective)
     share = f" ({100 * state.gap / abs(state.objective):.2g} %)" if known else ""
     return (
@@ -83,7 +84,7 @@ class Observer:
             if not math.isfinite(self._first_gap):
                 self._first_gap = state.gap
             self._line.update(
-                lambda: Step(_words(state), logarithmic_share(self._first_gap, state.gap, state.tol))
+                lambda: Step(words_of(state), logarithmic_share(self._first_gap, state.gap, state.tol))
             )
         with self.keeping_failure():
             self._write_log(state)

@@ -15,6 +15,7 @@ from typing import Any
 from bmrm.base.units import number_text
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
 from bmrm.cli.parsing import CommandParser, integer, positive, real
+from bmrm.cli.solver_types import SOLVER_TYPES, translate
 from bmrm.errors import ParameterError
 
 PROGRAM = "bmrm-train"
@@ -27,6 +28,7 @@ class TrainOptions:
     data: str = ""
     model: str | None = None
     config: str | None = dataclasses.field(default=None, compare=False)
+    solver_type: int | None = None
     loss: str = "hinge"
     loss_params: dict[str, float] = dataclasses.field(default_factory=dict)
     reg: str = "l2"
@@ -104,6 +106,7 @@ class TrainOptions:
 
 # Each pair contradicts each other: one on the command line overrides the other in the configuration file.
 _EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose"), ("warm_start", "resume")]
+_TRANSLATED = [("solver_type", "loss"), ("solver_type", "reg")]
 _WITHOUT_FOLDS = ("warm_start", "resume", "checkpoint", "log_jsonl")
 _FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
     name: f"--{name.replace('_', '-')}"
@@ -129,12 +132,13 @@ def parse(argv: Sequence[str]) -> TrainOptions:
         from bmrm.cli.config import read_config
 
         filed = _namespace(parser, [*read_config(config, parser), "--", given["data"]])
-        for pair in _EXCLUSIVE:
+        for pair in _EXCLUSIVE + _TRANSLATED:
             if any(name in given for name in pair):
                 for name in pair:
                     filed.pop(name, None)
         filed["loss_params"].update(given["loss_params"])
         given = {**filed, **given, "loss_params": filed["loss_params"]}
+    given = translate(given)
     for one, other in _EXCLUSIVE:
         if one in given and other in given and not (one == "bias" and given["bias"] <= 0):
             raise ParameterError(f"{_FLAGS[one]} and {_FLAGS[other]}: choose one")
@@ -158,7 +162,8 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
         raise ParameterError("--export: LIBLINEAR's model file has no place for --calibrate")
     if options.has_grid:
         for name in ("lam", "cost"):
-            if name in given:
+            smallest = name == "cost" and options.solver_type is not None and options.lambdas is None
+            if name in given and not smallest:
                 raise ParameterError(f"{_FLAGS[name]}: not with a grid of lambda, which --lambdas sets")
     else:
         for name in ("metric", "rule", "plot"):
@@ -177,6 +182,7 @@ def _namespace(parser: CommandParser, argv: Sequence[str]) -> dict[str, Any]:
 
 
 _LOSS_PREFIX = "loss parameter "
+_SHORT_FLAGS = {"epsilon": ("-p",), "nu": ("-n",)}
 
 
 _BRIEF = f"""\
@@ -246,8 +252,17 @@ def build_parser() -> CommandParser:
 
     problem = parser.add_argument_group("problem")
     _add(problem, "--loss", choices=NAMES, metavar="NAME", help="loss function: %(choices)s")
+    _add(
+        problem,
+        "-s",
+        "--solver-type",
+        type=int,
+        choices=SOLVER_TYPES,
+        metavar="TYPE",
+        help="loss and regularisation by LIBLINEAR's number: %(choices)s; -c is then 1 if not given",
+    )
     for name, parameter in PARAMETERS.items():
-        flags = ["-p", "--epsilon"] if name == "epsilon" else [f"--{name.replace('_', '-')}"]
+        flags = [*_SHORT_FLAGS.get(name, ()), f"--{name.replace('_', '-')}"]
         problem.add_argument(
             *flags,
             dest=_LOSS_PREFIX + name,
@@ -282,6 +297,9 @@ def build_parser() -> CommandParser:
         help="add a feature of value B, with a penalised weight, to every row; none if B <= 0",
     )
     _add(problem, "--intercept", action="store_true", help="add an unpenalised intercept")
+    problem.add_argument(
+        "-R", dest="unpenalised_bias", action="store_true", help="LIBLINEAR's: -B 1 -R is --intercept"
+    )
     _add(
         problem,
         "--costs",

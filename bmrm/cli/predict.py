@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from bmrm.base.interrupts import HELD
 from bmrm.base.units import number_text
 from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
+from bmrm.cli.launch import launched, rank
 from bmrm.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-predict --help`` lists them.
     """
+    if launched() and rank() > 0:
+        return Exit.OK  # MPI is not needed: the first rank predicts all rows, and it alone writes
     return run_command(partial(run, PROGRAM, predict), argv)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bmrm.base.units import finite_or_none
@@ -13,7 +13,6 @@ from bmrm.linear.result import certificate_lines
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.linear.result import Result
-    from bmrm.linear.selection.cross_validation import CrossValidation
     from bmrm.linear.selection.select import Selection
 
 WIDE_GAP = 0.01
@@ -126,14 +125,16 @@ def cross_validation_text(task: str, metrics: Mapping[str, float | int | None]) 
     return "\n".join(f"Cross Validation {line}" for line in metrics_text(task, metrics).splitlines())
 
 
-def cross_validation_json(found: CrossValidation, options: TrainOptions, dtype: str) -> str:
+def cross_validation_json(
+    results: Sequence[Result], metrics: Mapping[str, float | int | None], options: TrainOptions, dtype: str
+) -> str:
     """Return the JSON object of ``-v --json``, with values stored as ``dtype``."""
     return json.dumps(
         {
-            "folds": len(found.results),
-            **finite_metrics(found.metrics),
-            "statuses": [result.status for result in found.results],
-            "iterations": [result.n_iter for result in found.results],
+            "folds": options.folds,
+            **finite_metrics(metrics),
+            "statuses": [result.status for result in results],
+            "iterations": [result.n_iter for result in results],
             "dtype": dtype,
             "options": options.as_dict(),
         },

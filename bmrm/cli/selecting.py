@@ -14,6 +14,7 @@ from bmrm.cli.loading import placement, read
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
+from bmrm.cli.solver_types import costs_from
 from bmrm.cli.storing import DOUBLE, SELECTION_TOL_SHARE, Trained, certified_selection, first_type, loaded
 from bmrm.errors import ParameterError
 from bmrm.linear.models.metrics import ProbabilityMetrics
@@ -97,9 +98,11 @@ def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
     arguments = solver_arguments(options, data.X.shape[1], data.zero_based)
     lams = LAMS if options.lambdas is None else options.lambdas
     lam, cost = arguments.pop("lam", None), arguments.pop("C", None)
+    total = float(data.X.shape[0]) if weights is None else float(weights.sum())
     if not options.has_grid:
-        total = float(data.X.shape[0]) if weights is None else float(weights.sum())
         lams = (lam if cost is None else lam_from_c(cost, total),)
+    elif cost is not None:
+        lams = tuple(lam_from_c(each, total) for each in costs_from(cost))
     if options.metric is not None:
         arguments["metric"] = options.metric
     folds = DEFAULT_FOLDS if options.folds is None else options.folds

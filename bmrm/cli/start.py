@@ -15,6 +15,6 @@ def _start(command: str) -> int:
     return code
 
 
-train, predict, bench, graph = (
-    partial(_start, command) for command in ("train", "predict", "bench", "graph")
+train, predict, bench, graph, info = (
+    partial(_start, command) for command in ("train", "predict", "bench", "graph", "info")
 )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 from commands import two_classes, write_svmlight
 
-from bmrm.cli import predict, train
+from bmrm.cli import info, predict, train
 
 
 class Outcome(NamedTuple):
@@ -42,6 +42,12 @@ def bmrm_train(capfd):
 def bmrm_predict(capfd):
     """Run ``bmrm-predict`` with the words of its command line."""
     return caller(predict.main, capfd)
+
+
+@pytest.fixture
+def bmrm_info(capfd):
+    """Run ``bmrm-info`` with the words of its command line."""
+    return caller(info.main, capfd)
 
 
 @pytest.fixture

@@ -273,7 +273,7 @@ def damaged(case: str, raw: bytes) -> bytes:
     ("case", "named"),
     [
         ("empty", "empty"),
-        ("text", "not a bmrm model"),
+        ("text", "header of a LIBLINEAR model"),
         ("short", "not a bmrm model"),
         ("truncated header", "truncated"),
         ("truncated weights", "truncated"),
@@ -441,3 +441,15 @@ def test_full_disk_for_stdout(words):
         )
     assert ended.returncode == FAILURE
     assert ended.stderr == "bmrm-train: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_a_pattern_needs_mpiexec(command, data, folder, bmrm_train, bmrm_predict):
+    assert bmrm_train("-q", data, "model").code == 0
+    call, words = (bmrm_train, ["m"]) if command == "train" else (bmrm_predict, ["model", "out"])
+    code, out, err = call("part-*.svm", *words)
+    assert (code, out) == (3, "")
+    assert err == (
+        f"bmrm-{command}: part-*.svm: No such file or directory "
+        "(a pattern is for bmrm-train with mpiexec: each rank reads a part of the files)\n"
+    )

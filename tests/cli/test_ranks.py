@@ -490,3 +490,19 @@ def test_one_rank_needs_no_mpi(data, bmrm_train, monkeypatch):
 def test_a_launcher_is_recognised_by_its_environment():
     assert launched({"OMPI_COMM_WORLD_RANK": "1"})
     assert not launched({"SLURM_NTASKS": "4"})
+
+
+PREDICT = "import sys; from bmrm.cli.predict import main; sys.exit(main())"
+
+
+@pytest.mark.parametrize("out", ["out", "-"])
+def test_the_first_rank_alone_predicts(data, folder, bmrm_train, bmrm_predict, out):
+    assert bmrm_train("-q", data, "model").code == 0
+    alone = bmrm_predict(data, "model", out)
+    done = mpi.run(3, "-c", PREDICT, data, "model", "out" if out == "out" else "-")
+    assert (done.returncode, done.stdout, done.stderr) == alone
+    if out == "out":
+        assert len((folder / "out").read_text().splitlines()) == 60
+    failed = mpi.run(3, "-c", PREDICT, data, "missing", "out")
+    assert failed.returncode == 3
+    assert failed.stderr.count("missing: No such file or directory") == 1

@@ -94,7 +94,8 @@ class Model:
     w : ndarray of float64, shape (n_features,), or (n_features, K) for K classes
     intercept : float, or ndarray of float64, shape (K,)
     loss : str
-        Name of the loss with which it was trained.
+        Name of the loss with which it was trained. With the task "multiclass", a loss of two classes means
+        that each class was trained against the rest.
     task : str
         What `predict` returns: a label ("binary", "multiclass"), x.w + b ("regression"), exp(x.w + b)
         ("count"), +1 (usual) or -1 (novel) ("novelty"), the set of labels of a row ("multilabel"), all
@@ -411,7 +412,8 @@ class Model:
         Returns
         -------
         ndarray of float64, of the shape of ``values``
-            The probability of the larger label, calibrated if the model is; or of each class.
+            The probability of the larger label, calibrated if the model is; or of each class. With classes
+            trained one against the rest it is as in LIBLINEAR: that of each logistic model, scaled to sum 1.
 
         Raises
         ------
@@ -425,6 +427,8 @@ class Model:
             return self.calibration.probability(values)
         if self.loss == "softmax":
             return softmax(values)
+        if self.loss == "logistic" and self.task == "multiclass":  # each against the rest
+            return softmax(-np.logaddexp(0.0, -values))
         if not self.has_probabilities:
             raise ParameterError(
                 f"probabilities: found a model with the loss {self.loss} and no calibration, expected one "
@@ -458,7 +462,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
-        """Read a model file.
+        """Read a model file, or a model in LIBLINEAR's text format.
 
         Parameters
         ----------
@@ -467,6 +471,8 @@ class Model:
         Returns
         -------
         Model
+            From LIBLINEAR's text it has lam 1, because the file does not say, and no certificate. Several
+            classes have the task "multiclass", whatever the loss.
 
         Raises
         ------
@@ -503,8 +509,16 @@ class Model:
 
 def load_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mapping[str, str]]:
     """Read a model, the checksum of its file (None if it has none), and all metadata."""
+    from bmrm.linear.models import liblinear
     from bmrm.linear.models.model_file import read
 
+    with open(path, "rb") as file:
+        is_text = file.read(len(liblinear.START)) == liblinear.START
+    if is_text:
+        try:
+            return Model(**liblinear.read_fields(path)), None, {}
+        except DataError as error:
+            raise DataError(f"{os.fspath(path)}: {error}") from None
     return read(path, _model)
 
 
@@ -585,7 +599,8 @@ def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
     if not all(map(math.isfinite, params.values())):
         raise ValueError
     if name in LOSSES:  # otherwise it is a user's loss
-        if LOSSES[name].task != task:
+        against_the_rest = task == "multiclass" and LOSSES[name].task == "binary"
+        if LOSSES[name].task != task and not against_the_rest:
             raise DataError(f"found the task {task!r} with the loss {name}, expected {LOSSES[name].task!r}")
         try:
             LOSSES[name](**params)
