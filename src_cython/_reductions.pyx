@@ -3,6 +3,8 @@
 from libc.stdint cimport int32_t, int64_t
 from libcpp.memory cimport unique_ptr
 
+from bmrm.matrix._cpu cimport Matrix
+
 import numpy as np
 
 from bmrm.errors import ParameterError
@@ -43,6 +45,14 @@ cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
 
 PANEL_ROWS = kPanelRows
 """Number of rows of which `Clusters.potentials` returns one sum."""
+
+
+def dense_values(matrix):
+    """Return the array that a dense `bmrm.matrix._cpu.Matrix` shares, None for any other matrix."""
+    if not isinstance(matrix, Matrix):
+        return None
+    owners = (<Matrix>matrix)._owners
+    return owners if isinstance(owners, np.ndarray) else None
 
 
 cdef class Clusters:

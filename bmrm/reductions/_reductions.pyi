@@ -10,6 +10,8 @@ _I64 = npt.NDArray[np.int64]
 
 PANEL_ROWS: int
 
+def dense_values(matrix: object) -> npt.NDArray[Any] | None: ...
+
 class Clusters:
     @staticmethod
     def dense(

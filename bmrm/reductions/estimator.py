@@ -16,7 +16,9 @@ from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.io.csr import Csr
+from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.resident import validate_matrix
+from bmrm.reductions._reductions import dense_values
 
 STATUSES = ("converged", "precision", "max_iter", "max_time", "interrupted")
 """Why a fit ends: it has converged, rounding hides further progress, a limit, or Ctrl-C."""
@@ -111,6 +113,20 @@ def read_matrix(X: Any) -> Csr | NDArray[Any]:
     if largest > MAX_ABSOLUTE_VALUE:
         raise DataError(f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}")
     return found
+
+
+def read_rows(X: Any, sample_weight: Any) -> tuple[Csr | NDArray[Any], Vector | None]:
+    """Return rows as `read_matrix` does, also those of a `bmrm.Dataset`, and their weights."""
+    if not isinstance(X, Dataset):
+        found = read_matrix(X)
+        return found, read_weights(sample_weight, found.shape[0])
+    values = dense_values(X.matrix)
+    if values is None or X.group is not None:
+        raise DataError(
+            f"X: found a Dataset of {X.nnz} stored values, expected dense rows on the CPU, or a matrix"
+        )
+    given = X.weights if sample_weight is None else sample_weight
+    return read_matrix(values), read_weights(given, X.shape[0])
 
 
 def read_weights(given: Any, rows: int) -> Vector | None:

@@ -21,7 +21,7 @@ from bmrm.reductions.estimator import (
     nonnegative_number,
     positive_integer,
     random_generator,
-    read_matrix,
+    read_rows,
     read_weights,
     time_limit,
 )
@@ -162,8 +162,9 @@ class KMeans(Estimator):
 
         Parameters
         ----------
-        X : ndarray, SciPy sparse matrix or Csr, shape (n, d)
+        X : ndarray, SciPy sparse matrix, Csr or dense Dataset on the CPU, shape (n, d)
             float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes.
+            Of a `bmrm.Dataset` its weights count, unless others are given.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows, a row of weight 0 only gets a label.
@@ -186,8 +187,7 @@ class KMeans(Estimator):
         with hold_signals():
             started = time.monotonic()
             self._check_parameters()
-            rows = read_matrix(X)
-            weights = read_weights(sample_weight, rows.shape[0])
+            rows, weights = read_rows(X, sample_weight)
             self._check_count(rows.shape[0], weights)
             given = self._given_centers(rows.shape[1])
             passes = HostPasses(rows, weights, self.threads)

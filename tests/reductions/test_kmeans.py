@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from instruction_sets import assert_same_results
 
+import bmrm
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import instruction_set
@@ -275,6 +276,16 @@ def test_seeds_and_starts():
     state = np.random.RandomState(0)
     assert KMeans(3, random_state=state).fit(X).status_ == "converged"
     assert KMeans(3, random_state=np.random.default_rng(1)).fit(X).status_ == "converged"
+
+
+def test_rows_may_be_those_of_a_data_set():
+    rng = np.random.default_rng(1)
+    X, weights = blobs(rng, 300, 4, 3, np.float32), rng.integers(1, 4, 300)
+    found = KMeans(3, random_state=0).fit(bmrm.Dataset(X, sample_weight=weights))
+    plain = KMeans(3, random_state=0).fit(X, sample_weight=weights)
+    np.testing.assert_array_equal(found.cluster_centers_, plain.cluster_centers_)
+    with pytest.raises(DataError, match="found a Dataset of 300 stored values, expected dense rows"):
+        KMeans(2).fit(bmrm.Dataset(sp.eye_array(300, format="csr")))
 
 
 def test_limits_are_reported():
