@@ -33,6 +33,7 @@ MODULES = {
     "_joint": "bmrm.losses",
     "_losses": "bmrm.losses",
     "_qp": "bmrm.linear.bundle",
+    "_reductions": "bmrm.reductions",
     "_svmlight": "bmrm.io",
     "_text": "bmrm.io",
 }

@@ -1,4 +1,4 @@
-"""Reductions over the rows of a matrix: the row's formula in Python, compiled.
+"""Reductions over the rows of a matrix: formulas in Python, compiled, and estimators with loops of their own.
 
 Names are loaded on first use.
 """
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from bmrm.formulas.functions import tanh as tanh
     from bmrm.reductions.facility import Reduction as Reduction
     from bmrm.reductions.facility import reduction as reduction
+    from bmrm.reductions.kmeans import KMeans as KMeans
+    from bmrm.reductions.pca import PCA as PCA
+    from bmrm.reductions.pca import TruncatedSVD as TruncatedSVD
 
 _FUNCTIONS = (
     "ceil", "cos", "dot", "erf", "exp", "expm1", "floor", "inf", "isnan", "lgamma", "local", "log", "log1p",
@@ -34,6 +37,8 @@ _FUNCTIONS = (
 )  # fmt: skip
 _MODULES = {
     **dict.fromkeys(("reduction", "Reduction"), "bmrm.reductions.facility"),
+    "KMeans": "bmrm.reductions.kmeans",
+    **dict.fromkeys(("PCA", "TruncatedSVD"), "bmrm.reductions.pca"),
     **dict.fromkeys(_FUNCTIONS, "bmrm.formulas.functions"),
 }
 """The module of each public name."""

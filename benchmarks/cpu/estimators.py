@@ -1,0 +1,121 @@
+"""KMeans and PCA against scikit-learn, in turns, on one thread and on all cores.
+
+    python -m benchmarks.cpu.estimators [--repeat 3] [--out FILE]
+
+k-means: blobs, with centres of standard deviation 2 and rows of 1 around them. An iteration is the difference
+of two fits of 2 and 22 iterations from the same first rows, over twenty; a fit has the defaults of both, with
+k-means++. Each figure is the least of the repetitions. PCA: 20 components of sparse rows with columns of
+falling frequency, ours to residuals of 1e-8, scikit-learn's by ARPACK, its default tolerance (that of the
+machine) and 1e-4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import KMeans as Peer
+from sklearn.decomposition import PCA as PeerPCA  # noqa: N811 (their names are ours)
+from threadpoolctl import threadpool_limits
+
+from benchmarks.common import report
+from bmrm.reductions import PCA, KMeans
+
+SHAPES = (
+    (500_000, 4, 16, np.float32),
+    (300_000, 16, 64, np.float32),
+    (300_000, 16, 64, np.float64),
+    (50_000, 64, 100, np.float32),
+    (30_000, 128, 256, np.float32),
+    (20_000, 784, 64, np.float32),
+)
+FEW, MANY = 2, 22
+SPARSE_SHAPE = (50_000, 10_000)
+SPARSE_DENSITY = 0.001
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def kmeans(n: int, d: int, k: int, dtype: type, threads: int, repeat: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    centers = 2 * rng.normal(size=(k, d))
+    X = (centers[rng.integers(0, k, n)] + rng.normal(size=(n, d))).astype(dtype)
+    init = np.ascontiguousarray(X[:k])
+    mine: dict[Any, float] = {}
+    theirs: dict[Any, float] = {}
+    for _ in range(repeat):
+        for steps in (FEW, MANY):
+            ours = KMeans(k, init=init, tol=0.0, max_iter=steps, threads=threads)
+            peer = Peer(k, init=init, n_init=1, tol=0.0, max_iter=steps)
+            mine[steps] = min(mine.get(steps, np.inf), seconds(lambda e=ours: e.fit(X)))
+            theirs[steps] = min(theirs.get(steps, np.inf), seconds(lambda e=peer: e.fit(X)))
+            if ours.n_iter_ != steps or peer.n_iter_ != steps:
+                raise SystemExit(
+                    f"{n} x {d}, k = {k}: ended after {ours.n_iter_} and {peer.n_iter_} iterations"
+                )
+        ours, peer = KMeans(k, random_state=0, threads=threads), Peer(k, random_state=0)
+        mine["fit"] = min(mine.get("fit", np.inf), seconds(lambda e=ours: e.fit(X)))
+        theirs["fit"] = min(theirs.get("fit", np.inf), seconds(lambda e=peer: e.fit(X)))
+    step = [(t[MANY] - t[FEW]) / (MANY - FEW) for t in (mine, theirs)]
+    found = {
+        "rows": n, "columns": d, "clusters": k, "dtype": np.dtype(dtype).name, "threads": threads,
+        "iteration_ms": 1e3 * step[0], "sklearn_iteration_ms": 1e3 * step[1], "iteration_ratio": step[1] /
+        step[0], "fit_s": mine["fit"], "sklearn_fit_s": theirs["fit"], "fit_ratio": theirs["fit"] /
+        mine["fit"], "iterations": ours.n_iter_, "sklearn_iterations": peer.n_iter_, "inertia": ours.inertia_,
+        "sklearn_inertia": float(peer.inertia_), "rechecked": ours.rechecked_,
+    }  # fmt: skip
+    print(
+        f"{n} x {d}, k {k}, {found['dtype']}, {threads} threads: iteration {found['iteration_ms']:.2f} ms, "
+        f"scikit-learn {found['sklearn_iteration_ms']:.2f} ({found['iteration_ratio']:.2f}x); fit "
+        f"{found['fit_s']:.2f} s, {found['sklearn_fit_s']:.2f} ({found['fit_ratio']:.2f}x)",
+        flush=True,
+    )
+    return found
+
+
+def sparse_pca(threads: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    n, d = SPARSE_SHAPE
+    stored = int(n * d * SPARSE_DENSITY)
+    columns = np.minimum((d * rng.random(stored) ** 2).astype(int), d - 1)
+    X = sp.csr_array((rng.random(stored), (rng.integers(0, n, stored), columns)), shape=(n, d))
+    X.sum_duplicates()
+    found: dict[str, Any] = {"rows": n, "columns": d, "stored": X.nnz, "threads": threads}
+    ours = PCA(20, random_state=0, threads=threads)
+    found["seconds"] = seconds(lambda: ours.fit(X))
+    found["status"], found["products"] = ours.status_, ours.n_iter_
+    found["largest_width"] = float(np.diff(ours.singular_value_bounds_).max())
+    for tol in (0.0, 1e-4):
+        peer = PeerPCA(20, svd_solver="arpack", tol=tol, random_state=0)
+        found[f"sklearn_arpack_{tol:g}_seconds"] = seconds(lambda e=peer: e.fit(X))
+        found[f"sklearn_arpack_{tol:g}_difference"] = float(
+            np.abs(peer.singular_values_ - ours.singular_values_).max()
+        )
+    print(found, flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--out", default=report.RESULTS / "estimators.json")
+    args = parser.parse_args()
+    clusters, components = [], []
+    for threads in args.threads:
+        with threadpool_limits(threads):
+            clusters += [kmeans(*shape, threads, args.repeat) for shape in SHAPES]
+            components.append(sparse_pca(threads))
+    report.write(args.out, kmeans=clusters, sparse_pca=components)
+
+
+if __name__ == "__main__":
+    main()

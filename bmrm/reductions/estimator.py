@@ -1,0 +1,193 @@
+"""What the estimators share: parameters as scikit-learn knows them, and checks of what users pass.
+
+scikit-learn is not imported. Its tools (clone, Pipeline, GridSearchCV) ask an estimator for these methods
+only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.vectors import Vector
+from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.resident import validate_matrix
+from bmrm.reductions._reductions import dense_values
+
+STATUSES = ("converged", "precision", "max_iter", "max_time", "interrupted")
+"""Why a fit ends: it has converged, rounding hides further progress, a limit, or Ctrl-C."""
+
+MAX_ABSOLUTE_VALUE = 1e150
+"""Values of float64 whose squares are far from overflow."""
+
+
+class Estimator:
+    """Parameters by name, as given to the constructor, and a readable text."""
+
+    n_features_in_: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of the constructor by name; ``deep`` changes nothing."""
+        return {name: getattr(self, name) for name in _parameter_names(type(self))}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name and return the estimator."""
+        names = _parameter_names(type(self))
+        for name, value in params.items():
+            if name not in names:
+                raise ParameterError(
+                    f"{type(self).__name__}: found parameter {name!r}, expected {', '.join(names)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if not (value is defaults[name].default or _equals(value, defaults[name].default))
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, which alone calls this."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(sparse=True),
+        )
+
+    _estimator_type: str | None = None
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise BmrmError(f"{type(self).__name__}: found no fitted model, expected a call of fit first")
+
+    def _read_new(self, X: Any) -> Csr | NDArray[Any]:
+        """Validate rows that a fitted model is applied to."""
+        self._check_fitted()
+        found = read_matrix(X)
+        if found.shape[1] != self.n_features_in_:
+            raise DataError(f"X: found {found.shape[1]} columns, expected {self.n_features_in_} as in fit")
+        return found
+
+
+def read_matrix(X: Any) -> Csr | NDArray[Any]:
+    """Return rows on the host, compressed or dense, of finite float32 or float64 values.
+
+    Raise `DataError` for anything else, also for values whose squares overflow.
+    """
+    found = validate_matrix(X)
+    if isinstance(found, Csr):
+        found = found.on_host()
+        indices = np.ascontiguousarray(
+            found.indices, np.int32 if found.indices.dtype == np.int32 else np.int64
+        )
+        data = None if found.data is None else np.ascontiguousarray(found.data)
+        found = Csr(np.ascontiguousarray(found.indptr, np.int64), indices, data, found.shape)
+        values = data
+    else:
+        found = values = np.ascontiguousarray(found)
+    if values is None:
+        return found
+    largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+    if not largest < np.inf:  # NaN compares false
+        if isinstance(found, Csr):
+            at = int(np.argmin(np.isfinite(values)))
+            row = int(np.searchsorted(found.indptr, at, "right"))
+            raise DataError(f"X: row {row} has {values[at]}, expected finite numbers")
+        arguments.check_finite("X", found)
+    if largest > MAX_ABSOLUTE_VALUE:
+        raise DataError(f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}")
+    return found
+
+
+def read_rows(X: Any, sample_weight: Any) -> tuple[Csr | NDArray[Any], Vector | None]:
+    """Return rows as `read_matrix` does, also those of a `bmrm.Dataset`, and their weights."""
+    if not isinstance(X, Dataset):
+        found = read_matrix(X)
+        return found, read_weights(sample_weight, found.shape[0])
+    values = dense_values(X.matrix)
+    if values is None or X.group is not None:
+        raise DataError(
+            f"X: found a Dataset of {X.nnz} stored values, expected dense rows on the CPU, or a matrix"
+        )
+    given = X.weights if sample_weight is None else sample_weight
+    return read_matrix(values), read_weights(given, X.shape[0])
+
+
+def read_weights(given: Any, rows: int) -> Vector | None:
+    """Return the weights of rows, None if all are equal to 1.
+
+    Raise `DataError` for weights of the wrong number, negative or not finite, or all 0.
+    """
+    if given is None:
+        return None
+    if np.ndim(given) == 0:
+        given = np.full(rows, arguments.number("sample_weight", given, DataError))
+    weights = np.ascontiguousarray(arguments.vector("sample_weight", given, rows))
+    arguments.check_finite("sample_weight", weights)
+    if weights.min() < 0.0:
+        raise DataError(f"sample_weight: found {weights.min():g}, expected numbers of at least 0")
+    if not weights.any():
+        raise DataError("sample_weight: found only zeros, expected some positive weight")
+    return None if (weights == 1.0).all() else weights
+
+
+def random_generator(given: Any) -> np.random.Generator:
+    """Return the generator of ``random_state``: a number, a generator of NumPy of either kind, or None."""
+    if isinstance(given, np.random.RandomState):
+        return np.random.default_rng(given.randint(0, 2**31, size=4))
+    if given is None or isinstance(given, np.random.Generator):
+        return np.random.default_rng(given)
+    seed = arguments.integer("random_state", given)
+    if seed < 0:
+        raise ParameterError(f"random_state: found {seed}, expected at least 0")
+    return np.random.default_rng(seed)
+
+
+def positive_integer(what: str, given: Any) -> int:
+    """Validate a whole number of at least 1."""
+    found = arguments.integer(what, given)
+    if found < 1 or isinstance(given, (bool, np.bool_)):
+        raise ParameterError(f"{what}: found {given}, expected a whole number of at least 1")
+    return found
+
+
+def nonnegative_number(what: str, given: Any) -> float:
+    """Validate a finite number of at least 0."""
+    found = arguments.number(what, given)
+    if not 0.0 <= found < np.inf:
+        raise ParameterError(f"{what}: found {given}, expected a finite number of at least 0")
+    return found
+
+
+def time_limit(given: Any) -> float:
+    """Validate ``max_time`` in seconds; None means no limit."""
+    if given is None:
+        return np.inf
+    found = arguments.number("max_time", given)
+    if not found > 0.0:
+        raise ParameterError(f"max_time: found {given}, expected a positive number of seconds or None")
+    return found
+
+
+def _parameter_names(kind: type) -> list[str]:
+    return [name for name in inspect.signature(kind).parameters if name != "self"]
+
+
+def _equals(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and not isinstance(value, np.ndarray) and bool(value == default)

@@ -1,0 +1,413 @@
+"""k-means with labels that are exact in float64."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
+from bmrm.reductions.estimator import (
+    Estimator,
+    nonnegative_number,
+    positive_integer,
+    random_generator,
+    read_rows,
+    read_weights,
+    time_limit,
+)
+from bmrm.reductions.lloyd import Clustering, run_lloyd
+from bmrm.reductions.passes import ClusterPasses, HostPasses
+from bmrm.reductions.seeding import choose_plus_plus, choose_random
+
+RANDOM_STARTS = 10
+"""Starts of ``n_init="auto"`` from random rows; one is enough for k-means++."""
+
+DEVICES = ("auto", "cpu")
+
+
+@dataclass(frozen=True)
+class ClusterCertificate:
+    """How good a clustering is.
+
+    Attributes
+    ----------
+    inertia : float
+    lower_bound : float
+        No choice of centres has a smaller inertia, with probability ``confidence``.
+    confidence : float
+        1 if the bound does not depend on chance.
+    ratio : float
+        ``inertia / lower_bound``, at least 1 up to rounding; infinite if the bound is 0.
+    moves_left : int
+        Rows that would lower the inertia if they alone moved to another cluster; 0 means optimal with respect
+        to single moves, which is more than Lloyd's method guarantees.
+    largest_gain : float
+        By how much the best of these moves lowers the inertia.
+    """
+
+    inertia: float
+    lower_bound: float
+    confidence: float
+    ratio: float
+    moves_left: int
+    largest_gain: float
+
+
+class KMeans(Estimator):
+    """k-means clustering by Lloyd's method.
+
+    Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its
+    error proves the label. All sums are in float64, and results have the same bits for any number of threads.
+    Parameters, methods and attributes have scikit-learn's names.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+    init : {"k-means++", "random"}, ndarray of shape (n_clusters, d), or callable, default "k-means++"
+        First centres: by k-means++ with 2 + ln k trials per centre; random rows; the given ones; or what
+        ``init(X, n_clusters, random_state)`` returns.
+    n_init : int or "auto", default "auto"
+        Number of starts, of which the one with the least inertia is kept. "auto" is 10 for "random" or a
+        callable, 1 for k-means++ and given centres.
+    max_iter : int, default 300
+        Maximum number of moves of the centres.
+    tol : float, default 1e-4
+        A run also ends when the sum of squared moves of the centres is at most ``tol`` times the average
+        variance of a column. With 0 it ends when no label changes.
+    max_time : float, optional
+        Limit in seconds; the state reached by then is kept.
+    random_state : int, Generator or RandomState, optional
+        Equal numbers give equal results.
+    device : {"auto", "cpu"}, default "auto"
+    threads : int, optional
+        Maximum number of threads; default: the cores that this process may use.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of float64, shape (n_clusters, d)
+    labels_ : ndarray of int32, shape (n,)
+        Nearest centre of each row, ties to the least number.
+    inertia_ : float
+        Sum of w |x - c|^2 over the rows, c being the nearest centre.
+    inertia_error_ : float
+        Bound on the rounding error of ``inertia_``.
+    cluster_weights_ : ndarray, shape (n_clusters,)
+        Sum of the weights of the rows of each centre.
+    n_iter_ : int
+    history_ : list of float
+        Inertia before each move of the centres, and at the end. It never rises by more than rounding.
+    status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+        "precision": labels still change, but rounding hides whether the inertia falls.
+    rechecked_ : float
+        Share of labels that the float32 pass could not prove and that were decided in float64.
+    n_features_in_ : int
+
+    See Also
+    --------
+    bmrm.reductions.reduction : passes of your own over the rows.
+
+    References
+    ----------
+    S. P. Lloyd, Least squares quantization in PCM, IEEE Trans. Inform. Theory 28 (1982).
+    D. Arthur and S. Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.reductions import KMeans
+    >>> X = np.array([[1.0, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> found = KMeans(2, random_state=0).fit(X)
+    >>> np.sort(found.cluster_centers_[:, 0]), found.inertia_, found.status_
+    (array([ 1., 10.]), 16.0, 'converged')
+    """
+
+    _estimator_type = "clusterer"
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int | str = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        max_time: float | None = None,
+        random_state: Any = None,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.random_state = random_state
+        self.device = device
+        self.threads = threads
+
+    @interruptible
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find centres.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse matrix, Csr or dense Dataset on the CPU, shape (n, d)
+            float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes.
+            Of a `bmrm.Dataset` its weights count, unless others are given.
+        y : ignored
+        sample_weight : array_like, shape (n,), optional
+            At least 0. A row of weight 2 counts like two rows, a row of weight 0 only gets a label.
+
+        Returns
+        -------
+        KMeans
+            The estimator itself.
+
+        Raises
+        ------
+        DataError
+            If X is not a matrix of finite numbers, has fewer rows of positive weight than clusters, or the
+            weights do not fit.
+        ParameterError
+            For a parameter out of range.
+        Interrupted
+            After Ctrl-C; its ``result`` is this estimator with the best centres so far.
+        """
+        with hold_signals():
+            started = time.monotonic()
+            self._check_parameters()
+            rows, weights = read_rows(X, sample_weight)
+            self._check_count(rows.shape[0], weights)
+            given = self._given_centers(rows.shape[1])
+            passes = HostPasses(rows, weights, self.threads)
+            rng = random_generator(self.random_state)
+            tol = self.tol * _mean_variance(passes)
+            deadline = started + time_limit(self.max_time)
+            best: Clustering | None = None
+            rechecked = labelled = 0
+            for _ in range(self._starts(given)):
+                try:
+                    centers = self._first_centers(passes, rows, given, rng)
+                except KeyboardInterrupt:
+                    if best is None:
+                        raise
+                    break
+                run = run_lloyd(passes, centers, max_iter=self.max_iter, tol=tol, deadline=deadline)
+                rechecked += run.rechecked
+                labelled += len(run.history) * rows.shape[0]
+                if best is None or run.inertia < best.inertia:
+                    best = run
+                if run.status in ("max_time", "interrupted"):
+                    break
+            assert best is not None
+            self._keep(passes, best, "interrupted" if requested() else best.status, rechecked / labelled)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
+        """Find centres and return the labels of the rows."""
+        return self.fit(X, sample_weight=sample_weight).labels_
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+        """Find centres and return the distances of the rows to them; see `transform`."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Return the nearest centre of each row, exact in float64, ties to the least.
+
+        Parameters
+        ----------
+        X : as for `fit`
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+        """
+        rows = self._read_new(X)
+        labels = np.full(rows.shape[0], -1, np.int32)
+        HostPasses(rows, None, self.threads).assign(self.cluster_centers_, labels, want_sums=False)
+        return labels
+
+    def transform(self, X: Any) -> Vector:
+        """Return the distances from each row to all centres.
+
+        Parameters
+        ----------
+        X : as for `fit`
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n_clusters)
+        """
+        from scipy.spatial.distance import cdist
+
+        rows = self._read_new(X)
+        if isinstance(rows, Csr):
+            C = self.cluster_centers_
+            sparse = rows.to_scipy(np.float64)
+            squares = np.asarray(sparse.multiply(sparse).sum(axis=1)) + np.einsum("jf,jf->j", C, C)
+            return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ C.T), 0.0)))
+        return np.asarray(cdist(rows, self.cluster_centers_))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the inertia of rows for the centres of this model."""
+        rows = self._read_new(X)
+        labels = np.full(rows.shape[0], -1, np.int32)
+        passes = HostPasses(rows, read_weights(sample_weight, rows.shape[0]), self.threads)
+        return -passes.assign(self.cluster_centers_, labels, want_sums=False).inertia
+
+    def certificate(
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        *,
+        samples: int = 16,
+        size: int = 150,
+        confidence: float = 0.999,
+    ) -> ClusterCertificate:
+        """Bound how far the inertia is from the smallest possible one, and look for single moves.
+
+        Two bounds are computed, and the larger is returned. The sum of all eigenvalues of the scatter matrix
+        but the k - 1 largest never exceeds the inertia of any k centres. The other one bounds the optimum of
+        ``samples`` random samples by the dual of the relaxation of Peng and Wei; the mean optimum per row of
+        a sample is at most that of all rows, and Markov's inequality turns the least of the samples' bounds
+        into a bound of the given confidence. It is the stronger one for up to some 20 clusters. Its time
+        grows as ``samples * size**3``.
+
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+        samples : int, default 16
+            0 leaves the second bound out.
+        size : int, default 150
+            Rows of a sample, drawn with replacement by their weights.
+        confidence : float, default 0.999
+
+        Returns
+        -------
+        ClusterCertificate
+
+        References ---------- J. Peng and Y. Wei, Approximating k-means-type clustering via semidefinite
+        programming, SIAM J. Optim. 18 (2007). D. Mixon and S. Villar, Monte Carlo approximation certificates
+        for k-means clustering, arXiv:1710.00956.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bmrm.reductions import KMeans
+        >>> X = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 30, axis=0)
+        >>> X += np.random.default_rng(0).normal(size=X.shape)
+        >>> found = KMeans(3, random_state=0).fit(X).certificate(X, samples=4, size=40)
+        >>> found.lower_bound <= found.inertia, found.moves_left
+        (True, 0)
+        """
+        rows = self._read_new(X)
+        weights = read_weights(sample_weight, rows.shape[0])
+        if arguments.integer("samples", samples) < 0:
+            raise ParameterError(f"samples: found {samples}, expected at least 0")
+        if not 0.0 < arguments.number("confidence", confidence) < 1.0:
+            raise ParameterError(f"confidence: found {confidence}, expected a number between 0 and 1")
+        k = len(self.cluster_centers_)
+        passes = HostPasses(rows, weights, self.threads)
+        labels = np.full(rows.shape[0], -1, np.int32)
+        found = passes.assign(self.cluster_centers_, labels)
+        bound, sure = bound_by_spectrum(rows, weights, k), 1.0
+        if samples and positive_integer("size", size) > k:
+            rng = random_generator(self.random_state)
+            sampled = bound_by_samples(passes, k, samples, size, confidence, rng)
+            if sampled > bound:
+                bound, sure = sampled, confidence
+        moves, gain = passes.single_moves(self.cluster_centers_, labels, found.cluster_weights)
+        ratio = found.inertia / bound if bound > 0.0 else (1.0 if found.inertia == 0.0 else np.inf)
+        return ClusterCertificate(found.inertia, bound, sure, ratio, moves, gain)
+
+    def _check_parameters(self) -> None:
+        positive_integer("n_clusters", self.n_clusters)
+        positive_integer("max_iter", self.max_iter)
+        nonnegative_number("tol", self.tol)
+        time_limit(self.max_time)
+        if self.n_init != "auto":
+            positive_integer("n_init", self.n_init)
+        if isinstance(self.init, str) and self.init not in ("k-means++", "random"):
+            raise ParameterError(
+                f"init: found {self.init!r}, expected k-means++, random, centres or a callable"
+            )
+        if self.device not in DEVICES:
+            raise ParameterError(f"device: found {self.device!r}, expected one of {', '.join(DEVICES)}")
+
+    def _check_count(self, rows: int, weights: Vector | None) -> None:
+        counted = rows if weights is None else int(np.count_nonzero(weights))
+        if self.n_clusters > counted:
+            kind = "rows" if weights is None else "rows of positive weight"
+            raise DataError(
+                f"n_clusters: found {self.n_clusters}, expected at most {counted}, the number of {kind}"
+            )
+
+    def _given_centers(self, columns: int) -> Vector | None:
+        if isinstance(self.init, str) or callable(self.init):
+            return None
+        return _check_centers(self.init, self.n_clusters, columns)
+
+    def _starts(self, given: Vector | None) -> int:
+        if given is not None:
+            return 1  # every start would be the same
+        if self.n_init != "auto":
+            return int(self.n_init)
+        return 1 if isinstance(self.init, str) and self.init == "k-means++" else RANDOM_STARTS
+
+    def _first_centers(
+        self, passes: ClusterPasses, rows: Csr | NDArray[Any], given: Vector | None, rng: np.random.Generator
+    ) -> Vector:
+        if given is not None:
+            return given
+        if callable(self.init):
+            X = rows.to_scipy() if isinstance(rows, Csr) else rows
+            return _check_centers(self.init(X, self.n_clusters, rng), self.n_clusters, rows.shape[1])
+        choose = choose_plus_plus if self.init == "k-means++" else choose_random
+        return passes.take(choose(passes, self.n_clusters, rng))
+
+    def _keep(self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float) -> None:
+        self.cluster_centers_ = run.centers
+        self.labels_ = run.labels
+        self.inertia_ = run.inertia
+        self.inertia_error_ = passes.inertia_error(run.centers, run.inertia)
+        self.cluster_weights_ = run.cluster_weights
+        self.n_iter_ = run.n_iter
+        self.history_ = run.history
+        self.status_ = status
+        self.rechecked_ = rechecked
+        self.n_features_in_ = passes.shape[1]
+        empty = int(np.count_nonzero(run.cluster_weights == 0.0))
+        if empty and status == "converged":
+            warnings.warn(
+                f"KMeans: {empty} of {self.n_clusters} clusters are empty: all rows are at the others",
+                stacklevel=4,
+            )
+
+
+def _check_centers(given: Any, k: int, columns: int) -> Vector:
+    found = arguments.numbers("init", given, ParameterError)
+    if found.shape != (k, columns):
+        raise ParameterError(f"init: found shape {found.shape}, expected {(k, columns)}")
+    arguments.check_finite("init", found, ParameterError)
+    return np.array(found)
+
+
+def _mean_variance(passes: ClusterPasses) -> float:
+    """Return the variance of a column, averaged over the columns."""
+    n, d = passes.shape
+    origin = passes.take(np.array([0]))
+    found = passes.assign(origin, np.full(n, -1, np.int32))
+    total = found.cluster_weights[0]
+    mean = origin + found.sums / total
+    return float(passes.assign(mean, np.full(n, -1, np.int32), want_sums=False).inertia / (total * d))

@@ -1,0 +1,116 @@
+"""Lloyd's method: label rows by the nearest centre, move centres to the means of their rows, repeat.
+
+S. P. Lloyd, Least squares quantization in PCM, IEEE Trans. Inform. Theory 28 (1982). The inertia of exact
+labels and exact means never rises. Centres move by the mean of x - c, so the sums are small near the end and
+the means keep their digits.
+
+A centre without rows gets the row that is farthest from its own centre, by w |x - c|^2, unless that row is
+alone; of several such centres, the first gets the farthest row. This lowers the inertia. If all rows are at
+their centres already, centres without rows stay where they are.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.interrupts import requested
+from bmrm.base.vectors import Vector
+from bmrm.reductions.passes import Assignment, ClusterPasses
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Centres, the labels of all rows by them, and how the method came there."""
+
+    centers: Vector
+    labels: NDArray[np.int32]
+    cluster_weights: Vector
+    inertia: float
+    history: list[float]
+    status: str
+    n_iter: int
+    rechecked: int
+
+
+def run_lloyd(
+    passes: ClusterPasses, centers: Vector, *, max_iter: int, tol: float, deadline: float
+) -> Clustering:
+    """Run from given centres; ``tol`` bounds the squared length of the last move of all centres."""
+    labels = np.full(passes.shape[0], -1, np.int32)
+    history: list[float] = []
+    status, n_iter, rechecked = "", 0, 0
+    while True:
+        found = passes.assign(centers, labels)
+        history.append(found.inertia)
+        rechecked += found.rechecked
+        if found.changed == 0:
+            status = "converged"
+        elif not status and len(history) > 1 and found.inertia >= history[-2]:
+            status = "precision"  # the inertia can only fall, so this is rounding
+        if not status:
+            status = _limit_reached(n_iter, max_iter, deadline)
+        if status:
+            break
+        moved = move_centers(passes, centers, labels, found)
+        n_iter += 1
+        if float(np.einsum("jf,jf->", moved - centers, moved - centers)) <= tol:
+            status = "converged"  # one more pass labels the rows by these centres
+        elif n_iter == max_iter:
+            status = "max_iter"
+        centers = moved
+    return Clustering(
+        centers, labels, found.cluster_weights, found.inertia, history, status, n_iter, rechecked
+    )
+
+
+def _limit_reached(n_iter: int, max_iter: int, deadline: float) -> str:
+    if requested():
+        return "interrupted"
+    if time.monotonic() >= deadline:
+        return "max_time"
+    return "max_iter" if n_iter >= max_iter else ""
+
+
+def move_centers(
+    passes: ClusterPasses, centers: Vector, labels: NDArray[np.int32], found: Assignment
+) -> Vector:
+    """Return the means of the rows of each centre; centres without rows get the farthest rows."""
+    sums, weights = found.sums, found.cluster_weights
+    empty = np.flatnonzero(weights == 0.0)
+    taken: list[int] = []
+    if len(empty):
+        taken = _take_farthest(passes, centers, labels, sums, weights, len(empty))
+    moved = centers + sums / np.where(weights > 0.0, weights, 1.0)[:, None]
+    if taken:
+        moved[empty[: len(taken)]] = passes.take(np.array(taken))
+    return moved
+
+
+def _take_farthest(
+    passes: ClusterPasses,
+    centers: Vector,
+    labels: NDArray[np.int32],
+    sums: Vector,
+    weights: Vector,
+    count: int,
+) -> list[int]:
+    """Take up to ``count`` rows out of the sums and weights of their centres, the farthest first."""
+    distances = passes.own_distances(centers, labels)
+    if passes.weights is not None:
+        distances *= passes.weights
+    taken: list[int] = []
+    for i in np.argsort(-distances, kind="stable").tolist():
+        if len(taken) == count or distances[i] <= 0.0:
+            break
+        own = labels[i]
+        w = 1.0 if passes.weights is None else float(passes.weights[i])
+        if weights[own] - w <= 0.0:
+            continue
+        weights[own] -= w
+        sums[own] -= w * (passes.take(np.array([i]))[0] - centers[own])
+        taken.append(i)
+    return taken

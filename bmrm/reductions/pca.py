@@ -1,0 +1,465 @@
+"""Principal components and truncated singular value decompositions, with intervals."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.interrupts import hold_signals, interruptible
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.matrix.dataset import Dataset
+from bmrm.reductions.estimator import (
+    Estimator,
+    nonnegative_number,
+    positive_integer,
+    random_generator,
+    read_matrix,
+    read_weights,
+    time_limit,
+)
+from bmrm.reductions.scatter import (
+    MAX_GRAM_COLUMNS,
+    Scatter,
+    resident_matrix,
+    rounding_bound,
+    scatter_matrix,
+    scatter_of_matrix,
+)
+from bmrm.reductions.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
+
+SOLVERS = ("auto", "covariance_eigh", "lanczos")
+
+
+class _Decomposition(Estimator):
+    """What `PCA` and `TruncatedSVD` share."""
+
+    svd_solver: str
+    tol: float
+    max_iter: int
+    max_time: float | None
+    random_state: Any
+    threads: int | None
+    components_: Vector
+    explained_variance_: Vector
+    explained_variance_ratio_: Vector
+    singular_values_: Vector
+    singular_value_bounds_: Vector
+    mean_: Vector
+
+    def _check_options(self) -> None:
+        if self.svd_solver not in SOLVERS:
+            raise ParameterError(
+                f"svd_solver: found {self.svd_solver!r}, expected one of {', '.join(SOLVERS)}"
+            )
+        nonnegative_number("tol", self.tol)
+        positive_integer("max_iter", self.max_iter)
+        time_limit(self.max_time)
+
+    def _decompose(self, X: Any, sample_weight: Any, *, center: bool) -> _Rows:
+        rows = _Rows(X, sample_weight, center, self.threads)
+        n, d = rows.shape
+        if center and rows.total <= 1.0:
+            raise DataError(f"X: found a total weight of {rows.total:g}, expected more than 1 for a variance")
+        wanted = self._count(rows)
+        solver = self.svd_solver
+        if solver == "auto":
+            narrow = d <= MAX_GRAM_COLUMNS or not isinstance(wanted, int)
+            solver = "covariance_eigh" if narrow else "lanczos"
+        if solver == "covariance_eigh":
+            scatter = rows.scatter()
+            found = all_eigenvalues(scatter)
+            rows.mean, rows.trace = scatter.mean, float(np.trace(scatter.matrix))
+        elif isinstance(wanted, int):
+            rows.prepare_products()
+            found = some_eigenvalues(
+                rows.multiply,
+                d,
+                wanted,
+                trace=rows.trace * (1.0 + rounding_bound(n + d)) + rows.rounding,
+                rounding=rows.rounding,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                deadline=time.monotonic() + time_limit(self.max_time),
+                rng=random_generator(self.random_state),
+            )
+        else:
+            raise ParameterError(f"n_components: found {wanted}, expected a whole number for lanczos")
+        self._keep(rows, found, wanted)
+        return rows
+
+    def _count(self, rows: _Rows) -> int | float:
+        raise NotImplementedError
+
+    def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
+        """Set what both have; ``wanted`` below 1 is a share of the trace."""
+        if isinstance(wanted, int):
+            p = wanted
+        else:
+            shares = np.cumsum(found.values) / rows.trace if rows.trace > 0.0 else np.ones(len(found.values))
+            p = min(int(np.searchsorted(shares, wanted, "right")) + 1, len(shares), rows.rank)
+        vectors = found.vectors[:, :p]
+        signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(p)])
+        self.components_ = np.ascontiguousarray((vectors * np.where(signs == 0.0, 1.0, signs)).T)
+        self.singular_values_ = np.sqrt(found.values[:p])
+        # sqrt and what leads to it round: a unit outwards
+        ends = np.sqrt(found.bounds[:p])
+        self.singular_value_bounds_ = np.stack(
+            [ends[:, 0] * (1.0 - 2e-16), ends[:, 1] * (1.0 + 4e-16)], axis=1
+        )
+        self.bounds_proven_ = found.proven
+        self.residuals_ = found.residuals[:p]
+        self.component_angles_ = found.angles[:p]
+        self.status_ = found.status
+        self.n_iter_ = found.n_iter
+        self.n_samples_ = rows.shape[0]
+        self.n_features_in_ = rows.shape[1]
+
+
+class PCA(_Decomposition):
+    """Principal component analysis, with an interval for each singular value.
+
+    Dense rows are centred in float64 before they are multiplied; sparse rows stay sparse, and are centred
+    inside the products. Parameters, methods and attributes have scikit-learn's names.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default None
+        Number of components; a number between 0 and 1: as many as explain more than this share of the
+        variance; None: min(n, d).
+    whiten : bool, default False
+        Whether `transform` divides each coordinate by its standard deviation.
+    svd_solver : {"auto", "covariance_eigh", "lanczos"}, default "auto"
+        All eigenvalues of the covariance matrix, or the largest by block Lanczos from products with X. "auto"
+        is the former up to 1024 columns.
+    tol : float, default 1e-8
+        Lanczos ends if the residuals of X'X v - s^2 v are at most this share of the largest s^2.
+    max_iter : int, default 300
+        Maximum number of products of Lanczos, each with some vectors at once.
+    max_time : float, optional
+        Limit of Lanczos in seconds.
+    random_state : int, Generator or RandomState, optional
+        For the first vectors of Lanczos.
+    threads : int, optional
+        Maximum number of threads of products with X; default: the cores that this process may use.
+
+    Attributes
+    ----------
+    components_ : ndarray, shape (n_components_, d)
+        Orthonormal rows by descending variance. The entry of largest absolute value is positive.
+    explained_variance_, explained_variance_ratio_ : ndarray, shape (n_components_,)
+        Variances, with n - 1 in the denominator (the total weight less 1), and their shares of the whole.
+    singular_values_ : ndarray, shape (n_components_,)
+        Of the centred rows, each times the root of its weight.
+    singular_value_bounds_ : ndarray, shape (n_components_, 2)
+        An interval that contains the exact singular value of the given numbers, rounding included.
+    bounds_proven_ : bool
+        True: the intervals hold for the largest singular values, in this order. False (Lanczos, and much
+        variance is left): the lower ends do; the upper ends hold for the singular values that the random
+        start has found.
+    component_angles_ : ndarray, shape (n_components_,)
+        Bound on the sine of the angle between a component and the exact one; 1 if nothing is known.
+    residuals_ : ndarray, shape (n_components_,)
+        Bounds on the norms of A'A v - s^2 v, A being the centred and weighted rows.
+    mean_ : ndarray, shape (d,)
+    noise_variance_ : float
+        Average variance of the remaining directions.
+    n_components_, n_samples_, n_features_in_, n_iter_ : int
+    status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+
+    References
+    ----------
+    B. N. Parlett, The Symmetric Eigenvalue Problem, SIAM 1998, chapters 10, 11 and 13.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.reductions import PCA
+    >>> X = np.array([[-1.0, -1], [-2, -1], [-3, -2], [1, 1], [2, 1], [3, 2]])
+    >>> found = PCA(2).fit(X)
+    >>> found.explained_variance_ratio_.round(4), found.singular_values_.round(4)
+    (array([0.9924, 0.0076]), array([6.3006, 0.5498]))
+    >>> low, high = found.singular_value_bounds_[0]
+    >>> found.bounds_proven_, bool(high - low < 1e-12)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        whiten: bool = False,
+        svd_solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 300,
+        max_time: float | None = None,
+        random_state: Any = None,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.whiten = whiten
+        self.svd_solver = svd_solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.threads = threads
+
+    @interruptible
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse matrix, Csr or Dataset, shape (n, d)
+            Of a `bmrm.Dataset` its weights count, unless others are given.
+        y : ignored
+        sample_weight : array_like, shape (n,), optional
+            At least 0. A row of weight 2 counts like two rows.
+
+        Returns
+        -------
+        PCA
+            The estimator itself.
+
+        Raises
+        ------
+        DataError
+            If X is not a matrix of finite numbers, or the weights do not fit.
+        ParameterError
+            For a parameter out of range.
+        Interrupted
+            After Ctrl-C; its ``result`` is this estimator with what has been found, and its bounds.
+        """
+        with hold_signals():
+            self._check_options()
+            self._decompose(X, sample_weight, center=True)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+        """Find the components and return the coordinates of the rows."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    def transform(self, X: Any) -> Vector:
+        """Return coordinates along the components, shape (n, n_components_)."""
+        self._check_fitted()
+        found = _multiply_centered(self._read_new(X), self.mean_, self.components_, self.threads)
+        return found / np.sqrt(self._spread()) if self.whiten else found
+
+    def inverse_transform(self, X: Any) -> Vector:
+        """Return the rows of given coordinates, shape (n, d)."""
+        self._check_fitted()
+        found = arguments.numbers("X", X)
+        if found.ndim != 2 or found.shape[1] != len(self.components_):
+            raise DataError(f"X: found shape {found.shape}, expected {len(self.components_)} columns")
+        scaled = found * np.sqrt(self._spread()) if self.whiten else found
+        return np.asarray(scaled @ self.components_ + self.mean_)
+
+    def _spread(self) -> Vector:
+        """Return the variances, 1 for those that are 0: such coordinates are 0 too."""
+        return np.where(self.explained_variance_ > 0.0, self.explained_variance_, 1.0)
+
+    def _count(self, rows: _Rows) -> int | float:
+        most = min(rows.shape)
+        if self.n_components is None:
+            return most
+        if isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0:
+            return self.n_components
+        return _check_count(self.n_components, most)
+
+    def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
+        super()._keep(rows, found, wanted)
+        p, divisor = len(self.components_), rows.total - 1.0
+        kept = found.values[:p]
+        self.mean_ = rows.mean
+        self.n_components_ = p
+        self.explained_variance_ = kept / divisor
+        self.explained_variance_ratio_ = kept / rows.trace if rows.trace > 0.0 else np.zeros(p)
+        left = min(rows.shape) - p
+        self.noise_variance_ = max(0.0, rows.trace - float(kept.sum())) / left / divisor if left > 0 else 0.0
+
+
+class TruncatedSVD(_Decomposition):
+    """The largest singular values and vectors of X as it is, without centring, with an interval for each.
+
+    For sparse rows this is latent semantic analysis. Parameters, methods and attributes have scikit-learn's
+    names.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+    svd_solver, tol, max_iter, max_time, random_state, threads
+        As for `PCA`.
+
+    Attributes
+    ----------
+    components_ : ndarray, shape (n_components, d)
+    explained_variance_, explained_variance_ratio_ : ndarray, shape (n_components,)
+        Variance of each coordinate of the transformed rows, and its share of the variance of X.
+    singular_values_, singular_value_bounds_, bounds_proven_, component_angles_, residuals_
+        As for `PCA`, of the rows themselves.
+    n_features_in_, n_samples_, n_iter_ : int
+    status_ : str
+
+    References
+    ----------
+    B. N. Parlett, The Symmetric Eigenvalue Problem, SIAM 1998, chapters 10, 11 and 13.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from bmrm.reductions import TruncatedSVD
+    >>> X = sp.csr_array(np.array([[3.0, 0, 0], [0, 0, 2], [0, 1, 0], [3, 0, 0]]))
+    >>> TruncatedSVD(2).fit(X).singular_values_.round(6)
+    array([4.242641, 2.      ])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        svd_solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 300,
+        max_time: float | None = None,
+        random_state: Any = None,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.svd_solver = svd_solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.threads = threads
+
+    @interruptible
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find singular values and vectors; see `PCA.fit`."""
+        with hold_signals():
+            self._check_options()
+            self._decompose(X, sample_weight, center=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+        """Find singular vectors and return the coordinates of the rows."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    def transform(self, X: Any) -> Vector:
+        """Return the products of rows with the components, shape (n, n_components)."""
+        return resident_matrix(self._read_new(X), self.threads).matmat(self.components_.T)
+
+    def inverse_transform(self, X: Any) -> Vector:
+        """Return the rows of given coordinates, shape (n, d)."""
+        self._check_fitted()
+        found = arguments.numbers("X", X)
+        if found.ndim != 2 or found.shape[1] != len(self.components_):
+            raise DataError(f"X: found shape {found.shape}, expected {len(self.components_)} columns")
+        return np.asarray(found @ self.components_)
+
+    def _count(self, rows: _Rows) -> int | float:
+        return _check_count(self.n_components, min(rows.shape))
+
+    def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
+        super()._keep(rows, found, wanted)
+        center = rows.center_of_mass()
+        kept = found.values[: len(self.components_)]
+        spread = np.maximum(kept / rows.total - (self.components_ @ center) ** 2, 0.0)
+        whole = rows.trace / rows.total - float(center @ center)
+        self.explained_variance_ = spread
+        self.explained_variance_ratio_ = spread / whole if whole > 0.0 else np.zeros(len(spread))
+
+
+class _Rows:
+    """Rows to decompose, and products with A'A, A = diag(sqrt w) (X - 1 m')."""
+
+    def __init__(self, X: Any, sample_weight: Any, center: bool, threads: int | None) -> None:
+        self._host: Csr | NDArray[Any] | None = None
+        if isinstance(X, Dataset):
+            if X.group is not None:
+                raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
+            self._matrix: Any = X.matrix
+            given = X.weights if sample_weight is None else sample_weight
+        else:
+            self._host = read_matrix(X)
+            self._matrix = resident_matrix(self._host, threads)
+            given = sample_weight
+        self.shape: tuple[int, int] = self._matrix.shape
+        n, _ = self.shape
+        self._weights = read_weights(given, n)
+        self._threads = threads
+        self._center = center
+        self.total = float(n) if self._weights is None else float(self._weights.sum())
+        self.rank = min(self.shape)
+        self.mean = self.center_of_mass() if center else np.zeros(self.shape[1])
+        self.trace = self.rounding = 0.0
+
+    def prepare_products(self) -> None:
+        """Set the trace of A'A, and a bound on the error of `multiply` for a vector of length 1."""
+        n, _ = self.shape
+        size = self._sum_of_squares()
+        self.trace = max(0.0, size - self.total * float(self.mean @ self.mean))
+        # |sqrt(w) X| + sqrt(W) |m| bounds the terms of both products
+        terms = (np.sqrt(size) + np.sqrt(self.total) * float(np.linalg.norm(self.mean))) ** 2
+        self.rounding = 1.1 * (rounding_bound(self.shape[1] + 6) + rounding_bound(n + 6)) * float(terms)
+
+    def center_of_mass(self) -> Vector:
+        w = np.ones(self.shape[0]) if self._weights is None else self._weights
+        return np.asarray(self._matrix.rmatvec(w)) / self.total
+
+    def scatter(self) -> Scatter:
+        if self._host is None:
+            return scatter_of_matrix(self._matrix, self._weights, center=self._center)
+        return scatter_matrix(self._host, self._weights, center=self._center, threads=self._threads)
+
+    def multiply(self, V: Vector) -> Vector:
+        """Return A'A V."""
+        U = self._matrix.matmat(V)
+        if self._center:
+            U -= self.mean @ V
+        if self._weights is not None:
+            U *= self._weights[:, None]
+        found = np.asarray(self._matrix.rmatmat(U))
+        return found - np.outer(self.mean, U.sum(axis=0)) if self._center else found
+
+    def _sum_of_squares(self) -> float:
+        """Return the sum of w |x|^2."""
+        n = self.shape[0]
+        if self._weights is None:
+            return float(self._matrix.mean_squares.sum()) * n
+        if self._host is None:
+            raise DataError(
+                "X: found a Dataset with row weights, expected the matrix itself and sample_weight"
+            )
+        if isinstance(self._host, Csr):
+            lengths = np.diff(self._host.indptr)
+            w = np.repeat(self._weights, lengths)
+            values = np.ones(1) if self._host.data is None else self._host.data.astype(np.float64)
+            return float((w * values**2).sum())
+        return float(self._weights @ np.einsum("if,if->i", self._host, self._host, dtype=np.float64))
+
+
+def _check_count(given: Any, most: int) -> int:
+    found = positive_integer("n_components", given)
+    if found > most:
+        raise ParameterError(f"n_components: found {found}, expected at most {most}, the smaller side of X")
+    return found
+
+
+def _multiply_centered(
+    X: Csr | NDArray[Any], mean: Vector, components: Vector, threads: int | None
+) -> Vector:
+    """Return (X - mean) components'; dense rows are centred first, which keeps their digits."""
+    if isinstance(X, Csr):
+        return resident_matrix(X, threads).matmat(components.T) - components @ mean
+    out = np.empty((X.shape[0], len(components)))
+    size = max(64, (1 << 21) // X.shape[1])
+    for first in range(0, X.shape[0], size):
+        rows = slice(first, first + size)
+        out[rows] = resident_matrix(X[rows] - mean, threads).matmat(components.T)
+    return out

@@ -1,0 +1,584 @@
+// Passes over the rows for k-means: nearest centres, the sums that move the centres, distances for seeding,
+// and single moves (Hartigan).
+//
+// Labels are those of squared distances computed in float64 from differences, ties to the least centre. Most
+// rows do not need them. For dense rows a pass in float32 minimises |z|^2/2 - y.z, where y and z are row and
+// centre after a common shift and scaling by a power of two, so that |y_f| <= 1. With the roundings of y, z
+// and h = |z|^2/2, and of the d multiply-adds that start from h, its error is at most
+//
+//     E = g (B^2/2 + |y| B),   g = (d + 6) u / (1 - (d + 6) u),   u = 2^-24,   B = max |z|
+//
+// (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, and Cauchy-Schwarz), plus underflow.
+// If the two least values differ by more than 2E, the label is certain; otherwise the row is decided in
+// float64. A comparison with NaN or infinity is false, so that overflow leads to float64 too. Sparse rows do
+// the same with products in float64 instead of float32, u = 2^-53.
+//
+// Rows are split into parts that depend on the sizes only, and the sums of the parts are added in their
+// order: the same bits for any number of threads. Sums are of w (x - c), c being the centre that the pass was
+// given: they keep their digits if the data are far from 0.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "common/memory.h"
+#include "reductions/nearest.h"
+
+namespace bmrm {
+
+/// Maximum number of parts of a pass.
+constexpr i64 kMaxParts = 64;
+/// Minimum number of rows of a part, so that adding up the parts costs little.
+constexpr i64 kMinPartRows = 2048;
+/// Limit on the sums of all parts, in numbers.
+constexpr i64 kMaxPartSums = i64{1} << 24;
+
+/// What a pass found besides labels and sums.
+struct PassCounts {
+    double inertia;  // sum of w |x - c|^2
+    i64 changed;     // rows whose label differs from before
+    i64 rechecked;   // rows that were decided in float64
+    double largest;  // maximum gain of moving one row to another centre, in `single_moves`
+};
+
+/// Half-open ranges of rows, a fixed number for given sizes; each begins at a multiple of kPanelRows.
+struct Parts {
+    i64 n, count, each;
+
+    Parts(i64 rows, i64 sums) : n(rows) {
+        const i64 wanted = std::min(kMaxParts, std::max<i64>(1, kMaxPartSums / std::max<i64>(1, sums)));
+        const i64 size = std::max<i64>(kMinPartRows, (rows + wanted - 1) / wanted);
+        each = (size + kPanelRows - 1) / kPanelRows * kPanelRows;
+        count = (rows + each - 1) / each;
+    }
+    i64 begin(i64 p) const { return p * each; }
+    i64 end(i64 p) const { return std::min(n, (p + 1) * each); }
+};
+
+inline double rounding_of(double terms, double unit) {
+    return terms * unit < 0.5 ? terms * unit / (1.0 - terms * unit) : std::numeric_limits<double>::infinity();
+}
+
+/// k centres with each feature contiguous.
+inline Buffer<double> transpose_centers(const double* centers, i64 k, i64 d) {
+    Buffer<double> out(k * d);
+    for (i64 j = 0; j < k; ++j)
+        for (i64 f = 0; f < d; ++f) out[f * k + j] = centers[j * d + f];
+    return out;
+}
+
+/// The least of k numbers; of equal ones the first.
+inline i64 first_least(const double* values, i64 k) {
+    i64 at = 0;
+    for (i64 j = 1; j < k; ++j)
+        if (values[j] < values[at]) at = j;
+    return at;
+}
+
+/// What the passes read and write besides the rows.
+struct PassArguments {
+    const double* centers;  // k x d
+    i64 k;
+    const double* weights;    // n, or null: all are 1
+    std::int32_t* labels;     // n; holds the former labels
+    double* sums;             // k x d: sums of w (x - c); null: not wanted
+    double* cluster_weights;  // k
+};
+
+/// Adds up the parts' sums in their order.
+inline void add_parts(const Buffer<double>& parts, i64 count, i64 size, double* out, int threads) {
+    constexpr i64 kChunk = 4096;
+    for_each_task((size + kChunk - 1) / kChunk, threads_for(count * size, threads), [&](i64 t) {
+        const i64 end = std::min(size, (t + 1) * kChunk);
+        for (i64 s = t * kChunk; s < end; ++s) {
+            double sum = parts[s];
+            for (i64 p = 1; p < count; ++p) sum += parts[p * size + s];
+            out[s] = sum;
+        }
+    });
+}
+
+/// Runs row(i, label of before, sums of the part) -> (label, squared distance, rechecked) over parts.
+template <class Part>
+PassCounts run_parts(const Parts& parts, const PassArguments& to, i64 d, int threads, const Part& part) {
+    const i64 size = to.sums ? to.k * d : 0, stride = size + to.k;
+    Buffer<double> sums(parts.count * stride);
+    std::vector<PassCounts> counts(parts.count);
+    for_each_task(parts.count, threads, [&](i64 p) {
+        double* sum = sums.get() + p * stride;
+        std::fill_n(sum, stride, 0.0);
+        counts[p] = part(parts.begin(p), parts.end(p), to.sums ? sum : nullptr, sum + size);
+    });
+    Buffer<double> total(stride);
+    add_parts(sums, parts.count, stride, total.get(), threads);
+    if (to.sums) std::copy_n(total.get(), size, to.sums);
+    std::copy_n(total.get() + size, to.k, to.cluster_weights);
+    PassCounts all{};
+    for (const PassCounts& one : counts) {
+        all.inertia += one.inertia;
+        all.changed += one.changed;
+        all.rechecked += one.rechecked;
+        all.largest = std::max(all.largest, one.largest);
+    }
+    return all;
+}
+
+/// The gain of moving a row of weight w from its centre to the best other one; `distances` to all centres.
+inline double best_move(const double* distances, i64 k, i64 from, double w, const double* cluster_weights) {
+    const double rest = cluster_weights[from] - w;
+    if (w <= 0.0 || rest <= 0.0) return 0.0;
+    const double saved = cluster_weights[from] / rest * w * distances[from];
+    double best = 0.0;
+    for (i64 j = 0; j < k; ++j)
+        if (j != from)
+            best = std::max(best, saved - cluster_weights[j] / (cluster_weights[j] + w) * w * distances[j]);
+    // Both terms are sums of squares: differences of their rounding do not count as a gain.
+    return best > 1e-12 * saved ? best : 0.0;
+}
+
+template <class V>
+class DenseClusters {
+  public:
+    DenseClusters(const V* X, i64 n, i64 d, const double* shift, double scale, int threads)
+        : X_(X),
+          n_(n),
+          d_(d),
+          threads_(threads),
+          shift_(shift, shift + d),
+          scale_(scale),
+          panels_((n + kPanelRows - 1) / kPanelRows * kPanelRows * d),
+          norms_(n) {
+        const Parts parts(n, 1);
+        for_each_task(parts.count, threads_, [&](i64 p) {
+            for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) pack(base);
+        });
+    }
+
+    PassCounts assign(const PassArguments& to) const {
+        const i64 k = to.k, tiles = (k + kTileCenters - 1) / kTileCenters;
+        Buffer<float> values(tiles * kTileCenters * d_), halves(tiles * kTileCenters);
+        const double widest = tile_centers(to.centers, k, values.get(), halves.get());
+        const CenterTiles centers{values.get(), halves.get(), tiles};
+        const Buffer<double> columns = transpose_centers(to.centers, k, d_);
+        const double g = rounding_of(static_cast<double>(d_ + 6), 0x1p-24);
+        const double constant =
+                         2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
+                     slope = 2.01 * g * widest;
+        const Parts parts(n_, (to.sums ? k * d_ : 0) + k);
+        PassCounts found{};
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            found = run_parts(
+                parts, to, d_, threads_for(n_ * d_ * (k + 4), threads_),
+                [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
+                    alignas(64) float least[kPanelRows], second[kPanelRows];
+                    alignas(64) std::int32_t label[kPanelRows];
+                    Buffer<double> exact(k);
+                    PassCounts one{};
+                    for (i64 base = begin; base < end; base += kPanelRows) {
+                        Kernels::nearest(panels_.get() + base * d_, d_, centers, least, second, label);
+                        const i64 rows = std::min(kPanelRows, end - base);
+                        double inertia = 0.0;
+                        for (i64 l = 0; l < rows; ++l) {
+                            const i64 i = base + l;
+                            const V* x = X_ + i * d_;
+                            i64 at = label[l];
+                            if (!(second[l] - least[l] > constant + slope * norms_[i])) {
+                                Kernels::all_distances(x, d_, columns.get(), k, exact.get());
+                                at = first_least(exact.get(), k);
+                                ++one.rechecked;
+                            }
+                            const double w = to.weights ? to.weights[i] : 1.0;
+                            const double square = Kernels::deviation(x, to.centers + at * d_, d_, w,
+                                                                     sums ? sums + at * d_ : nullptr);
+                            inertia += w * square;
+                            cluster_weights[at] += w;
+                            one.changed += to.labels[i] != at;
+                            to.labels[i] = static_cast<std::int32_t>(at);
+                        }
+                        one.inertia += inertia;
+                    }
+                    return one;
+                });
+        });
+        return found;
+    }
+
+    /// Squared distances from each row to the centre of its label.
+    void own_distances(const PassArguments& to, double* out) const {
+        const Parts parts(n_, 1);
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count, threads_for(n_ * d_, threads_), [&](i64 p) {
+                for (i64 i = parts.begin(p); i < parts.end(p); ++i)
+                    out[i] = Kernels::deviation(X_ + i * d_, to.centers + to.labels[i] * d_, d_, 1.0,
+                                                static_cast<double*>(nullptr));
+            });
+        });
+    }
+
+    PassCounts single_moves(const PassArguments& to) const {
+        const Buffer<double> columns = transpose_centers(to.centers, to.k, d_);
+        const Parts parts(n_, 1);
+        std::vector<PassCounts> counts(parts.count);
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count, threads_for(n_ * d_ * to.k, threads_), [&](i64 p) {
+                Buffer<double> exact(to.k);
+                for (i64 i = parts.begin(p); i < parts.end(p); ++i) {
+                    Kernels::all_distances(X_ + i * d_, d_, columns.get(), to.k, exact.get());
+                    const double gain = best_move(exact.get(), to.k, to.labels[i],
+                                                  to.weights ? to.weights[i] : 1.0, to.cluster_weights);
+                    counts[p].changed += gain > 0.0;
+                    counts[p].largest = std::max(counts[p].largest, gain);
+                }
+            });
+        });
+        PassCounts all{};
+        for (const PassCounts& one : counts) {
+            all.changed += one.changed;
+            all.largest = std::max(all.largest, one.largest);
+        }
+        return all;
+    }
+
+    /// For each of some candidate rows: what the sum of w min(closest, distance) would be if it became a
+    /// centre, by panels: potentials[c * panels + panel]. With `take`, closest becomes the minimum for the
+    /// only candidate.
+    void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
+                    double* potentials) const {
+        const i64 panels = (n_ + kPanelRows - 1) / kPanelRows,
+                  tiles = (count + kTileCenters - 1) / kTileCenters;
+        Buffer<float> points(tiles * kTileCenters * d_);
+        for (i64 c = 0; c < tiles * kTileCenters; ++c) {
+            const i64 i = candidates[std::min(c, count - 1)];
+            const float* row = panels_.get() + i / kPanelRows * kPanelRows * d_ + i % kPanelRows;
+            float* point = points.get() + c / kTileCenters * kTileCenters * d_ + c % kTileCenters;
+            for (i64 f = 0; f < d_; ++f) point[f * kTileCenters] = row[f * kPanelRows];
+        }
+        const Parts parts(n_, 1);
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count, threads_for(n_ * d_ * count, threads_), [&](i64 p) {
+                alignas(64) float before[kPanelRows], least[kTileCenters * kPanelRows];
+                alignas(64) double row_weights[kPanelRows];
+                double sums[kTileCenters];
+                for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) {
+                    const i64 rows = std::min(kPanelRows, n_ - base);
+                    std::fill_n(before, kPanelRows, 0.0f);
+                    std::fill_n(row_weights, kPanelRows, 1.0);
+                    std::copy_n(closest + base, rows, before);
+                    if (weights) std::copy_n(weights + base, rows, row_weights);
+                    for (i64 t = 0; t < tiles; ++t) {
+                        Kernels::closer(panels_.get() + base * d_, d_, points.get() + t * kTileCenters * d_,
+                                        before, row_weights, least, sums);
+                        for (i64 c = t * kTileCenters; c < std::min(count, (t + 1) * kTileCenters); ++c)
+                            potentials[c * panels + base / kPanelRows] = sums[c - t * kTileCenters];
+                    }
+                    if (take) std::copy_n(least, rows, closest + base);
+                }
+            });
+        });
+    }
+
+    i64 bytes() const { return panels_.bytes() + norms_.bytes(); }
+
+  private:
+    void pack(i64 base) {
+        const i64 rows = std::min(kPanelRows, n_ - base);
+        float* panel = panels_.get() + base * d_;
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            if (l >= rows) {
+                for (i64 f = 0; f < d_; ++f) panel[f * kPanelRows + l] = 0.0f;
+                continue;
+            }
+            const V* x = X_ + (base + l) * d_;
+            double square = 0.0;
+            for (i64 f = 0; f < d_; ++f) {
+                const double y = (static_cast<double>(x[f]) - shift_[f]) * scale_;
+                square += y * y;
+                panel[f * kPanelRows + l] = static_cast<float>(y);
+            }
+            norms_[base + l] = static_cast<float>(std::sqrt(square) * (1.0 + 0x1p-20));
+        }
+    }
+
+    /// Returns the largest norm of a centre.
+    double tile_centers(const double* centers, i64 k, float* values, float* halves) const {
+        const i64 padded = (k + kTileCenters - 1) / kTileCenters * kTileCenters;
+        double widest = 0.0;
+        for (i64 j = 0; j < padded; ++j) {
+            float* tile = values + j / kTileCenters * kTileCenters * d_ + j % kTileCenters;
+            double square = j < k ? 0.0 : std::numeric_limits<double>::infinity();
+            for (i64 f = 0; f < d_; ++f) {
+                const double z = j < k ? (centers[j * d_ + f] - shift_[f]) * scale_ : 0.0;
+                square += z * z;
+                tile[f * kTileCenters] = static_cast<float>(z);
+            }
+            halves[j] = static_cast<float>(square / 2);
+            if (j < k) widest = std::max(widest, std::sqrt(square) * (1.0 + 0x1p-20));
+        }
+        return widest;
+    }
+
+    const V* X_;
+    i64 n_, d_;
+    int threads_;
+    std::vector<double> shift_;
+    double scale_;
+    Buffer<float> panels_, norms_;
+};
+
+template <class I, class V>
+class SparseClusters {
+  public:
+    SparseClusters(const i64* ptr, const I* index, const V* value, i64 n, i64 d, int threads)
+        : ptr_(ptr), index_(index), value_(value), n_(n), d_(d), threads_(threads), squares_(n) {
+        for_each_row(1, [&](i64 i, double*) {
+            double sum = 0.0;
+            for (i64 e = ptr_[i]; e < ptr_[i + 1]; ++e) sum += entry(e) * entry(e);
+            squares_[i] = sum;
+        });
+    }
+
+    PassCounts assign(const PassArguments& to) const {
+        const i64 k = to.k;
+        const Buffer<double> columns = transpose_centers(to.centers, k, d_);
+        const Buffer<double> squares = center_squares(to.centers, k);
+        const double widest =
+            std::sqrt(*std::max_element(squares.get(), squares.get() + k)) * (1.0 + 0x1p-20);
+        const Parts parts(n_, (to.sums ? k * d_ : 0) + k);
+        PassCounts found{};
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            found =
+                run_parts(parts, to, d_, threads_for(ptr_[n_] * (k + 4), threads_),
+                          [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
+                              Buffer<double> products(k), dense(d_);
+                              std::fill_n(dense.get(), d_, 0.0);
+                              PassCounts one{};
+                              for (i64 i = begin; i < end; ++i) {
+                                  const i64 first = ptr_[i], length = ptr_[i + 1] - first;
+                                  Kernels::sparse_products(index_ + first, value_ ? value_ + first : nullptr,
+                                                           length, columns.get(), k, products.get());
+                                  i64 at = 0;
+                                  double least = std::numeric_limits<double>::infinity(), second = least;
+                                  for (i64 j = 0; j < k; ++j) {
+                                      const double q = squares[j] / 2 - products[j];
+                                      if (q < least) {
+                                          second = least, least = q, at = j;
+                                      } else if (q < second) {
+                                          second = q;
+                                      }
+                                  }
+                                  const double dot = products[at];
+                                  double square = positive_part(squares_[i], dot, squares[at]);
+                                  // |c|^2 is a sum of d terms, x . c one of `length` terms
+                                  const double g = rounding_of(static_cast<double>(d_ + 6), 0x1p-53),
+                                               h = rounding_of(static_cast<double>(length + 6), 0x1p-53),
+                                               norm = std::sqrt(squares_[i]) * (1.0 + 0x1p-20),
+                                               error = g * widest * widest / 2 + h * norm * widest;
+                                  if (!(second - least > 2.01 * error)) {
+                                      at = decide(i, to.centers, squares, products, k, least + 2.01 * error,
+                                                  dense, square);
+                                      ++one.rechecked;
+                                  }
+                                  const double w = to.weights ? to.weights[i] : 1.0;
+                                  if (sums)
+                                      for (i64 e = first; e < first + length; ++e)
+                                          sums[at * d_ + static_cast<i64>(index_[e])] += w * entry(e);
+                                  one.inertia += w * square;
+                                  cluster_weights[at] += w;
+                                  one.changed += to.labels[i] != at;
+                                  to.labels[i] = static_cast<std::int32_t>(at);
+                              }
+                              return one;
+                          });
+        });
+        if (to.sums)
+            for (i64 j = 0; j < k; ++j)
+                for (i64 f = 0; f < d_; ++f)
+                    to.sums[j * d_ + f] -= to.cluster_weights[j] * to.centers[j * d_ + f];
+        return found;
+    }
+
+    void own_distances(const PassArguments& to, double* out) const {
+        const Buffer<double> squares = center_squares(to.centers, to.k);
+        for_each_row(1, [&](i64 i, double*) {
+            const double* c = to.centers + to.labels[i] * d_;
+            double dot = 0.0;
+            for (i64 e = ptr_[i]; e < ptr_[i + 1]; ++e) dot += entry(e) * c[index_[e]];
+            out[i] = positive_part(squares_[i], dot, squares[to.labels[i]]);
+        });
+    }
+
+    PassCounts single_moves(const PassArguments& to) const {
+        const Buffer<double> columns = transpose_centers(to.centers, to.k, d_);
+        const Buffer<double> squares = center_squares(to.centers, to.k);
+        Buffer<double> gains(n_);
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_row(to.k, [&](i64 i, double* exact) {
+                Kernels::sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
+                                         ptr_[i + 1] - ptr_[i], columns.get(), to.k, exact);
+                for (i64 j = 0; j < to.k; ++j) exact[j] = positive_part(squares_[i], exact[j], squares[j]);
+                gains[i] = best_move(exact, to.k, to.labels[i], to.weights ? to.weights[i] : 1.0,
+                                     to.cluster_weights);
+            });
+        });
+        PassCounts all{};
+        for (i64 i = 0; i < n_; ++i) {
+            all.changed += gains[i] > 0.0;
+            all.largest = std::max(all.largest, gains[i]);
+        }
+        return all;
+    }
+
+    void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
+                    double* potentials) const {
+        const i64 panels = (n_ + kPanelRows - 1) / kPanelRows;
+        Buffer<double> points(count * d_);
+        std::fill_n(points.get(), count * d_, 0.0);
+        for (i64 c = 0; c < count; ++c)
+            for (i64 e = ptr_[candidates[c]]; e < ptr_[candidates[c] + 1]; ++e)
+                points[static_cast<i64>(index_[e]) * count + c] = entry(e);
+        const Parts parts(n_, 1);
+        with_nearest_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count, threads_for(ptr_[n_] * count, threads_), [&](i64 p) {
+                Buffer<double> products(count);
+                for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) {
+                    for (i64 c = 0; c < count; ++c) potentials[c * panels + base / kPanelRows] = 0.0;
+                    for (i64 i = base; i < std::min(n_, base + kPanelRows); ++i) {
+                        Kernels::sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
+                                                 ptr_[i + 1] - ptr_[i], points.get(), count, products.get());
+                        for (i64 c = 0; c < count; ++c) {
+                            const auto square = static_cast<float>(
+                                positive_part(squares_[i], products[c], squares_[candidates[c]]));
+                            const float least = std::min(square, closest[i]);
+                            if (take) closest[i] = least;
+                            potentials[c * panels + base / kPanelRows] +=
+                                static_cast<double>(least) * (weights ? weights[i] : 1.0);
+                        }
+                    }
+                }
+            });
+        });
+    }
+
+    i64 bytes() const { return squares_.bytes(); }
+
+  private:
+    double entry(i64 e) const { return value_ ? static_cast<double>(value_[e]) : 1.0; }
+
+    /// |x|^2 - 2 x.c + |c|^2; what may be rounding alone counts as 0, so that equal rows have the distance 0.
+    static double positive_part(double x, double dot, double c) {
+        const double square = x - 2 * dot + c;
+        return square > 0x1p-46 * (x + c) ? square : 0.0;
+    }
+
+    Buffer<double> center_squares(const double* centers, i64 k) const {
+        Buffer<double> out(k);
+        for (i64 j = 0; j < k; ++j) {
+            double sum = 0.0;
+            for (i64 f = 0; f < d_; ++f) sum += centers[j * d_ + f] * centers[j * d_ + f];
+            out[j] = sum;
+        }
+        return out;
+    }
+
+    /// The nearest of the centres that rounding left in question, from differences; sets `square`.
+    i64 decide(i64 i, const double* centers, const Buffer<double>& squares, const Buffer<double>& products,
+               i64 k, double limit, Buffer<double>& dense, double& square) const {
+        for (i64 e = ptr_[i]; e < ptr_[i + 1]; ++e) dense[index_[e]] = entry(e);
+        i64 at = -1;
+        for (i64 j = 0; j < k; ++j) {
+            if (squares[j] / 2 - products[j] > limit) continue;
+            double sum = 0.0;
+            for (i64 f = 0; f < d_; ++f) {
+                const double e = dense[f] - centers[j * d_ + f];
+                sum += e * e;
+            }
+            if (at < 0 || sum < square) at = j, square = sum;
+        }
+        for (i64 e = ptr_[i]; e < ptr_[i + 1]; ++e) dense[index_[e]] = 0.0;
+        return std::max<i64>(at, 0);
+    }
+
+    /// Runs row(i, scratch) over all rows.
+    template <class Row>
+    void for_each_row(i64 scratch, const Row& row) const {
+        const Parts parts(n_, 1);
+        for_each_task(parts.count, threads_for(ptr_[n_] * scratch, threads_), [&](i64 p) {
+            Buffer<double> memory(scratch);
+            for (i64 i = parts.begin(p); i < parts.end(p); ++i) row(i, memory.get());
+        });
+    }
+
+    const i64* ptr_;
+    const I* index_;
+    const V* value_;
+    i64 n_, d_;
+    int threads_;
+    Buffer<double> squares_;
+};
+
+/// The passes of rows of any kind, for the binding.
+class Clusters {
+  public:
+    virtual ~Clusters() = default;
+    virtual PassCounts assign(const PassArguments& to) const = 0;
+    virtual void own_distances(const PassArguments& to, double* out) const = 0;
+    virtual PassCounts single_moves(const PassArguments& to) const = 0;
+    virtual void potentials(const i64* candidates, i64 count, const double* weights, float* closest,
+                            bool take, double* out) const = 0;
+    virtual i64 bytes() const = 0;
+};
+
+template <class Of>
+class ClustersOf final : public Clusters {
+  public:
+    template <class... Words>
+    explicit ClustersOf(Words... words) : of_(words...) {}
+    PassCounts assign(const PassArguments& to) const override { return of_.assign(to); }
+    void own_distances(const PassArguments& to, double* out) const override { of_.own_distances(to, out); }
+    PassCounts single_moves(const PassArguments& to) const override { return of_.single_moves(to); }
+    void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
+                    double* out) const override {
+        of_.potentials(candidates, count, weights, closest, take, out);
+    }
+    i64 bytes() const override { return of_.bytes(); }
+
+  private:
+    Of of_;
+};
+
+inline Clusters* make_dense_clusters(const void* X, int value_bytes, i64 n, i64 d, const double* shift,
+                                     double scale, int threads) {
+    if (value_bytes == 4)
+        return new ClustersOf<DenseClusters<float>>(static_cast<const float*>(X), n, d, shift, scale,
+                                                    threads);
+    return new ClustersOf<DenseClusters<double>>(static_cast<const double*>(X), n, d, shift, scale, threads);
+}
+
+template <class I>
+Clusters* make_sparse_clusters_of(const i64* ptr, const I* index, const void* value, int value_bytes, i64 n,
+                                  i64 d, int threads) {
+    if (value_bytes == 4)
+        return new ClustersOf<SparseClusters<I, float>>(ptr, index, static_cast<const float*>(value), n, d,
+                                                        threads);
+    return new ClustersOf<SparseClusters<I, double>>(ptr, index, static_cast<const double*>(value), n, d,
+                                                     threads);
+}
+
+inline Clusters* make_sparse_clusters(const i64* ptr, const void* index, int index_bytes, const void* value,
+                                      int value_bytes, i64 n, i64 d, int threads) {
+    if (index_bytes == 4)
+        return make_sparse_clusters_of(ptr, static_cast<const std::int32_t*>(index), value, value_bytes, n, d,
+                                       threads);
+    return make_sparse_clusters_of(ptr, static_cast<const i64*>(index), value, value_bytes, n, d, threads);
+}
+
+}  // namespace bmrm
