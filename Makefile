@@ -1,5 +1,5 @@
-# `make demo` and `make test` do all their own set-up: system packages by apt-get where they are missing,
-# then an environment in .venv with the package installed as a user's would be. Nothing else is needed.
+# `make demo` and `make test` do all their own set-up: they install missing system packages by apt-get, then
+# make an environment in .venv in which the package is installed as a user's would be.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -16,29 +16,29 @@ CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -nam
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
 	@echo "make test       lint, type check and the whole test suite, PETSc included"
-	@echo "make versions   a part of the tests with the oldest and the newest Python, NumPy and SciPy promised"
+	@echo "make versions   some of the tests with the oldest and the newest supported Python, NumPy and SciPy"
 	@echo "make lint       ruff and clang-format, changing nothing"
 	@echo "make format     ruff and clang-format, in place"
 	@echo "make typecheck  mypy --strict on bmrm/"
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
 	@echo "make bench      list the benchmarks and what each measures"
-	@echo "make certify    hold 100,000 random solves against exact arithmetic, with a fresh seed (about an hour)"
-	@echo "make kill-runs  kill bmrm-train at 200 random moments, and look at what is left of its model"
-	@echo "make fuzz       damage files of every kind at random, under sanitizers, for FUZZ_SECONDS=600"
-	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products against NVIDIA's libraries"
-	@echo "make gpu-sanitize  there too: the GPU tests under compute-sanitizer"
-	@echo "make clean      remove what was built, .venv included"
+	@echo "make certify    compare 100,000 random solves with exact arithmetic, with a new seed (about an hour)"
+	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
+	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
+	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products compared with NVIDIA's libraries"
+	@echo "make gpu-sanitize  likewise: the GPU tests under compute-sanitizer"
+	@echo "make clean      remove everything that was built, including .venv"
 
-# An environment made for the tests serves the demo as well.
+# If there is an environment for the tests, the demo uses it.
 demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
 	$(BIN)/python examples/demo.py
 
-# From the folder of the tests, so that it is the installed package that they import.
+# Runs in the folder of the tests, so that they import the installed package.
 test: $(VENV)/test.stamp lint typecheck
 	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 $(PYTEST_ARGS)
 	$(MAKE) versions
 
-# With PYTHON's own minor version there may be nothing older or newer to test, which the script says.
+# PYTHON may itself be the oldest or the newest version; then the script reports that there is nothing to do.
 versions:
 	scripts/versions.sh oldest
 	scripts/versions.sh newest
@@ -86,13 +86,13 @@ $(BIN)/python:
 	scripts/system-packages.sh build
 	$(PYTHON) -m venv $(VENV)
 
-# What an earlier build left in build/lib would go into the wheel, also where its source is gone.
+# Files that an earlier build left in build/lib would go into the wheel, even if their source is gone.
 define install
 	find build -path 'build/lib*' -name '*.py*' -delete 2>/dev/null || true
 	$(PIP) install -q $(1)
 endef
 
-# The demo is of the CPU: compiling for every GPU would take minutes that it has no use for.
+# The demo runs on the CPU: compiling for every GPU would take minutes for nothing.
 $(VENV)/demo.stamp: export BMRM_CUDA ?= off
 $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 	scripts/system-packages.sh build
@@ -109,6 +109,6 @@ $(VENV)/test.stamp: $(VENV)/dev.stamp scripts/petsc.sh
 	scripts/petsc.sh
 	touch $@
 
-# The tools are installed once; a change of the sources is no reason to build before linting.
+# The tools are installed once, so that linting does not rebuild the package after each change.
 $(BIN)/ruff $(BIN)/mypy $(BIN)/cython: | $(BIN)/python
 	$(MAKE) $(VENV)/dev.stamp

@@ -1,12 +1,12 @@
-"""Build of the compiled core: one extension a file of ``src_cython``, ``_cuda`` with all of ``src_cuda``.
+"""Builds the compiled core: one extension per file of ``src_cython``; ``_cuda`` includes all of ``src_cuda``.
 
-Both read ``src_common``. #include is written from these folders.
+Both use ``src_common``. Paths of #include start at these folders.
 
 ``BMRM_SANITIZE=1`` builds for the sanitizers of addresses and undefined behaviour (``scripts/fuzz.sh``).
 ``BMRM_CUDA`` says whether to build the CUDA backend (`cuda_compiler`). nvcc compiles each ``.cu`` on its own,
 in parallel, into an object named by what went into it (`object_name`), so that a second build compiles
-what has changed. The CUDA runtime is linked statically and no symbol of it is exported: at run time
-the extension needs a driver, and that only where a device is used.
+only what has changed. The CUDA runtime is linked statically, and no symbol of it is exported: at run time
+the extension needs a driver, and only if a device is used.
 """
 
 import glob
@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 COMMON = "src_common"
 SOURCES = "src_cython"
 CUDA = "src_cuda"
-# Each extension and the package of its users, where it lies, as does a .pxd for other extensions.
+# Each extension, and the package that uses it and contains it, with a .pxd if other extensions cimport it.
 MODULES = {
     "_ascent": "bmrm.linear.backends.host",
     "_cpu": "bmrm.matrix",
@@ -35,7 +35,8 @@ MODULES = {
     "_svmlight": "bmrm.io",
 }
 HEADERS = (".h", ".cuh", ".inl")
-# Nobody reads the flags of floating-point exceptions, for which no loop with a condition would vectorise.
+# Nothing reads the flags of floating-point exceptions; keeping them exact would stop loops with conditions
+# from being vectorised.
 COMPILE_FLAGS = ["-O3", "-std=c++17", "-fopenmp", "-fno-trapping-math", "-fvisibility=hidden", "-g0"]
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
@@ -50,7 +51,7 @@ def cuda_compiler(
 ) -> str | None:
     """Path of the nvcc to build the CUDA backend with, or None to leave the backend out.
 
-    ``BMRM_CUDA`` decides: ``off`` never builds it, ``auto`` (the default) where there are an nvcc
+    ``BMRM_CUDA`` decides: ``off`` never builds it, ``auto`` (the default) builds it if there are an nvcc
     and CUDA sources, ``on`` builds it or fails. nvcc is looked for in ``CUDA_HOME``, on ``PATH``,
     and among the wheels of the toolkit (nvidia-cuda-nvcc, -runtime, -crt, -cccl, nvidia-nvvm) in the folders
     ``packages``.
@@ -71,11 +72,11 @@ def cuda_compiler(
 
 
 def architecture_flags(environ: Mapping[str, str], known: str) -> list[str]:
-    """Options that tell nvcc for which devices to compile.
+    """Options of nvcc that select the devices to compile for.
 
     Real code for each architecture that we support and this nvcc knows (``known`` is what its
-    ``--list-gpu-code`` prints), and PTX of the newest for what comes after it. ``BMRM_CUDA_ARCH``
-    narrows it to some, for developers: ``90``, ``80,90``, or ``native`` for the devices of this machine.
+    ``--list-gpu-code`` prints), and PTX of the newest for later ones. For developers, ``BMRM_CUDA_ARCH``
+    selects some of them: ``90``, ``80,90``, or ``native`` for the devices of this machine.
     """
     choice = environ.get("BMRM_CUDA_ARCH", "")
     if choice == "native":
@@ -94,9 +95,9 @@ def architecture_flags(environ: Mapping[str, str], known: str) -> list[str]:
 
 
 def library_folders(dry_run: str) -> list[str]:
-    """Folders of the toolkit's libraries, from what nvcc says in a dry run that it would link with.
+    """Folders of the toolkit's libraries, which nvcc prints in a dry run.
 
-    It says ``lib64`` in the wheels of the toolkit too, which have ``lib``.
+    It prints ``lib64`` for the wheels of the toolkit too, which have ``lib``.
     """
     line = re.search(r"^#\$ LIBRARIES=(.*)$", dry_run, re.MULTILINE)
     named = re.findall(r'"-L([^"]+)"', line[1]) if line else []
@@ -110,7 +111,7 @@ def headers_of(*roots: str) -> list[str]:
 
 
 def object_name(source: str, headers: Iterable[str], command: Sequence[str]) -> str:
-    """Name of an object that tells all that it is made of: source, headers and compiler options."""
+    """Name of an object: from the digest of its source, the headers and the compiler options."""
     digest = hashlib.sha256("\0".join(command).encode())
     for path in [source, *sorted(headers)]:
         with open(path, "rb") as file:
@@ -119,7 +120,7 @@ def object_name(source: str, headers: Iterable[str], command: Sequence[str]) -> 
 
 
 def ask(nvcc: str, *words: str) -> str:
-    """What nvcc prints."""
+    """The output of nvcc."""
     done = subprocess.run(
         [nvcc, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -127,7 +128,7 @@ def ask(nvcc: str, *words: str) -> str:
 
 
 def compile_cuda(nvcc: str, sources: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Compile what has changed of the ``.cu`` files and return the objects of all."""
+    """Compile the ``.cu`` files that have changed, and return the objects of all."""
     flags = [*NVCC_FLAGS, *architecture_flags(environ, ask(nvcc, "--list-gpu-code"))]
     headers = headers_of(COMMON, CUDA)
     key = [*flags, ask(nvcc, "--version")]
@@ -152,7 +153,7 @@ def compile_cuda(nvcc: str, sources: Sequence[str], environ: Mapping[str, str]) 
 
 
 def linked_list(objects: Sequence[str]) -> str:
-    """File that lists the objects to link, newer than the extension if and only if others are linked now."""
+    """File that lists the objects to link; it is newer than the extension only if the list has changed."""
     path, text = os.path.join(CUDA_BUILD, "linked.txt"), "\n".join(objects)
     known = ""
     if os.path.exists(path):
@@ -174,8 +175,8 @@ def main() -> None:
     sanitized = os.environ.get("BMRM_SANITIZE") == "1"
 
     def extension(name: str, roots: Sequence[str], sources: Sequence[str] = ()) -> Extension:
-        # -ffp-contract and friends stay at their defaults; -ffast-math is never used: sums are
-        # ordered by hand, and NaN and inf must be seen where they occur.
+        # -ffp-contract and the like stay at their defaults. -ffast-math is never used: sums have a fixed
+        # order, and NaN and infinity must not be optimised away.
         return Extension(
             f"{MODULES[name]}.{name}",
             [os.path.join(SOURCES, f"{name}.pyx"), *sources],
@@ -199,7 +200,7 @@ def main() -> None:
         extensions.append(cuda)
 
     class Build(build_ext):
-        """Builds the objects of nvcc before the extension that they are linked into."""
+        """Compiles the CUDA sources before the extension that their objects are linked into."""
 
         def build_extensions(self) -> None:
             for ext in self.extensions:

@@ -1,11 +1,11 @@
-"""Show that a rebuild of the code changes no result: the same solves by both, the same bits.
+"""Show that a change of the code changes no result: the same solves by both give the same bits.
 
     python scripts/same_bits.py record FILE [--backend cpu|gpu] [--ranks] [--keep FOLDER] [--read FOLDER]
                                             [--only REGEX]
     python scripts/same_bits.py compare OLD NEW
 
 ``record`` runs a fixed set of solves, files and commands (``scripts/same_bits_cases``) on whatever `bmrm` is
-imported, and writes digests of all that they find. Another checkout is recorded by the same script:
+imported, and writes digests of all results. Another checkout is recorded by the same script:
 ``PYTHONPATH=CHECKOUT python scripts/same_bits.py record FILE``. ``--ranks`` adds solves on two and three
 ranks of MPI. ``--keep`` leaves models, checkpoints and caches in a folder; ``--read`` reads those that
 another run has left there, so that what was written before a rebuild is read after it.
@@ -13,8 +13,8 @@ another run has left there, so that what was written before a rebuild is read af
 ``compare`` prints each case that differs, in which fields, and how far apart they are. The exit status is 1
 if any does, or if a case is missing on either side. A case that raises counts as its type of exception.
 
-Both files are to be of one machine, and with ``--backend gpu`` of one home folder: timings pick the kernels
-of a matrix, and the pick is remembered in ``~/.cache/bmrm``. Times, and what depends on them, are left out.
+Record both files on one machine and, with ``--backend gpu``, in one home folder: timings select the kernels
+of a matrix, and the choice is remembered in ``~/.cache/bmrm``. Times, and what depends on them, are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 RANKS = (2, 3)
 
 RANKS_LIMIT = 540.0
-"""Seconds after which ranks are taken to hang. What they have found by then is kept."""
+"""Seconds after which ranks are assumed to hang. What they have recorded by then is kept."""
 
 SHOWN = 60
 """Characters of a value that is printed."""
@@ -71,7 +71,7 @@ def is_number(value: Any) -> bool:
 
 
 def numbers(value: Any) -> np.ndarray | None:
-    """Return the numbers in a value, as far as they were recorded; None where it is something else."""
+    """Return the numbers in a value, as far as they were recorded; None if it is something else."""
     if isinstance(value, dict):
         value = value.get("sample")
     if is_number(value):
@@ -82,7 +82,7 @@ def numbers(value: Any) -> np.ndarray | None:
 
 
 def distance(old: Any, new: Any) -> str:
-    """Tell how far two unlike values of a field are apart."""
+    """Return how far two different values of a field are apart, as text."""
     arrays = isinstance(old, dict) and isinstance(new, dict)
     if arrays and [old.get(what) for what in ("shape", "type")] != [
         new.get(what) for what in ("shape", "type")
@@ -98,12 +98,12 @@ def distance(old: Any, new: Any) -> str:
     if not arrays:
         return f"{short(old)} -> {short(new)}, apart by {far:.2g}"
     if not unlike:
-        return f"unlike, but not in the {len(one)} entries that were written down"
+        return f"different, but not in the {len(one)} recorded entries"
     return f"apart by {far:.2g} of {np.abs(one).max():.2g}, in {unlike} of {len(one)} entries"
 
 
 def flat(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields with those of a field beside the others."""
+    """Return fields in which those of a nested field stand next to the others."""
     found = {}
     for name, value in fields.items():
         if isinstance(value, dict) and not {"digest", "sample"} & set(value):
@@ -153,7 +153,7 @@ def compare(old_path: Path, new_path: Path) -> int:
 
 
 def about(backend: str) -> dict[str, Any]:
-    """Return what a file says of its run."""
+    """Return what a file records about its run."""
     import bmrm
 
     return {
@@ -194,19 +194,19 @@ def record(options: argparse.Namespace) -> int:
 
 
 def folders_of(options: argparse.Namespace, scratch: Path) -> tuple[Path, Path | None]:
-    """Return the folder to write files in, and a copy of that to read: what was kept is not to change."""
+    """Return the folder to write files in, and a copy to read from: kept files must not change."""
     own = scratch / "own" if options.keep is None else options.keep
     own.mkdir(parents=True, exist_ok=True)
     if any(own.iterdir()):
         raise SystemExit(f"same_bits.py: --keep: found files in {own}, expected an empty folder")
     if options.read is None:
         return own, None
-    # With times of change, by which a cache knows its text.
+    # With modification times, by which a cache recognises its text.
     return own, Path(shutil.copytree(options.read, scratch / "other"))
 
 
 def record_ranks(recorder: Any, options: argparse.Namespace, ranks: int, scratch: Path) -> None:
-    """Run the cases of ranks in processes of their own, and take over what they have found."""
+    """Run the cases of ranks in separate processes, and take over what they have recorded."""
     from same_bits_cases.commands import OPEN_MPI, environment, mpi_words
 
     part = scratch / f"ranks{ranks}.json"
@@ -245,7 +245,7 @@ def run_rank(options: argparse.Namespace) -> int:
 
 
 def report(recorder: Any, seconds: float) -> None:
-    """Print how many cases there are, which of them raise, and where the time went."""
+    """Print how many cases there are, which of them raise, and what took the time."""
     cases = recorder.cases
     raised: dict[str, list[str]] = {}
     for name, fields in cases.items():
@@ -259,7 +259,7 @@ def report(recorder: Any, seconds: float) -> None:
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -50,7 +50,7 @@ def instruction_set():
 
 
 def most_threads(int threads):
-    """Return the number of threads of a loop that may use `threads`: as many, but one in a child of fork().
+    """Return the number of threads of a loop that may use `threads`: that number, or 1 in a child of fork().
 
     Parameters
     ----------

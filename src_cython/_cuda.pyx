@@ -1,6 +1,6 @@
 """The matrix resident on a GPU and its products: binding of the blackbox (``src_cuda/api/blackbox.h``).
 
-Every call goes through `check`, and none holds the interpreter's lock while it works.  Importing the module
+Every call goes through `check`, and none holds the interpreter's lock while it works. Importing the module
 does not touch the driver; the first call that needs a device does.
 """
 
@@ -35,13 +35,27 @@ cdef extern from "formats/sliced.h" namespace "bmrm" nogil:
     Cut cut_of(const bb_plan& plan, int64_t cols)
 
 
-cdef int check(bb_status status, invalid=ParameterError) except -1:
-    """Raise for a status other than BB_OK, with the message of the call that failed.
+cdef int check(bb_status status) except -1 nogil:
+    """Raise for a status other than BB_OK; the lock is taken only for that."""
+    if status == BB_OK:
+        return 0
+    with gil:
+        return raise_failure(status, ParameterError)
+
+
+cdef int check_data(bb_status status) except -1 nogil:
+    """As `check` for calls that pass the user's data: an invalid argument is a DataError."""
+    if status == BB_OK:
+        return 0
+    with gil:
+        return raise_failure(status, DataError)
+
+
+cdef int raise_failure(bb_status status, invalid) except -1:
+    """Raise the error of a status, with the message of the call that failed.
 
     BB_INVALID raises `invalid`, unless the message says that the caller's plan does not suit.
     """
-    if status == BB_OK:
-        return 0
     text = bb_last_error().decode("utf-8", "replace")
     if status == BB_INVALID:
         raise ParameterError(text) if text.startswith("plan:") else invalid(text)

@@ -67,7 +67,7 @@ def lend(owner, size_t address, int64_t size, dtype, tuple device):
     ----------
     owner : object
     address, size : int
-        Address and number of the numbers.
+        Address of the vector, and its length.
     dtype : {float32, float64}
     device : tuple of int
         Kind of device (`CPU`, `CUDA`) and number.

@@ -92,7 +92,7 @@ cdef class JointRisk:
     """
 
     cdef int kind
-    cdef vector[Arena] arenas  # as many as threads
+    cdef vector[Arena] arenas  # one per thread
     cdef int64_t k, needed
     cdef double beta
     cdef const int64_t[::1] rows, starts, level

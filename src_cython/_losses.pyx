@@ -246,7 +246,7 @@ cdef class ClassRisk:
         else:
             codes = np.ascontiguousarray(y, np.int32)
             if K < 1 or codes.ndim != 1 or (codes.size and not (codes.min() >= 0 and codes.max() < K)):
-                raise ValueError(f"classes: expected numbers from 0 to {K - 1}, one a row")
+                raise ValueError(f"classes: expected numbers from 0 to {K - 1}, one per row")
             self.y = codes
             self.m = codes.shape[0]
         if costs is not None:

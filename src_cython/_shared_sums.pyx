@@ -58,7 +58,7 @@ cdef class SharedSums:
         return <size_t>self.impl
 
     def post(self, part):
-        """Write this rank's numbers, at most `CAPACITY`. Every rank writes as many, and then collects."""
+        """Write this rank's numbers, at most `CAPACITY`. Every rank writes the same number of them, and then collects."""
         part = _input(part, (len(part),), "part")
         if len(part) > SharedSums.CAPACITY:
             raise ParameterError(f"part: found {len(part)} numbers, expected at most {SharedSums.CAPACITY}")

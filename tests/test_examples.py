@@ -92,7 +92,7 @@ def test_ranking_agrees_with_pairs_listed_one_by_one(tmp_path):
 
 
 def test_lam_path_draws_its_picture(tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     out = run("lam_path.py", tmp_path)
     assert re.findall(r"lam (\S+): converged", out) == ["0.01", "0.001", "0.0001", "1e-05"]
     picture = (tmp_path / "lam_path.png").read_bytes()
@@ -101,7 +101,7 @@ def test_lam_path_draws_its_picture(tmp_path):
 
 
 def test_select_lam_certifies_all_folds_and_draws(tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     out = run("select_lam.py", tmp_path)
     assert len(re.findall(r"  converged", out)) == 10
     assert number(r"(\d+) passes for 50 solves", out) < 15 * 50
@@ -114,7 +114,7 @@ def test_select_lam_certifies_all_folds_and_draws(tmp_path):
 
 def test_demo_checks_both_of_its_certificates(tmp_path):
     """It runs the installed commands, so it needs them next to this Python."""
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` brings it")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` installs it")
     commands = [Path(sys.executable).parent / name for name in ("bmrm-train", "bmrm-predict")]
     if not all(command.exists() for command in commands):
         pytest.skip("the commands are not installed next to this Python; `make test` installs them")

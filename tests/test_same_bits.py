@@ -44,7 +44,7 @@ def test_equal_records(compared):
         ("objective", float("nan"), "one: objective: 0.5 -> NaN, apart by nan"),
         ("status", "max_iter", 'one: status: "converged" -> "max_iter"'),
         ("w", {**BITS, "digest": "01", "sample": [1.0, 2.5]}, "one: w: apart by 0.5 of 2, in 1 of 2 entries"),
-        ("w", {**BITS, "digest": "01"}, "one: w: unlike, but not in the 2 entries that were written down"),
+        ("w", {**BITS, "digest": "01"}, "one: w: different, but not in the 2 recorded entries"),
         ("w", {**BITS, "shape": [3]}, "one: w: <f8 [2] -> <f8 [3]"),
         ("file", {"notes": {"loss": "logistic"}}, 'one: file.notes.loss: "hinge" -> "logistic"'),
         ("more", 1, "one: more: in the new file alone, 1"),

@@ -524,6 +524,28 @@ def commands() -> str:
     return heading("Start-up", results) + table(["command", "seconds"], rows)
 
 
+def two_builds() -> str:
+    """Return the section on whole solves by an earlier build and by this one."""
+    results = load("two_builds")
+    rows = [
+        [
+            row["problem"],
+            f"{1e3 * row['seconds_old']:.2f}",
+            f"{1e3 * row['seconds_new']:.2f}",
+            f"{row['ratio']:.3f}",
+            f"{row['passes_old']}, {row['passes_new']}",
+        ]
+        for row in results["rows"]
+    ]
+    old = f"commit {results['old_commit']}" if results["old_commit"] else "an earlier build"
+    return (
+        heading("Whole solves by two builds", results)
+        + f"\nThe same solves by {old} and by this build, in turns, from arrays to the result; the least "
+        f"time of each. The command fails if a ratio is above {results['limit']:g}.\n"
+        + table(["problem", "old ms", "new ms", "ratio", "passes"], rows)
+    )
+
+
 def bridge() -> str:
     """Return the section on the bridge to PETSc's vectors."""
     results = load("petsc_bridge")
@@ -652,6 +674,7 @@ def page() -> str:
         + multiclass()
         + l1()
         + commands()
+        + two_builds()
     )
 
 

@@ -250,7 +250,7 @@ def plan_of(size: Size, options: TrainOptions) -> Plan:
     landed = is_text(options.data) and options.gpu_mem is None
     if not wants_gpu(options.device, size.nnz, None if landed else size.n_features):
         return make_plan(_facts(size, options), _plan_options(options))
-    facts = _facts(size._replace(gram_work=np.inf), options)  # there is none for the host
+    facts = _facts(size._replace(gram_work=np.inf), options)  # the host forms none
     facts = replace(facts, device="gpu", gpu=_gpu_memory(size, options), can_solve_on_gpu=True)
     return make_plan(facts, _plan_options(options))
 

@@ -196,7 +196,7 @@ def _lines(path: str, limit: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(word: bytes) -> float:
-    """Convert a word to a number; NaN if it is none, such as ``1_0``, which Python reads as 10."""
+    """Convert a word to a number; NaN if it is not one, such as ``1_0``, which Python reads as 10."""
     try:
         return np.nan if b"_" in word else float(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Runs of ``bmrm-train`` and ``bmrm-predict``, and the checkpoints that they write and go on from."""
+"""Runs of ``bmrm-train`` and ``bmrm-predict``, and the checkpoints that they write and continue from."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from same_bits_cases.files import Folders, of_model
 from same_bits_cases.recorder import Fields, Recorder, of_file, of_result, public
 
 LIMIT = 300
-"""Seconds after which a command is taken to hang."""
+"""Seconds after which a command is assumed to hang."""
 
 LEFT_OUT = ("timings", "seconds")
-"""What differs from run to run in the JSON of a command."""
+"""Fields of the JSON of a command that differ from run to run."""
 
 OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -96,7 +96,7 @@ CHECKPOINTS: dict[str, tuple[str, str, str]] = {
     "classes": ("classes.svm", "--loss multiclass -B 1 --lambda 0.0001", ""),
     "factors": ("binary.svm", "--feature-lambda factors --lambda 0.001", ""),
 }
-"""The data file and options of each training that is stopped and goes on, and more options on ranks."""
+"""The data file and options of each training that is stopped and continued, and more options on ranks."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -106,7 +106,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def mpi_words(ranks: int) -> list[str]:
-    """Return the words that start a program on so many ranks, by the mpiexec of this Python if it has one."""
+    """Return the command that starts a program on some ranks, by the mpiexec of this Python if it has one."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     found = shutil.which("mpiexec", path=path)
     if found is None:
@@ -158,7 +158,7 @@ class Commands:
         return self.train(data, given, f"{state}.stopped", ranks, state)
 
     def resume(self, name: str, ranks: int, now: int) -> Fields:
-        """Go on from the checkpoint of so many ranks, of this run or of the other one, on others."""
+        """Continue from the checkpoint of some ranks, of this run or of the other one, on others."""
         data, words, more = CHECKPOINTS[name]
         state = self.folders.to_read(state_name(name, ranks))
         given = [*words.split(), *(more.split() if now else []), *FINE, "--resume", state]
@@ -182,7 +182,7 @@ STOPPED = [*FINE, "--max-iter", "4"]
 
 
 def state_name(name: str, ranks: int) -> str:
-    """Return the name of the checkpoint that was written on so many ranks."""
+    """Return the name of the checkpoint that was written on this number of ranks."""
     return f"{name}-{ranks}.state"
 
 
@@ -217,7 +217,7 @@ def of_commands_on_ranks(record: Recorder, folders: Folders, ranks: int) -> None
 
 
 def of_checkpoints(record: Recorder, folders: Folders, ranks: int = 0) -> None:
-    """Write checkpoints on ranks, and go on from them there and in one process."""
+    """Write checkpoints on ranks, and continue from them there and in one process."""
     commands = Commands(record, folders)
     for name in CHECKPOINTS:
         record.case(f"checkpoint/{name}/saved on {ranks}", commands.save, name, ranks)
@@ -228,7 +228,7 @@ def of_checkpoints(record: Recorder, folders: Folders, ranks: int = 0) -> None:
 
 
 def solved(record: Recorder, folders: Folders, name: str, ranks: int) -> Fields:
-    """Go on from a checkpoint by `bmrm.solve`."""
+    """Continue from a checkpoint by `bmrm.solve`."""
     Checkpoint = public("Checkpoint", "bmrm", "bmrm.io.checkpoint")
     data = read_data(folders.own / CHECKPOINTS[name][0], dtype="float64")
     state = Checkpoint.load(folders.other / state_name(name, ranks))

@@ -50,7 +50,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
 
 
 class Folders:
-    """Where files are written, and where those to be read lie.
+    """The folder to write files in, and the folder to read them from.
 
     Parameters
     ----------

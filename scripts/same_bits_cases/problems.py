@@ -28,7 +28,7 @@ from same_bits_cases.recorder import Fields
 Vector = NDArray[np.float64]
 
 MAX_PASSES = 300
-"""A solve that takes more is ended, so that a run takes no longer than it does."""
+"""Maximum number of passes of a solve, which bounds the time of a run."""
 
 TOL = 1e-4
 
@@ -99,7 +99,7 @@ class Problem:
         self.weights[rng.random(rows) < 0.2] = 0.0
 
     def given(self, loss: Any) -> Fields:
-        """Return labels, the loss, and groups if it wants any."""
+        """Return labels, the loss, and groups if it needs any."""
         known = losses.get(loss)
         found = {"y": self.labels[known.task], "loss": loss}
         return {**found, "groups": self.groups} if known.needs_groups else found
@@ -139,7 +139,7 @@ def problem(name: str, storage: str = "float64") -> Problem:
         X, size = rng.standard_normal((shape.rows, shape.columns)) + 0.3, shape.columns**-0.5
         X *= 10.0 ** np.linspace(-4.0, 4.0, shape.columns) if name == "uneven" else 1.0
     directions = size * rng.standard_normal((shape.columns, 3))
-    # BLAS may add up in another order on another day.
+    # BLAS may add in a different order in another run.
     scores = X @ directions if shape.per_row else np.einsum("ij,jk->ik", X, directions)
     kind, _, dtype = storage.rpartition(" ")
     if dtype in ("ones", "implicit"):

@@ -57,7 +57,7 @@ def ways() -> dict[str, Fields]:
 
 
 def of_rank(record: Recorder, at: Problem, loss: Any, options: Fields) -> Fields:
-    """Return the arguments of this rank: its rows, the more the later it comes, and what belongs to them."""
+    """Return the arguments of this rank: its rows, more for later ranks, and what belongs to them."""
     rank, size, rows = record.comm.Get_rank(), record.comm.Get_size(), at.X.shape[0]
     first, last = (rows * r * (r + 1) // (size * (size + 1)) for r in (rank, rank + 1))
     given = {**at.options, **at.given(loss), **record.common, "comm": record.comm, **options}

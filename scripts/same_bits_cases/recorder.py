@@ -23,10 +23,10 @@ Fields = dict[str, Any]
 Run = Callable[..., Fields]
 
 SAMPLE = 32
-"""Entries of an array that are written down, to tell how far two are apart."""
+"""Number of entries of an array that are recorded, to show how far two arrays are apart."""
 
 OFTEN = 5.0
-"""Seconds after which the file is written anew."""
+"""Seconds after which the file is written again."""
 
 
 def public(name: str, *modules: str) -> Any:
@@ -57,7 +57,7 @@ def bits(values: Any) -> Fields:
 
 
 def of_file(path: Path) -> Fields:
-    """Return digest and notes of a file, in which safetensors writes the notes in an order of chance."""
+    """Return digest and notes of a file, in which safetensors writes the notes in a random order."""
     content = path.read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
     try:
@@ -101,7 +101,7 @@ def of_result(result: Any, X: Any = None) -> Fields:
 
 
 def joined(parts: Mapping[str, Fields]) -> Fields:
-    """Return the fields of several results, each name with that of its result before it."""
+    """Return the fields of several results, each name after that of its result."""
     return {f"{part}.{name}": value for part, fields in parts.items() for name, value in fields.items()}
 
 

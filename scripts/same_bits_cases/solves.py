@@ -41,7 +41,7 @@ def of_losses(record: Recorder) -> None:
 
 
 def of_storage(record: Recorder) -> None:
-    """Solve on X as it may be handed over."""
+    """Solve on X in all forms that are accepted."""
     for name in FEW:
         for storage in ("ones", "implicit", "int64", "fortran float64", "sparse float64"):
             record.solve(f"storage/{name}/{storage}", problem("narrow", storage), name)
@@ -122,7 +122,7 @@ def of_solvers(record: Recorder) -> None:
 
 
 def of_edges(record: Recorder) -> None:
-    """Solve where something is extreme, and with labels and groups as they may be handed over."""
+    """Solve extreme problems, and problems with labels and groups in all forms that are accepted."""
     ways: dict[str, tuple[str, Fields]] = {
         "uneven": ("uneven", {}),
         "uneven l1": ("uneven", {"reg": "l1"}),
@@ -156,7 +156,7 @@ def of_edges(record: Recorder) -> None:
 
 
 def progress(record: Recorder, name: str, shape: str) -> Fields:
-    """Return what a callback sees of a solve."""
+    """Return what a callback receives during a solve."""
     seen: list[list[float]] = []
     points: list[Vector] = []
 
@@ -173,7 +173,7 @@ def progress(record: Recorder, name: str, shape: str) -> Fields:
 
 
 def logcosh(u: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """Return a loss without a minimum that it says."""
+    """Return a loss that does not state its minimum."""
     return np.logaddexp(u - y, y - u) - np.log(2.0), np.tanh(u - y)
 
 
@@ -232,7 +232,7 @@ def of_own_losses(record: Recorder) -> None:
 
 
 def structured(form: str, options: Fields) -> Fields:
-    """Solve with an oracle; and again from what that has found."""
+    """Solve with an oracle, and again from the result."""
     at, few = problem("narrow"), 150
     inputs, outputs = list(at.X[:few]), [int(label) - 1 for label in at.labels["multiclass"][:few]]
     loss = losses.Structured(OneLabel(at.X.shape[1], form))
@@ -272,7 +272,7 @@ def of_warm_starts(record: Recorder) -> None:
 
 
 def warm(record: Recorder, name: str, shape: str, options: Fields) -> Fields:
-    """Solve again from what a first solve has found."""
+    """Solve again from the result of a first solve."""
     at = problem(shape)
     data = dataset(record, at, name)
     given = {"loss": name, "lam": at.options["lam"], "tol": 1e-3, "max_iter": 40, **options}
@@ -334,7 +334,7 @@ def of_selections(record: Recorder) -> None:
 
 
 def selection(record: Recorder, name: str, shape: str, options: Fields) -> Fields:
-    """Return what a selection has found, and what its values are calibrated to."""
+    """Return the result of a selection, and its calibration."""
     shape, _, storage = shape.partition(" ")
     at = problem(shape, storage or "float64")
     given = {"tol": 1e-3, "max_iter": 80, **record.common, **options}
@@ -361,7 +361,7 @@ def selection(record: Recorder, name: str, shape: str, options: Fields) -> Field
 
 
 def validation(record: Recorder, name: str, shape: str, options: Fields) -> Fields:
-    """Return what a cross validation has found."""
+    """Return the result of a cross validation."""
     cross_validate = public("cross_validate", "bmrm", "bmrm.crossval")
     found = cross_validate(
         dataset(record, problem(shape), name), 3, loss=name, tol=1e-3, **{"lam": 1e-2, **options}
@@ -389,11 +389,11 @@ GROUPS = (
 )
 
 
-# ---- on a GPU alone
+# ---- only on a GPU
 
 
 def of_gpu(record: Recorder) -> None:
-    """Solve on X that streams to the GPU, and with losses of the libraries that work there."""
+    """Solve on X that streams to the GPU, and with losses of libraries that compute there."""
     at, dense = problem("streamed", "float32"), problem("long", "float32")
     for name in ("hinge", "logistic", "squared", "multiclass"):
         for limit in ("6M", "1G"):
@@ -407,7 +407,7 @@ def of_gpu(record: Recorder) -> None:
 
 
 def own_on_gpu(record: Recorder, library: str, dtype: str) -> Fields:
-    """Solve with a loss of a library that works where the margins are."""
+    """Solve with a loss of a library that computes where the margins are."""
     xp = import_module("jax.numpy" if library == "jax" else library)
 
     def pseudo_huber(u: Any, y: Any) -> tuple[Any, Any]:

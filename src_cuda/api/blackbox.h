@@ -39,24 +39,12 @@ typedef enum { BB_NORMAL = 0, BB_TRANSPOSED = 1 } bb_operator;
 // distinct values.
 typedef enum { BB_PLAIN = 0, BB_ONES = 1, BB_DICTIONARY = 2 } bb_coding;
 
-typedef enum {
-    BB_SUBWARP = 0,  // compressed rows, `lanes` threads per row
-    BB_SPLIT,        // compressed rows, equal shares of nonzeros whatever the rows
-    BB_SLICED,       // slices of rows of similar length; inputs gathered from global memory
-    BB_TILED,        // slices within tiles of `tile` columns whose inputs are in shared memory
-    BB_HOT,          // columns by popularity: `tiles` tiles in shared memory, the rest gathered
-    BB_BINNED,       // tiles of `tile` columns in shared memory, then regions of as many products
-    BB_NARROW,       // few columns: one format for both products
-    BB_DENSE,        // row-major dense
-    BB_KERNELS       // the number of kernels
-} bb_kernel;
-
 typedef struct {
-    int32_t kernel;  // bb_kernel
-    int32_t lanes;   // BB_SUBWARP: threads per row, 2 to 32
+    int32_t kernel;  // number (bb_kernel_name)
+    int32_t lanes;   // subwarp: threads per row, 2 to 32
     int32_t cap;     // sliced kernels: maximum number of nonzeros per thread and fragment (8, 16, 32, 64)
-    int32_t tiles;   // BB_HOT: tiles in shared memory
-    int64_t tile;    // BB_TILED, BB_HOT, BB_BINNED: columns per tile
+    int32_t tiles;   // hot: tiles in shared memory
+    int64_t tile;    // tiled, hot, binned: columns per tile
 } bb_plan;
 
 typedef struct {
@@ -90,7 +78,7 @@ enum {
 };
 
 // Statistics of one operator.  Row lengths 0 to 64 have a bin each, longer ones four per octave
-// (bb_length_bin).
+// (choice/length_bin.h).
 typedef struct {
     int64_t rows, cols, nnz;
     int64_t empty_rows;
@@ -102,7 +90,6 @@ typedef struct {
     int32_t value_bytes;                  // stored bytes per value: 0, 1, 4 or 8
     int32_t vector_bytes;                 // bytes of an input or output: 4 or 8
     int32_t repeated;                     // 1 if a row has a column twice
-    int32_t reserved;
 } bb_stats;
 
 typedef struct {
@@ -167,20 +154,17 @@ BB_API bb_status bb_measure(int32_t id, bb_constants* constants);
 
 // --- statistics and choice: host code, no device needed
 
-// Returns the bin of rows with `length` nonzeros.
-BB_API int32_t bb_length_bin(int64_t length);
 // Counts the statistics of the product with a sparse matrix on the host.
 // indptr: rows + 1 offsets from 0; indices: indptr[rows] columns, from 0 to cols - 1 (neither is checked);
 // value_bytes: 0, 1, 4 or 8, stored per value; vector_bytes: 4 or 8, per vector element; stats: is set.
 BB_API bb_status bb_statistics_host(const int64_t* indptr, const int32_t* indices, int64_t rows, int64_t cols,
                                     int32_t value_bytes, int32_t vector_bytes, bb_stats* stats);
+// Returns the name of a kernel by its number, from 0; NULL past the last one.
+BB_API const char* bb_kernel_name(int32_t kernel);
 // Lists the plans that are worth considering for an operator.
 // plans: room for `capacity` of them.  Returns the number of plans, which may be above the capacity.
 BB_API int32_t bb_candidates(const bb_device* device, const bb_stats* stats, bb_plan* plans,
                              int32_t capacity);
-// Returns the predicted seconds of a product by a plan, infinity if the plan does not suit.
-BB_API double bb_predict(const bb_device* device, const bb_constants* constants, const bb_stats* stats,
-                         const bb_plan* plan);
 // Each of the next three returns bytes for a sparse matrix of (rows, cols) with nnz nonzeros of value_bytes
 // bytes each (0 if all are 1), with its transpose if `transpose` is 1:
 // the maximum that it takes on the device when it is ready;

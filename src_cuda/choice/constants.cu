@@ -6,6 +6,7 @@
 
 #include "runtime/device_memory.h"
 #include "runtime/event.h"
+#include "runtime/graph.h"
 
 namespace bmrm {
 namespace {
@@ -125,17 +126,12 @@ class Bench {
     }
 
     double launch() {
-        cudaStream_t stream = memory_.stream;
-        cudaGraph_t graph = nullptr;
-        cudaGraphExec_t exec = nullptr;
-        BB_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        for (int i = 0; i < kLaunches; i++) nothing<<<1, 32, 0, stream>>>();
-        BB_CHECK(cudaStreamEndCapture(stream, &graph));
-        BB_CHECK(cudaGraphInstantiate(&exec, graph, 0));
-        BB_CHECK(cudaGraphDestroy(graph));
-        const double seconds = median_seconds(stream, [&] { BB_CHECK(cudaGraphLaunch(exec, stream)); });
-        BB_CHECK(cudaGraphExecDestroy(exec));
-        return seconds / kLaunches;
+        const cudaStream_t stream = memory_.stream;
+        Graph graph;
+        graph.capture(stream, [=] {
+            for (int i = 0; i < kLaunches; i++) nothing<<<1, 32, 0, stream>>>();
+        });
+        return median_seconds(stream, [&] { graph.launch(stream); }) / kLaunches;
     }
 
     double copy() {

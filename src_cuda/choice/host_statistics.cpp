@@ -61,7 +61,7 @@ void count_rows(const int64_t* indptr, const int32_t* indices, int64_t rows, bb_
     std::vector<int32_t> space;
     for (int64_t i = 0; i < rows; i++) {
         const int64_t length = indptr[i + 1] - indptr[i];
-        const int32_t bin = bb_length_bin(length);
+        const int bin = bmrm::length_bin(length);
         stats->length_rows[bin]++;
         stats->length_nnz[bin] += length;
         stats->longest = std::max(stats->longest, length);
@@ -86,8 +86,6 @@ void count_rows(const int64_t* indptr, const int32_t* indices, int64_t rows, bb_
 }
 
 }  // namespace
-
-extern "C" int32_t bb_length_bin(int64_t length) { return bmrm::length_bin(length); }
 
 extern "C" bb_status bb_statistics_host(const int64_t* indptr, const int32_t* indices, int64_t rows,
                                         int64_t cols, int32_t value_bytes, int32_t vector_bytes,

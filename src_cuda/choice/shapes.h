@@ -1,4 +1,4 @@
-// How many chunks of which shape a plan makes of an operator: the counts behind the prediction.
+// How many chunks of which shape a plan makes of an operator: from which the prediction starts.
 //
 // Chunks, padding and items of a plan without tiles follow exactly from the histogram of row lengths (below
 // 65 nonzeros per row; within a bin above).  With tiles, the number of fragments is known for tile widths of
@@ -8,8 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "choice/select.h"
-#include "formats/tuning.h"
+#include "choice/format.h"
 
 namespace bmrm {
 

@@ -7,6 +7,8 @@
 
 namespace bmrm {
 
+inline int64_t bytes_of(bb_type type) { return type == BB_FLOAT64 ? 8 : 4; }
+
 // Values of any coding: floats, doubles, one-byte codes, or nothing.
 struct ValueArray {
     Array<unsigned char> bytes;
@@ -14,7 +16,7 @@ struct ValueArray {
     bb_coding coding = BB_PLAIN;
     bb_type type = BB_FLOAT32;
 
-    int vector_bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
+    int vector_bytes() const { return int(bytes_of(type)); }
     int value_bytes() const { return coding == BB_ONES ? 0 : coding == BB_DICTIONARY ? 1 : vector_bytes(); }
 };
 

@@ -35,8 +35,8 @@ int row_lanes(int64_t packs, int64_t groups, int64_t slots) {
 }
 
 // Returns the threads of a block over the columns, in packs of `bytes` bytes.  Few threads make narrow strips
-// and long runs of rows, and every run leaves sums of all its columns, so take as few as leave a strip for
-// each slot, but at least 512 bytes of a row.
+// and long runs of rows, and every run leaves sums of all its columns, so this takes as few as leave a strip
+// for each slot, but at least 512 bytes of a row.
 int threads_across(int64_t packs, int bytes, int64_t slots) {
     int across = power_of_two(packs, 32 * kLoadBytes / bytes);
     while (across < kColumnThreads && (packs + across - 1) / across > slots) across *= 2;
@@ -51,7 +51,7 @@ Dense::Dense(Memory& memory, int64_t rows, int64_t cols, bb_type type, const bb_
       cols_(cols),
       type_(type),
       device_(device),
-      values_(memory, rows * cols * (type == BB_FLOAT64 ? 8 : 4) + kLoadBytes) {
+      values_(memory, rows * cols * bytes_of(type) + kLoadBytes) {
     // A load of the last row reads past its end.
     BB_CHECK(cudaMemsetAsync(values_.data() + bytes(), 0, kLoadBytes, memory.stream));
 }
@@ -61,10 +61,6 @@ void Dense::upload(Uploader& uploader, const void* values) {
 }
 
 void Dense::expect_finite() { bmrm::expect_finite(*memory_, type_, values_.data(), rows_ * cols_); }
-
-void Dense::reserve(int64_t doubles) {
-    if (sums_.size() < doubles) sums_ = Array<double>(*memory_, doubles);
-}
 
 template <class T, int VEC, bool SHIFTED>
 void Dense::normal_by(const T* x, int64_t padded, T* y) {
@@ -79,7 +75,7 @@ void Dense::normal_by(const T* x, int64_t padded, T* y) {
     int64_t segments = std::clamp<int64_t>(slots / blocks, 1, (steps + 1) / 2);
     const int64_t segment = (steps + segments - 1) / segments * lanes * VEC;
     segments = (width + segment - 1) / segment;
-    if (segments > 1) reserve(rows_ * segments);
+    if (segments > 1) reserve(*memory_, sums_, rows_ * segments);
     T* sums = segments > 1 ? reinterpret_cast<T*>(sums_.data()) : y;
     const auto launch = [&](auto warps) {
         dense_rows<T, VEC, decltype(warps)::value, SHIFTED>
@@ -140,7 +136,7 @@ void Dense::transposed(const void* r, void* y) {
             const int64_t segment = (rows_ + parts - 1) / parts;
             const int64_t used = (rows_ + segment - 1) / segment;
             if (strips > 65535) throw Failure(BB_INVALID, "the matrix has too many columns");
-            reserve(used * cols_);
+            reserve(*memory_, sums_, used * cols_);
             dense_columns<T, VEC>
                 <<<dim3(unsigned(used), unsigned(strips)), kColumnThreads, 0, memory_->stream>>>(
                     reinterpret_cast<const T*>(values_.data()), rows_, cols_, static_cast<const T*>(r),

@@ -20,7 +20,7 @@ class Dense {
     void scale_rows_to(const double* s, int64_t first, int64_t count, double* to);
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
-    int64_t bytes() const { return rows_ * cols_ * (type_ == BB_FLOAT64 ? 8 : 4); }
+    int64_t bytes() const { return rows_ * cols_ * bytes_of(type_); }
     // Calls f(array, whether products write it) for the arrays of X; the rest is small.
     template <class F>
     void each_array(F&& f) {
@@ -34,7 +34,6 @@ class Dense {
     explicit operator bool() const { return memory_ != nullptr; }
 
   private:
-    void reserve(int64_t doubles);
     template <class T, int VEC, bool SHIFTED>
     void normal_by(const T* x, int64_t padded, T* y);
 

@@ -7,13 +7,8 @@
 #include "formats/tuning.h"
 
 namespace bmrm {
-namespace {
 
 using namespace tuning;
-
-int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
 
 int narrow_warps(const bb_device& device, int64_t slices, int most) {
     const double each = double(slices) / device.multiprocessors;

@@ -25,6 +25,8 @@
 
 namespace bmrm {
 
+inline int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 struct Item {
     uint32_t offset;  // first element, in units of 32
     uint32_t shape;   // width | log2(threads per chunk) << 16

@@ -4,6 +4,7 @@
 //
 // Sums are float64, over fixed shares, added in a fixed order.
 #include "formats/dense.h"
+#include "formats/kernels/values.cuh"
 #include "formats/prepare.h"
 
 namespace bmrm {
@@ -15,25 +16,19 @@ constexpr int64_t kLong = 512;  // values per row from which on a whole block ta
 constexpr int kAcross = 32;     // columns per block of square_dense
 constexpr int kDown = 32;       // warps per block of square_dense
 
-template <class T, int CODING>
-__device__ double value_at(const void* values, const void* dictionary, int64_t k) {
-    if (CODING == BB_ONES) return 1.0;
-    if (CODING == BB_PLAIN) return double(static_cast<const T*>(values)[k]);
-    return double(static_cast<const T*>(dictionary)[static_cast<const unsigned char*>(values)[k]]);
-}
-
 // `lanes` threads per row, a power of two.
 template <class T, int CODING>
 __global__ void __launch_bounds__(kThreads)
     square_rows(const int64_t* __restrict__ ptr, const void* values, const void* dictionary, int64_t rows,
                 int lanes, double* sums) {
     __shared__ double scratch[kThreads];
+    const Elements<T, CODING, uint32_t, ONCE> e(nullptr, values, 0, 0, static_cast<const T*>(dictionary));
     const int lane = int(threadIdx.x) % lanes;
     const int64_t row = int64_t(blockIdx.x) * (kThreads / lanes) + int(threadIdx.x) / lanes;
     double sum = 0;
     if (row < rows)
         for (int64_t k = ptr[row] + lane; k < ptr[row + 1]; k += lanes) {
-            const double v = value_at<T, CODING>(values, dictionary, k);
+            const double v = double(e.at(uint64_t(k)));
             sum += v * v;
         }
     scratch[threadIdx.x] = sum;

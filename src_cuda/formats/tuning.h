@@ -1,4 +1,4 @@
-// Every limit of the blackbox and every constant of the prediction, in one table.  What differs from device
+// The formats, every limit of the blackbox, and every constant of the prediction.  What differs from device
 // to device is in bb_device (its data sheet) and bb_constants (measured); the constants here hold for all
 // devices. The terms of the prediction follow how the kernels work; its constants are a fit to the times that
 // benchmarks/gpu/choice_gpu.py measured on an H200.  Its option --refit shows the effect of a change.
@@ -6,6 +6,28 @@
 #include <cstdint>
 
 #include "runtime/occupancy.h"
+
+// The formats in the order of their kernels' numbers, in which plans are also offered.  choice/ has the
+// Format `NAME_format` of each.  Those of one operator: formats/ has the function `make_NAME` that builds a
+// product.
+#define BMRM_OPERATOR_FORMATS(FORMAT)                                                                      \
+    FORMAT(BB_SUBWARP, subwarp) /* compressed rows, `lanes` threads per row */                             \
+    FORMAT(BB_SPLIT, split)     /* compressed rows, equal shares of nonzeros whatever the rows */          \
+    FORMAT(BB_SLICED, sliced)   /* slices of rows of similar length; inputs from global memory */          \
+    FORMAT(BB_TILED, tiled)     /* slices within tiles of `tile` columns; inputs in shared memory */       \
+    FORMAT(BB_HOT, hot)         /* columns by popularity: `tiles` tiles in shared memory, then the rest */ \
+    FORMAT(BB_BINNED, binned)   /* tiles of `tile` columns, then regions of as many products */
+// And those of X as a whole, which serve both operators: matrix/row_block.cu builds them.
+#define BMRM_FORMATS(FORMAT)                    \
+    BMRM_OPERATOR_FORMATS(FORMAT)               \
+    FORMAT(BB_NARROW, narrow) /* few columns */ \
+    FORMAT(BB_DENSE, dense)   /* row-major dense */
+
+#define BMRM_NUMBER(number, name) number,
+enum bb_kernel {
+    BMRM_FORMATS(BMRM_NUMBER) BB_KERNELS  // the number of kernels
+};
+#undef BMRM_NUMBER
 
 namespace bmrm::tuning {
 
@@ -84,7 +106,7 @@ constexpr double kFirstLevelBytes = 128 << 10;  // L1 per multiprocessor that is
 constexpr double kTiledLevelBytes = 16 << 10;   // ... besides a shared tile
 constexpr double kWriteShare = 0.79;            // rate of scattered writes, relative to gathers from L2
 constexpr double kFillSpeed = 4.7;              // rate of one asynchronous fill, relative to many plain ones
-constexpr double kOverlap = 0.73;  // share of all costs but the greatest that is not hidden behind it
+constexpr double kOverlap = 0.73;               // share of the other costs that the greatest does not hide
 
 // --- prediction: kernels.  Latencies are seconds; shares are bandwidths relative to that of a plain read.
 constexpr double kBodyLatency = 1.3e-6;     // from the start of an empty kernel to its end

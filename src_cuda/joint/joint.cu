@@ -198,14 +198,14 @@ class Evaluation {
         BB_CHECK(cub::DeviceRadixSort::SortPairs(scratch_.data(), bytes, keys, places, n, 0,
                                                  int(8 * sizeof(T)), stream()));
         if (rows_.segments > 1) {
-            gather<<<grid(), 256, 0, stream()>>>(rows_.segment_of.data(), places.Current(), n,
-                                                 segments_[0].data());
+            pick<<<grid(), 256, 0, stream()>>>(rows_.segment_of.data(), places.Current(), n,
+                                               segments_[0].data());
             cub::DoubleBuffer<uint32_t> segments(segments_[0].data(), segments_[1].data());
             bytes = size_t(scratch_.bytes());
             BB_CHECK(cub::DeviceRadixSort::SortPairs(scratch_.data(), bytes, segments, places, n, 0,
                                                      segment_bits(), stream()));
         }
-        gather<<<grid(), 256, 0, stream()>>>(margins_.data(), places.Current(), n, sorted_.data());
+        pick<<<grid(), 256, 0, stream()>>>(margins_.data(), places.Current(), n, sorted_.data());
         BB_CHECK(cudaGetLastError());
         order_ = {n,
                   places.Current(),

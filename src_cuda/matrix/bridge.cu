@@ -163,7 +163,7 @@ void Bridge::to_double(Memory& memory, int64_t out, double* to) {
     launch_convert(memory, reinterpret_cast<const float*>(y_.data()), out, to);
 }
 
-// Measures the way there and back without a product; the product that follows overwrites y.
+// Measures the transfer in both directions without a product; the product that follows overwrites y.
 void Bridge::measure(Memory& memory, const double* x, int64_t in, double* y, int64_t out) {
     double seconds[2] = {};
     y_.fill_bytes(0);

@@ -76,7 +76,7 @@ class Bridge {
     Mailbox written_;
     cudaEvent_t event_[MOMENTS] = {};
     Moment ready_ = UPLOADED,
-           leaves_ = MULTIPLIED;         // the last moment before the product, and before the way back
+           leaves_ = MULTIPLIED;         // the last moment before the product, and before the download
     cudaEvent_t come_[kDownloads] = {};  // a piece has arrived
     double host_in_ = 0, host_out_ = 0;  // milliseconds
 };

@@ -133,7 +133,7 @@ void bb_matrix::finish() {
 int64_t bb_matrix::PlacedBlock::bytes() {
     int64_t sum = 0;
     for (int storage = 0; storage < RowBlock::kStorages; storage++)
-        block.each_array(storage, [&](auto& array, bool) { sum += array.bytes(); });
+        block.each_array(storage, [&](AnyArray& array, bool) { sum += array.bytes(); });
     return sum;
 }
 
@@ -254,15 +254,12 @@ void bb_matrix::for_blocks(StorageOf&& storage_of, Work&& work) {
     }
 }
 
-template <class T>
 void bb_matrix::fold(const void* product, int64_t count, bool first, bool last, void* out) {
-    add_product<<<blocks_for(count), 256, 0, memory.stream>>>(static_cast<const T*>(product), count, first,
-                                                              last, sum_.data(), static_cast<T*>(out));
-    BB_CHECK(cudaGetLastError());
-}
-
-void bb_matrix::fold(const void* product, int64_t count, bool first, bool last, void* out) {
-    by_type(type, [&](auto t) { fold<decltype(t)>(product, count, first, last, out); });
+    by_type(type, [&](auto t) {
+        using T = decltype(t);
+        add_product<<<blocks_for(count), 256, 0, memory.stream>>>(
+            static_cast<const T*>(product), count, first, last, sum_.data(), static_cast<T*>(out));
+    });
 }
 
 void bb_matrix::apply(bb_operator op, const void* x, void* y, int columns) {

@@ -1,4 +1,4 @@
-// The resident matrix behind a handle: blocks of consecutive rows, most often one.
+// The resident matrix of a handle: blocks of consecutive rows, most often one.
 //
 // There are several blocks if X has more nonzeros than the kernels' indices can hold, if it can be prepared
 // only in parts, or if it does not fit on the device.  Each block then has formats of its own, and those that
@@ -36,7 +36,7 @@ struct bb_matrix {
     int64_t cols() const { return cols_; }
     int64_t outputs(bb_operator op) const { return op == BB_NORMAL ? rows_ : cols_; }
     int64_t inputs(bb_operator op) const { return op == BB_NORMAL ? cols_ : rows_; }
-    int64_t vector_bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
+    int64_t vector_bytes() const { return bmrm::bytes_of(type); }
 
     // Opens a block of rows, which `append` fills; prepares the one before.
     void open(int64_t rows, int64_t nnz, bool ones);
@@ -81,8 +81,6 @@ struct bb_matrix {
     void settle();
     template <class StorageOf, class Work>
     void for_blocks(StorageOf&& storage_of, Work&& work);
-    template <class T>
-    void fold(const void* product, int64_t count, bool first, bool last, void* out);
     void fold(const void* product, int64_t count, bool first, bool last, void* out);
 
     const int64_t rows_, cols_;

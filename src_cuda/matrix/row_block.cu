@@ -3,6 +3,7 @@
 #include <exception>
 #include <numeric>
 
+#include "choice/length_bin.h"
 #include "choice/select.h"
 #include "formats/kernels/blocks.cuh"
 #include "formats/tuning.h"
@@ -19,8 +20,8 @@ bb_stats dense_statistics(int64_t rows, int64_t cols, int32_t bytes) {
     stats.rows = rows;
     stats.cols = stats.longest = cols;
     stats.nnz = rows * cols;
-    stats.length_rows[bb_length_bin(cols)] = rows;
-    stats.length_nnz[bb_length_bin(cols)] = stats.nnz;
+    stats.length_rows[length_bin(cols)] = rows;
+    stats.length_nnz[length_bin(cols)] = stats.nnz;
     for (int k = 0; k < BB_SPREADS; k++) {
         const int64_t group = int64_t(1) << (k + BB_SPREAD_FIRST);
         stats.fragments[k] = rows * ((cols + group - 1) / group);
@@ -101,13 +102,12 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
     }
     for (int op = 0; op <= (options.transpose ? 1 : 0); op++)
         if (!like || !follow(bb_operator(op), options, *like)) choose(bb_operator(op), options);
-    if (storage_of(BB_NORMAL) != 2 && !(options.transpose && storage_of(BB_TRANSPOSED) == 2)) {
-        narrow_rows_ = Product();  // tried, but other kernels are faster
-        narrow_ = Narrow();
-    }
+    if (storage_of(BB_NORMAL) != 2 && !(options.transpose && storage_of(BB_TRANSPOSED) == 2))
+        narrow_.reset();  // tried, but other kernels are faster
     for (int op = 0; op < 2; op++) {
         columns_[op] = Popularity();
-        if (!operators_[op].product.needs_csr()) {  // the formats hold all that products need
+        const Product* product = operators_[op].product.get();
+        if (!product || !product->needs_csr()) {  // the formats hold all that products need
             csr_[op].col.reset();
             csr_[op].values.reset();
             csr_[op].ptr.reset();
@@ -116,7 +116,7 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
     memory_.trim();
 }
 
-double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product& product) {
+double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product* product) {
     Array<unsigned char> x(memory_, inputs(op) * coding_.vector_bytes());
     Array<unsigned char> y(memory_, outputs(op) * coding_.vector_bytes());
     fill_random(memory_, coding_.type, x.data(), inputs(op));
@@ -125,29 +125,25 @@ double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product& product) 
 }
 
 double RowBlock::try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
-                          Product& product) {
+                          std::unique_ptr<Product>& product) {
     if (plan.kernel == BB_NARROW) {
-        if (!narrow_rows_) {
-            if (!Narrow::fits(csr_[0].cols, coding_, device_))
-                throw Failure(BB_INVALID, "plan: X has too many columns for the narrow form");
-            narrow_rows_ = Product(memory_, csr_[0], coding_, plan, device_, nullptr);
-            narrow_ = Narrow(memory_, narrow_rows_.sliced(), coding_, device_);
-        }
-        candidate.bytes = narrow_rows_.format_bytes(csr_[0], coding_);
+        if (!narrow_)
+            narrow_ = std::make_unique<Narrow>(Source{memory_, csr_[0], coding_, plan, device_, nullptr});
+        candidate.bytes = narrow_->rows().format_bytes();
     } else {
-        product = Product(memory_, csr_[op], coding_, plan, device_, &columns_[op].order);
-        candidate.bytes = product.format_bytes(csr_[op], coding_);
+        product = make_product({memory_, csr_[op], coding_, plan, device_, &columns_[op].order});
+        candidate.bytes = product->format_bytes();
     }
     if (!timed) return candidate.predicted;
-    candidate.measured = time_of(op, plan, product);
+    candidate.measured = time_of(op, plan, product.get());
     return candidate.measured;
 }
 
 // Uses the plan of another block of the matrix, if it suits.
 bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock& like) {
     const bb_plan& plan = like.of(op).plan();
-    bb_candidate candidate = {plan, bb_predict(&device_, &options.constants, &operators_[op].stats, &plan), 0,
-                              0};
+    const double seconds = predict(device_, options.constants, operators_[op].stats, plan).seconds;
+    bb_candidate candidate = {plan, seconds, 0, 0};
     try {
         try_plan(op, plan, false, candidate, operators_[op].product);
     } catch (const Failure& failure) {
@@ -159,10 +155,10 @@ bool RowBlock::follow(bb_operator op, const bb_options& options, const RowBlock&
     return true;
 }
 
-// Seconds per product if the format crosses the bus for each product.
-double RowBlock::seconds_by_bus(const bb_operator op, const bb_options& options, const bb_plan& plan) const {
+// Returns the predicted seconds per product, with the transfer of the format if it crosses the bus each time.
+double RowBlock::predicted_seconds(bb_operator op, const bb_options& options, const bb_plan& plan) const {
     const Prediction found = predict(device_, options.constants, operators_[op].stats, plan);
-    return found.seconds + found.bytes / tuning::kBusBytes;
+    return found.seconds + (options.tuning == BB_TUNE_BUS ? found.bytes / tuning::kBusBytes : 0.0);
 }
 
 void RowBlock::choose(bb_operator op, const bb_options& options) {
@@ -180,9 +176,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
     std::vector<bb_candidate> list;
     std::vector<double> predicted;
     for (const bb_plan& plan : plans) {
-        predicted.push_back(options.tuning == BB_TUNE_BUS
-                                ? seconds_by_bus(op, options, plan)
-                                : bb_predict(&device_, &options.constants, &s.stats, &plan));
+        predicted.push_back(predicted_seconds(op, options, plan));
         list.push_back({plan, predicted.back(), 0, 0});
     }
     std::vector<int32_t> trials =
@@ -203,7 +197,7 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
     double best = INFINITY;
     std::exception_ptr refused;
     for (const int32_t i : trials) {
-        Product product;
+        std::unique_ptr<Product> product;
         double seconds;
         try {
             seconds = try_plan(op, plans[size_t(i)], timed, list[size_t(i)], product);
@@ -225,23 +219,26 @@ void RowBlock::choose(bb_operator op, const bb_options& options) {
 }
 
 // Multiplies by a plan: with its own storage, or with the narrow format, which both operators share.
-void RowBlock::apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y) {
-    if (plan.kernel != BB_NARROW) return product.apply(x, y, 1, csr_[op], coding_, scratch_.partial);
-    if (op == BB_NORMAL) return narrow_.normal(narrow_rows_.sliced(), coding_, x, y);
-    narrow_.transposed(narrow_rows_.sliced(), coding_, x, y);
+void RowBlock::apply_by(bb_operator op, const bb_plan& plan, Product* product, const void* x, void* y) {
+    if (plan.kernel != BB_NARROW)
+        product->apply(x, y, 1, scratch_.partial);
+    else if (op == BB_NORMAL)
+        narrow_->normal(x, y);
+    else
+        narrow_->transposed(x, y);
 }
 
 void RowBlock::apply_one(bb_operator op, const void* x, void* y) {
     if (dense_) return op == BB_NORMAL ? dense_.normal(x, y) : dense_.transposed(x, y);
-    apply_by(op, operators_[op].plan(), operators_[op].product, x, y);
+    apply_by(op, operators_[op].plan(), operators_[op].product.get(), x, y);
 }
 
 void RowBlock::apply(bb_operator op, const void* x, void* y, int columns) {
     if (operators_[op].chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
     if (columns == 1) return apply_one(op, x, y);
-    Product* all = dense_ ? nullptr : &operators_[op].product;
-    if (all && operators_[op].plan().kernel == BB_NARROW) all = op == BB_NORMAL ? &narrow_rows_ : nullptr;
-    if (all && all->takes_columns()) return all->apply(x, y, columns, csr_[op], coding_, scratch_.partial);
+    Product* all = operators_[op].product.get();
+    if (storage_of(op) == 2 && op == BB_NORMAL) all = &narrow_->rows();
+    if (all && all->apply(x, y, columns, scratch_.partial)) return;
     const int bytes = coding_.vector_bytes();
     const int64_t in = inputs(op), out = outputs(op);
     reserve(memory_, scratch_.input, in * columns * bytes);

@@ -5,8 +5,8 @@
 
 #include "formats/csr.h"
 #include "formats/dense.h"
+#include "formats/narrow.h"
 #include "formats/prepare.h"
-#include "formats/products.h"
 
 namespace bmrm {
 
@@ -15,7 +15,7 @@ struct Operator {
     bb_stats stats = {};
     std::vector<bb_candidate> candidates;
     int chosen = -1;
-    Product product;
+    std::unique_ptr<Product> product;  // null if the storage is another
 
     const bb_plan& plan() const { return candidates[size_t(chosen)].plan; }
 };
@@ -33,6 +33,9 @@ class RowBlock {
     // Dense rows.
     RowBlock(Memory& memory, const bb_device& device, Scratch& scratch, int64_t rows, int64_t cols,
              bb_type type, Uploader& uploader, const void* values, bool finite);
+
+    RowBlock(const RowBlock&) = delete;  // its products refer to its rows and its coding
+    RowBlock& operator=(const RowBlock&) = delete;
 
     void append(Uploader& uploader, int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);
@@ -65,11 +68,10 @@ class RowBlock {
     template <class F>
     void each_array(int storage, F&& f) {
         if (storage == 2) {
-            narrow_rows_.each_array(f);
-            narrow_.each_array(f);
+            if (narrow_) narrow_->each_array(f);
         } else if (!dense_) {
             csr_[storage].each_array(f);
-            operators_[storage].product.each_array(f);
+            if (operators_[storage].product) operators_[storage].product->each_array(f);
         } else if (storage == 0) {
             dense_.each_array(f);
         }
@@ -79,13 +81,13 @@ class RowBlock {
     int64_t outputs(bb_operator op) const { return op == BB_NORMAL ? rows() : cols(); }
     int64_t inputs(bb_operator op) const { return op == BB_NORMAL ? cols() : rows(); }
     void apply_one(bb_operator op, const void* x, void* y);
-    void apply_by(bb_operator op, const bb_plan& plan, Product& product, const void* x, void* y);
-    double time_of(bb_operator op, const bb_plan& plan, Product& product);
+    void apply_by(bb_operator op, const bb_plan& plan, Product* product, const void* x, void* y);
+    double time_of(bb_operator op, const bb_plan& plan, Product* product);
     bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
     void choose(bb_operator op, const bb_options& options);
-    double seconds_by_bus(bb_operator op, const bb_options& options, const bb_plan& plan) const;
+    double predicted_seconds(bb_operator op, const bb_options& options, const bb_plan& plan) const;
     double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
-                    Product& product);
+                    std::unique_ptr<Product>& product);
 
     Memory& memory_;
     const bb_device& device_;
@@ -94,8 +96,7 @@ class RowBlock {
     ValueArray coding_;
     int64_t filled_rows_ = 0, filled_ = 0;
     Operator operators_[2];
-    Product narrow_rows_;  // the narrow format of X, if an operator's plan is BB_NARROW
-    Narrow narrow_;
+    std::unique_ptr<Narrow> narrow_;  // if an operator's plan is BB_NARROW
     Dense dense_;
     Popularity columns_[2];
 };

@@ -16,8 +16,8 @@ template <class F>
 std::pair<int64_t, int64_t> lay_out(RowBlock& block, int storage, F&& f) {
     int64_t at = 0, copied = 0;
     for (const bool scratch : {false, true}) {
-        block.each_array(storage, [&](auto& array, bool written) {
-            if (written != scratch || array.size() == 0) return;
+        block.each_array(storage, [&](AnyArray& array, bool written) {
+            if (written != scratch || array.bytes() == 0) return;
             f(array, at);
             at += aligned(array.bytes());
         });
@@ -29,7 +29,7 @@ std::pair<int64_t, int64_t> lay_out(RowBlock& block, int storage, F&& f) {
 }  // namespace
 
 Packed::Packed(Memory& memory, RowBlock& block, int storage) {
-    std::tie(copied_, bytes_) = lay_out(block, storage, [](auto&, int64_t) {});
+    std::tie(copied_, bytes_) = lay_out(block, storage, [](AnyArray&, int64_t) {});
     if (copied_ == 0) return;
     if (cudaMallocHost(reinterpret_cast<void**>(&host_), size_t(copied_)) != cudaSuccess) {
         cudaGetLastError();
@@ -39,7 +39,7 @@ Packed::Packed(Memory& memory, RowBlock& block, int storage) {
                           " more of pinned host memory for the rows that do not fit on the device");
     }
     try {
-        lay_out(block, storage, [&](auto& array, int64_t at) {
+        lay_out(block, storage, [&](AnyArray& array, int64_t at) {
             if (at < copied_)
                 BB_CHECK(cudaMemcpyAsync(host_ + at, array.data(), size_t(array.bytes()), cudaMemcpyDefault,
                                          memory.stream));
@@ -57,11 +57,11 @@ Packed::~Packed() {
 }
 
 void Packed::place(RowBlock& block, int storage, unsigned char* area) const {
-    lay_out(block, storage, [&](auto& array, int64_t at) { array.lie_at(area ? area + at : nullptr); });
+    lay_out(block, storage, [&](AnyArray& array, int64_t at) { array.lie_at(area ? area + at : nullptr); });
 }
 
 void Packed::restore(Memory& memory, RowBlock& block, int storage) const {
-    lay_out(block, storage, [&](auto& array, int64_t at) {
+    lay_out(block, storage, [&](AnyArray& array, int64_t at) {
         array.own();
         if (at < copied_)
             BB_CHECK(cudaMemcpyAsync(array.data(), host_ + at, size_t(array.bytes()), cudaMemcpyDefault,

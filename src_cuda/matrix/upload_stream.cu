@@ -20,8 +20,6 @@ __global__ void shift_indices(int32_t* indices, int64_t count, int32_t by) {
     BB_FOR (i, count) indices[i] += by;
 }
 
-int64_t bytes_of(bb_type type) { return type == BB_FLOAT64 ? 8 : 4; }
-
 // Slots of pinned memory, each with its values followed by its indices.
 class Ring {
   public:

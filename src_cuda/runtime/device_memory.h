@@ -61,74 +61,84 @@ class Memory {
     int64_t used_ = 0, peak_ = 0, limit_ = 0;
 };
 
-// `size` elements on the device.
-template <class T>
-class Array {
+// An array on the device, whatever its type.
+class AnyArray {
   public:
-    Array() = default;
-    Array(Memory& memory, int64_t size)
-        : memory_(&memory), data_(static_cast<T*>(memory.take(size * int64_t(sizeof(T))))), size_(size) {}
-    ~Array() { reset(); }
-    Array(Array&& other) noexcept { swap(other); }
-    Array& operator=(Array&& other) noexcept {
+    AnyArray() = default;
+    AnyArray(Memory& memory, int64_t bytes) : memory_(&memory), data_(memory.take(bytes)), bytes_(bytes) {}
+    ~AnyArray() { reset(); }
+    AnyArray(AnyArray&& other) noexcept { swap(other); }
+    AnyArray& operator=(AnyArray&& other) noexcept {
         swap(other);
         return *this;
     }
-    Array(const Array&) = delete;
-    Array& operator=(const Array&) = delete;
+    AnyArray(const AnyArray&) = delete;
+    AnyArray& operator=(const AnyArray&) = delete;
 
     void reset() noexcept {
-        if (data_ && !lent_) memory_->give(data_, bytes());
+        if (data_ && !lent_) memory_->give(data_, bytes_);
         data_ = nullptr;
-        size_ = 0;
+        bytes_ = 0;
         lent_ = false;
     }
     // Frees the elements, and uses as many at a place that another object owns; null if there are none for
     // now.
     void lie_at(void* place) noexcept {
-        if (data_ && !lent_) memory_->give(data_, bytes());
-        data_ = static_cast<T*>(place);
+        if (data_ && !lent_) memory_->give(data_, bytes_);
+        data_ = place;
         lent_ = true;
     }
     // Allocates elements of its own again; their values are undefined.
     void own() {
-        data_ = static_cast<T*>(memory_->take(bytes()));
+        data_ = memory_->take(bytes_);
         lent_ = false;
     }
-    T* data() const { return data_; }
-    int64_t size() const { return size_; }
-    int64_t bytes() const { return size_ * int64_t(sizeof(T)); }
+    void* data() const { return data_; }
+    int64_t bytes() const { return bytes_; }
     explicit operator bool() const { return data_ != nullptr; }
 
-    void fill_bytes(int value) { BB_CHECK(cudaMemsetAsync(data_, value, size_t(bytes()), memory_->stream)); }
+  protected:
+    Memory* memory_ = nullptr;
+    void* data_ = nullptr;
+    int64_t bytes_ = 0;
+
+  private:
+    void swap(AnyArray& other) noexcept {
+        std::swap(memory_, other.memory_);
+        std::swap(data_, other.data_);
+        std::swap(bytes_, other.bytes_);
+        std::swap(lent_, other.lent_);
+    }
+    bool lent_ = false;
+};
+
+// `size` elements on the device.
+template <class T>
+class Array : public AnyArray {
+  public:
+    Array() = default;
+    Array(Memory& memory, int64_t size) : AnyArray(memory, size * int64_t(sizeof(T))) {}
+
+    T* data() const { return static_cast<T*>(data_); }
+    int64_t size() const { return bytes_ / int64_t(sizeof(T)); }
+
+    void fill_bytes(int value) { BB_CHECK(cudaMemsetAsync(data_, value, size_t(bytes_), memory_->stream)); }
     void from_host(const T* source, int64_t count) {
         BB_CHECK(
             cudaMemcpyAsync(data_, source, size_t(count) * sizeof(T), cudaMemcpyDefault, memory_->stream));
     }
     std::vector<T> to_host() const {
-        std::vector<T> out(static_cast<size_t>(size_));
-        BB_CHECK(cudaMemcpyAsync(out.data(), data_, size_t(bytes()), cudaMemcpyDefault, memory_->stream));
+        std::vector<T> out(static_cast<size_t>(size()));
+        BB_CHECK(cudaMemcpyAsync(out.data(), data_, size_t(bytes_), cudaMemcpyDefault, memory_->stream));
         BB_CHECK(cudaStreamSynchronize(memory_->stream));
         return out;
     }
     T at(int64_t position) const {
         T out;
-        BB_CHECK(cudaMemcpyAsync(&out, data_ + position, sizeof(T), cudaMemcpyDefault, memory_->stream));
+        BB_CHECK(cudaMemcpyAsync(&out, data() + position, sizeof(T), cudaMemcpyDefault, memory_->stream));
         BB_CHECK(cudaStreamSynchronize(memory_->stream));
         return out;
     }
-
-  private:
-    void swap(Array& other) noexcept {
-        std::swap(memory_, other.memory_);
-        std::swap(data_, other.data_);
-        std::swap(size_, other.size_);
-        std::swap(lent_, other.lent_);
-    }
-    Memory* memory_ = nullptr;
-    T* data_ = nullptr;
-    int64_t size_ = 0;
-    bool lent_ = false;
 };
 
 // Enlarges an array that has fewer than `size` elements; its values are lost.

@@ -38,7 +38,7 @@ class Mailbox {
 };
 
 #ifdef __CUDACC__
-// Tells the host that the letter is complete; called by one thread, after every writer's
+// Marks the letter as complete, for the host; called by one thread, after every writer's
 // __threadfence_system() and a barrier.
 __device__ __forceinline__ void close_letter(const Letter& letter) {
     if (letter.arrived) *letter.arrived = letter.number;

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kAddThreads)
     of_thread[threadIdx.x] = sum;
     __syncthreads();
     if (ty == 0 && col < count) {
-        static_assert(kAddThreads / 32 == kLoadsAtOnce, "one number a warp");
+        static_assert(kAddThreads / 32 == kLoadsAtOnce, "one number per warp");
         double of_warp[kLoadsAtOnce];
 #pragma unroll
         for (int k = 0; k < kLoadsAtOnce; k++) {

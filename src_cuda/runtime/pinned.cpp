@@ -1,6 +1,6 @@
 // A team of threads of its own.  OpenMP ends threads when a region needs fewer than the one before, and
 // starting them again takes as long as converting a million numbers.  The threads of this team stay awake for
-// a moment after a job, since the next one mostly follows soon, and then sleep.
+// a moment after a job, since the next one usually follows soon, and then sleep.
 #include "runtime/pinned.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Team {
         return *team;
     }
 
-    // Calls body(0) on this thread and body(k), for k mostly from 1 to count - 1, on the threads that join
+    // Calls body(0) on this thread and body(k), for some k from 1 to count - 1, on the threads that join
     // before it ends: threads without a processor are not waited for.  body(0) must do all the work that
     // others leave.
     void run(int count, const std::function<void(int)>& body) {
@@ -99,7 +99,7 @@ class Team {
     const std::function<void(int)>* body_ = nullptr;
 };
 
-// Defers exceptions: a driver call that fails must not leave the team by one.
+// Defers an exception until all threads of the team are done.
 class Guard {
   public:
     template <class Body>

@@ -150,7 +150,7 @@ void Collective::total(double* numbers, int64_t count) const {
 
 void Collective::add_up(Memory& memory, bb_type type, void* numbers, int64_t count) {
     if (alone()) return;
-    const int64_t bytes = type == BB_FLOAT64 ? 8 : 4;
+    const int64_t bytes = bytes_of(type);
     if (!nccl_) {
         through_host(memory, bytes, numbers, count);
         return;

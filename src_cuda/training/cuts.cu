@@ -171,8 +171,8 @@ bb_status bb_cuts_set(bb_problem* problem, int64_t first, int64_t count, const d
                                      cudaMemcpyDefault, p.stream()));
             by_type(p.type, [&](auto type) {
                 using T = decltype(type);
-                round_weights<<<blocks_for(p.width), 256, 0, p.stream()>>>(wide.data(), p.width,
-                                                                           p.cut<T>(first + k));
+                narrow_numbers<<<blocks_for(p.width), 256, 0, p.stream()>>>(wide.data(), p.width,
+                                                                            p.cut<T>(first + k));
             });
         }
         BB_CHECK(cudaStreamSynchronize(p.stream()));

@@ -132,7 +132,7 @@ bb_status bb_set_derivatives(bb_problem* problem, const double* r, const int64_t
             cudaMemcpyAsync(p.sums.data(), sums.data(), sums.size() * 8, cudaMemcpyHostToDevice, p.stream()));
         by_type(p.type, [&](auto t) {
             using T = decltype(t);
-            shorten<<<blocks_for(p.rows), 256, 0, p.stream()>>>(
+            narrow_numbers<<<blocks_for(p.rows), 256, 0, p.stream()>>>(
                 wide.data(), p.rows, reinterpret_cast<T*>(p.derivatives[0].data()));
         });
         BB_CHECK(cudaGetLastError());

@@ -48,7 +48,7 @@ void bb_problem::margins(const double* w, void* z) {
     by_type(type, [&](auto t) {
         using T = decltype(t);
         T* narrow = reinterpret_cast<T*>(rounded.data());
-        if (rounded_of != w) round_weights<<<blocks_for(width), 256, 0, stream()>>>(w, width, narrow);
+        if (rounded_of != w) narrow_numbers<<<blocks_for(width), 256, 0, stream()>>>(w, width, narrow);
         rounded_of = w;
         product(narrow, w + cols, static_cast<T*>(z));
     });
@@ -58,7 +58,7 @@ template <class T>
 T* bb_problem::assemble(const double* point) {
     T *coefficients = reinterpret_cast<T*>(derivatives[1].data()),
       *weights = reinterpret_cast<T*>(rounded.data());
-    round_weights<<<blocks_for(rows), 256, 0, stream()>>>(point, rows, coefficients);
+    narrow_numbers<<<blocks_for(rows), 256, 0, stream()>>>(point, rows, coefficients);
     timed([&] { matrix->apply(BB_TRANSPOSED, coefficients, weights, 1); });
     if (constant != 0)
         constant_weight<<<1, kRowThreads, 0, stream()>>>(coefficients, rows, constant, weights + cols);
@@ -76,7 +76,7 @@ void bb_problem::begin(const double* source, double* point) {
     start.from_host(source, width);
     start_margins = Array<unsigned char>(memory, rows * bytes());
     T *weights = reinterpret_cast<T*>(rounded.data()), *z = reinterpret_cast<T*>(start_margins.data());
-    round_weights<<<blocks_for(width), 256, 0, stream()>>>(start.data(), width, weights);
+    narrow_numbers<<<blocks_for(width), 256, 0, stream()>>>(start.data(), width, weights);
     product(weights, weights + cols, z);
     finish(weights, z, point, mailbox.next());
     const double one = 1;

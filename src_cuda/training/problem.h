@@ -69,7 +69,7 @@ struct bb_problem {
     bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double scale, double constant,
                bool in_rows);
 
-    int64_t bytes() const { return type == BB_FLOAT64 ? 8 : 4; }
+    int64_t bytes() const { return bmrm::bytes_of(type); }
     cudaStream_t stream() const { return memory.stream; }
     int64_t vector_bytes(bb_vector kind) const { return kind == BB_WEIGHTS ? length * 8 : rows * bytes(); }
     bool in_rows() const { return space.half != 0; }

@@ -60,8 +60,8 @@ class Buffer {
 /// Maximum size of the array that `Scratch` keeps, in bytes.
 constexpr i64 kMaxScratchBytes = i64{1} << 26;
 
-/// An array that is kept from one product to the next. Returned to the system it would come back as zeroed
-/// pages, which takes a tenth of the time of a product with several columns.
+/// An array that is kept from one product to the next. If it were returned to the system, it would come back
+/// as zeroed pages, which takes a tenth of the time of a product with several columns.
 class Scratch {
   public:
     /// An array of at least n numbers with arbitrary content. Callers who ask before it is kept again get one

@@ -31,7 +31,7 @@ cdef _integers(value, str name, bint narrow):
 
 
 cdef int _check_stored(nnz, value_bytes) except -1:
-    """Raise if a matrix cannot have so many entries, or values of so many bytes."""
+    """Raise if a number of entries or a size of values is out of range."""
     if value_bytes not in (0, 4, 8) or not 0 <= nnz < 2**58:
         raise ParameterError(
             f"nnz {nnz!r}, value_bytes {value_bytes!r}: expected nnz >= 0 and 0, 4 or 8 bytes")

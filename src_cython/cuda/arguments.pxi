@@ -97,10 +97,8 @@ cdef _from_device(array, int32_t device):
     cdef void* to = _address(out)
     cdef const void* source = <const void*><size_t>array.address
     cdef int64_t count = out.nbytes
-    cdef bb_status status
     with nogil:
-        status = bb_copy(device, to, source, count)
-    check(status)
+        check(bb_copy(device, to, source, count))
     return out
 
 

@@ -28,17 +28,6 @@ cdef extern from "api/blackbox.h" nogil:
         BB_ONES
         BB_DICTIONARY
 
-    ctypedef enum bb_kernel:
-        BB_SUBWARP
-        BB_SPLIT
-        BB_SLICED
-        BB_TILED
-        BB_HOT
-        BB_BINNED
-        BB_NARROW
-        BB_DENSE
-        BB_KERNELS
-
     ctypedef struct bb_plan:
         int32_t kernel, lanes, cap, tiles
         int64_t tile
@@ -101,9 +90,8 @@ cdef extern from "api/blackbox.h" nogil:
 
     bb_status bb_statistics_host(const int64_t *indptr, const int32_t *indices, int64_t rows, int64_t cols,
                                  int32_t value_bytes, int32_t vector_bytes, bb_stats *stats)
+    const char *bb_kernel_name(int32_t kernel)
     int32_t bb_candidates(const bb_device *device, const bb_stats *stats, bb_plan *plans, int32_t capacity)
-    double bb_predict(const bb_device *device, const bb_constants *constants, const bb_stats *stats,
-                      const bb_plan *plan)
     int64_t bb_predict_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)
 
     int64_t bb_prepare_bytes(int64_t rows, int64_t cols, int64_t nnz, int32_t value_bytes, int32_t transpose)

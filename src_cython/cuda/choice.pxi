@@ -66,10 +66,8 @@ def device_info(device=0):
     """
     cdef int32_t number = _device(device)
     cdef bb_device info
-    cdef bb_status status
     with nogil:
-        status = bb_device_info(number, &info)
-    check(status)
+        check(bb_device_info(number, &info))
     return {
         "id": info.id,
         "name": (<bytes>info.name).decode("utf-8", "replace"),
@@ -104,10 +102,8 @@ def measure(device=0):
     """
     cdef int32_t number = _device(device)
     cdef bb_constants found
-    cdef bb_status status
     with nogil:
-        status = bb_measure(number, &found)
-    check(status)
+        check(bb_measure(number, &found))
     return _constants_to(found)
 
 
@@ -160,10 +156,8 @@ def statistics(indptr, indices, shape, *, value_bytes=4, vector_bytes=4):
     cdef int64_t rows = m, cols = d
     cdef int32_t of_value = value_bytes, of_vector = vector_bytes
     cdef bb_stats stats
-    cdef bb_status status
     with nogil:
-        status = bb_statistics_host(p, i, rows, cols, of_value, of_vector, &stats)
-    check(status, DataError)
+        check_data(bb_statistics_host(p, i, rows, cols, of_value, of_vector, &stats))
     return _stats_to(&stats)
 
 
@@ -207,8 +201,7 @@ def predict(device, constants, stats, plan):
     cdef bb_constants known = _constants_from(constants)
     cdef bb_stats of
     _stats_from(stats, &of)
-    cdef bb_plan by = _plan_from(plan)
-    return bb_predict(&on, &known, &of, &by)
+    return c_predict(on, known, of, _plan_from(plan)).seconds
 
 
 def prediction(device, constants, stats, plan):

@@ -44,10 +44,8 @@ cdef class Joint:
         parts.rows, parts.starts, parts.level = &rows[0], &starts[0], &level[0]
         parts.weight, parts.value, parts.anchor = &weight[0], &value[0], &anchor[0]
         parts.share, parts.k, parts.beta = &share[0], k, beta
-        cdef bb_status status
         with nogil:
-            status = bb_joint_create(problem.handle, &parts, &self.handle)
-        check(status)
+            check(bb_joint_create(problem.handle, &parts, &self.handle))
 
     def __dealloc__(self):
         cdef bb_joint* handle = self.handle
@@ -82,8 +80,6 @@ cdef class Joint:
         cdef void* start = self.problem._of(z, BB_MARGINS)
         cdef void* along = NULL if dz is None else self.problem._of(dz, BB_MARGINS)
         cdef double sums[3]
-        cdef bb_status status
         with nogil:
-            status = bb_joint_evaluate(self.handle, start, along, t, b, keep, target, sums)
-        check(status)
+            check(bb_joint_evaluate(self.handle, start, along, t, b, keep, target, sums))
         return sums[0], sums[1], sums[2], moved

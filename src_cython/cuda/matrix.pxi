@@ -211,35 +211,29 @@ cdef class Matrix(_Described):
     cdef int64_t _room(self, int64_t limit, spare) except -1:
         """Return the number of bytes of device memory that X may take."""
         cdef int64_t besides = _integer(spare, "spare", 0, 2**62), room = 0
-        cdef bb_status status
         with nogil:
-            status = bb_room(self._device, limit, besides, &room)
-        check(status)
+            check(bb_room(self._device, limit, besides, &room))
         return room
 
     cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
         cdef bb_type kind = _type_of(self._dtype)
         cdef bb_options copy = options
         cdef int32_t threads = self._n_threads
-        cdef bb_status status
         with nogil:
-            status = bb_create(
-                self._device, self._m, self._d, kind, &copy, limit, room, threads, &self.handle)
-        return check(status, DataError)
+            check_data(bb_create(self._device, self._m, self._d, kind, &copy, limit, room, threads, &self.handle))
+        return 0
 
     cdef int _open(self, int64_t rows, int64_t nnz, int32_t ones) except -1:
         """Begin a block of rows, which completes the one before."""
-        cdef bb_status status
         with nogil:
-            status = bb_open(self.handle, rows, nnz, ones)
-        return check(status, DataError)
+            check_data(bb_open(self.handle, rows, nnz, ones))
+        return 0
 
     cdef int _open_dense(self, int64_t rows, values, int64_t start) except -1:
         cdef const void* source = _part(values, start)
-        cdef bb_status status
         with nogil:
-            status = bb_open_dense(self.handle, rows, source)
-        return check(status, DataError)
+            check_data(bb_open_dense(self.handle, rows, source))
+        return 0
 
     cdef int _append_all(self, ptr, idx, idx_type, val, int64_t start, int64_t last) except -1:
         """Upload the rows of a block, at most `CHUNK` nonzeros at a time unless a single row has more."""
@@ -248,7 +242,6 @@ cdef class Matrix(_Described):
         cdef const void* v = NULL
         cdef int64_t stop, rows
         cdef int32_t index_bytes = np.dtype(idx_type).itemsize
-        cdef bb_status status
         while start < last:
             stop = np.searchsorted(ptr, offsets[start] + CHUNK, side="right") - 1
             stop = min(max(stop, start + 1), last)
@@ -259,16 +252,14 @@ cdef class Matrix(_Described):
                 v = _part(val_part, at)
             rows = stop - start
             with nogil:
-                status = bb_append(self.handle, rows, offsets + start, i, index_bytes, v)
-            check(status, DataError)
+                check_data(bb_append(self.handle, rows, offsets + start, i, index_bytes, v))
             start = stop
         return 0
 
     cdef int _finish(self) except -1:
-        cdef bb_status status
         with nogil:
-            status = bb_finish(self.handle)
-        return check(status, DataError)
+            check_data(bb_finish(self.handle))
+        return 0
 
     @staticmethod
     def predict_format(m, d, nnz, value_bytes):

@@ -32,10 +32,9 @@ cdef class _OnDevice(_Products):
         cdef bb_matrix* X = self._get()
         cdef const double* source = <const double*>_address(x)
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_apply_host(X, op, source, target, columns)
-        return check(status)
+            check(bb_apply_host(X, op, source, target, columns))
+        return 0
 
     cdef int _of_vector(self, bint transposed, x, out) except -1:
         return self._apply(BB_TRANSPOSED if transposed else BB_NORMAL, x, out, 1)
@@ -58,10 +57,9 @@ cdef class _OnDevice(_Products):
         cdef const double* source = <const double*>_address(r)
         cdef const int64_t* cuts = <const int64_t*>_address(starts)
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_apply_blocks_host(X, source, cuts, blocks, target)
-        return check(status)
+            check(bb_apply_blocks_host(X, source, cuts, blocks, target))
+        return 0
 
     @property
     def weighted_gram_work(self):
@@ -102,10 +100,8 @@ cdef class _OnDevice(_Products):
         out = _output(out, (self._d, self._d))
         cdef const double* source = <const double*>_address(s)
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_weighted_gram(X, source, target)
-        check(status)
+            check(bb_weighted_gram(X, source, target))
         return out
 
     def build_transpose(self):
@@ -154,10 +150,8 @@ cdef class _OnDevice(_Products):
         sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
         cdef const void* source = _device_memory(x, "x", self._dtype, sizes[0] * K, False)
         cdef void* target = _device_memory(y, "y", self._dtype, sizes[1] * K, True)
-        cdef bb_status status
         with nogil:
-            status = bb_apply(X, which, source, target, K)
-        check(status)
+            check(bb_apply(X, which, source, target, K))
 
     def apply_wide(self, op, x, y):
         """Queue a product of float64 vectors on the device on the stream of the matrix.
@@ -183,18 +177,14 @@ cdef class _OnDevice(_Products):
         sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
         cdef const double* source = <const double*>_device_memory(x, "x", np.float64, sizes[0], False)
         cdef double* target = <double*>_device_memory(y, "y", np.float64, sizes[1], True)
-        cdef bb_status status
         with nogil:
-            status = bb_apply_wide(X, which, source, target)
-        check(status)
+            check(bb_apply_wide(X, which, source, target))
 
     def synchronize(self):
         """Wait until all work queued on the stream of the matrix is done."""
         cdef bb_matrix* X = self._get()
-        cdef bb_status status
         with nogil:
-            status = bb_synchronize(X)
-        check(status)
+            check(bb_synchronize(X))
 
     @property
     def stream(self):
@@ -214,10 +204,8 @@ cdef class _OnDevice(_Products):
         """
         cdef bb_matrix* X = self._get()
         cdef void* given = <void*><size_t>stream
-        cdef bb_status status
         with nogil:
-            status = bb_set_stream(X, given)
-        check(status)
+            check(bb_set_stream(X, given))
 
     def time(self, op, columns=1, repeats=20):
         """Return the seconds of a product of vectors on the device, without the overhead of a call.
@@ -238,8 +226,6 @@ cdef class _OnDevice(_Products):
         cdef int32_t K = <int32_t>_integer(columns, "columns", 1, MAX_COLUMNS)
         cdef int32_t count = <int32_t>_integer(repeats, "repeats", 1, 1_000_000)
         cdef double seconds = 0.0
-        cdef bb_status status
         with nogil:
-            status = bb_time(X, which, K, count, &seconds)
-        check(status)
+            check(bb_time(X, which, K, count, &seconds))
         return seconds

@@ -96,10 +96,8 @@ cdef class OwnLoss:
         cdef void* target = moved.address if keep else NULL
         cdef void* start = problem._of(z, BB_MARGINS)
         cdef void* along = NULL if dz is None else problem._of(dz, BB_MARGINS)
-        cdef bb_status status
         with nogil:
-            status = bb_own_margins(problem.handle, start, along, t, b, target, out.address)
-        check(status)
+            check(bb_own_margins(problem.handle, start, along, t, b, target, out.address))
         return self._lend(out, out.address, problem.matrix._dtype), moved
 
     def borrow(self, size_t stream):
@@ -111,10 +109,8 @@ cdef class OwnLoss:
         cdef bb_rows given = _rows(slopes)
         cdef void* along = self.problem._of(dz, BB_MARGINS)
         cdef double sums[2]
-        cdef bb_status status
         with nogil:
-            status = bb_own_slope(self.problem.handle, &given, along, sums)
-        check(status)
+            check(bb_own_slope(self.problem.handle, &given, along, sums))
         return sums[0], sums[1]
 
     def risk(self, values, slopes, int32_t which, const int64_t[::1] starts, double least):
@@ -143,10 +139,8 @@ cdef class OwnLoss:
         sums = np.empty((blocks, 3))
         cdef double* target = <double*>_address(sums)
         cdef const int64_t* at = &starts[0]
-        cdef bb_status status
         with nogil:
-            status = bb_own_risk(self.problem.handle, &given, wanted, which, at, blocks, least, target)
-        check(status)
+            check(bb_own_risk(self.problem.handle, &given, wanted, which, at, blocks, least, target))
         return sums
 
     def get(self, rows):
@@ -154,10 +148,8 @@ cdef class OwnLoss:
         cdef bb_rows given = _rows(rows)
         out = np.empty(self.problem.matrix._m)
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_own_get(self.problem.handle, &given, target)
-        check(status)
+            check(bb_own_get(self.problem.handle, &given, target))
         return out
 
 

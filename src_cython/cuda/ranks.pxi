@@ -44,10 +44,8 @@ cdef class Nccl:
             raise ParameterError(f"name: found {len(name)} bytes, expected {BB_NCCL_ID_BYTES}")
         cdef int32_t number = _device(device)
         cdef const char* letters = name
-        cdef bb_status status
         with nogil:
-            status = bb_nccl_join(number, letters, rank, size, &self.handle)
-        check(status)
+            check(bb_nccl_join(number, letters, rank, size, &self.handle))
 
     def __dealloc__(self):
         if self.handle != NULL:

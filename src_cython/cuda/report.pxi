@@ -79,8 +79,6 @@ cdef class _Described(_OnDevice):
             return 0
         cdef bb_candidate chosen
         self._candidates(BB_NORMAL, &chosen)
-        if chosen.plan.kernel in (BB_SUBWARP, BB_SPLIT):
-            return 4
         cdef Cut cut = cut_of(chosen.plan, self._d)
         return cut.index_bytes if cut.shared else 4
 
@@ -89,10 +87,9 @@ cdef class _Described(_OnDevice):
             raise ParameterError("matrix: built without its transpose")
         cdef bb_matrix* X = self._get()
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_get_squares(X, target)
-        return check(status)
+            check(bb_get_squares(X, target))
+        return 0
 
     @property
     def is_dense(self):

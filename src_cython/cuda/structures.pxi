@@ -1,6 +1,13 @@
 """Conversions between structures of the C interface and Python objects."""
 
-KERNELS = ("subwarp", "split", "sliced", "tiled", "hot", "binned", "narrow", "dense")
+def _kernel_names():
+    cdef int32_t number = 0
+    while bb_kernel_name(number) != NULL:
+        yield bb_kernel_name(number).decode()
+        number += 1
+
+
+KERNELS = tuple(_kernel_names())
 CODINGS = ("plain", "ones", "dictionary")
 
 
@@ -9,7 +16,8 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    kernel : {"subwarp", "split", "sliced", "tiled", "hot", "binned", "narrow", "dense"}
+    kernel : str
+        One of `KERNELS`.
     lanes : int
         Threads per row ("subwarp").
     cap : int

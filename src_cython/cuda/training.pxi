@@ -28,13 +28,11 @@ cdef class Vector:
         cdef bint of_rows = self.kind == BB_MARGINS
         out = np.empty(self.problem.matrix._m if of_rows else self.problem.width)
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
             if of_rows:
-                status = bb_margins_get(self.problem.handle, self.address, target)
+                check(bb_margins_get(self.problem.handle, self.address, target))
             else:
-                status = bb_weights_get(self.problem.handle, self.address, target)
-        check(status)
+                check(bb_weights_get(self.problem.handle, self.address, target))
         return out
 
 
@@ -93,10 +91,8 @@ cdef class Problem:
             weights = _input(weights, (matrix._m,), "weights")
             s = <const double*>_address(weights)
         cdef bb_matrix* X = matrix._get()
-        cdef bb_status status
         with nogil:
-            status = bb_problem_create(X, loss, parameter, scale, y, s, constant, in_rows, &self.handle)
-        check(status)
+            check(bb_problem_create(X, loss, parameter, scale, y, s, constant, in_rows, &self.handle))
 
     def __dealloc__(self):
         cdef bb_problem* handle = self.handle
@@ -116,8 +112,12 @@ cdef class Problem:
         check(bb_problem_share(self.handle, &ranks.calls, nccl))
         self.ranks = ranks
 
-    cdef int _check(self, bb_status status) except -1:
-        return check(status) if self.ranks is None else self.ranks.settle(status)
+    cdef int _check(self, bb_status status) except -1 nogil:
+        """As `check`, for calls that sum over the ranks."""
+        if status == BB_OK:
+            return 0
+        with gil:
+            return check(status) if self.ranks is None else self.ranks.settle(status)
 
     cdef Vector _take(self, bb_vector kind):
         cdef Vector out = Vector.__new__(Vector)
@@ -144,10 +144,8 @@ cdef class Problem:
             return self.origin()
         cdef Vector out = self._take(BB_WEIGHTS)
         cdef const double* source = <const double*>_address(array)
-        cdef bb_status status
         with nogil:
-            status = bb_weights_set(self.handle, out.address, source)
-        check(status)
+            check(bb_weights_set(self.handle, out.address, source))
         out.square = np.einsum("i,i->", array, array)
         return out
 
@@ -182,14 +180,12 @@ cdef class Problem:
         """Return margins ``X w`` from a new product, which also updates weights in the space of rows."""
         cdef Vector out = self._take(BB_MARGINS)
         cdef void* source = self._of(w, BB_WEIGHTS)
-        cdef bb_status status
         cdef double square = w.square
         with nogil:
             if self.in_rows:
-                status = bb_renew(self.handle, source, out.address, &square)
+                check(bb_renew(self.handle, source, out.address, &square))
             else:
-                status = bb_margins(self.handle, source, out.address)
-        check(status)
+                check(bb_margins(self.handle, source, out.address))
         w.square = square
         return out
 
@@ -197,10 +193,8 @@ cdef class Problem:
         """Return the margins of ``scale w``, from a product that rounds differently from that of w."""
         cdef Vector out = self._take(BB_MARGINS)
         cdef void* source = self._of(w, BB_WEIGHTS)
-        cdef bb_status status
         with nogil:
-            status = bb_rescaled(self.handle, source, scale, out.address)
-        check(status)
+            check(bb_rescaled(self.handle, source, scale, out.address))
         return out
 
     def make_direction(self, Vector z, Vector end):
@@ -230,10 +224,8 @@ cdef class Problem:
         request.p, request.q, request.first = p, q, first
         request.longest, request.accuracy = longest, accuracy
         request.cut, request.farthest, request.reach = cut, farthest, reach
-        cdef bb_status status
         with nogil:
-            status = bb_search(self.handle, start, stop, moved.address, base, far, &request, &answer)
-        self._check(status)
+            self._check(bb_search(self.handle, start, stop, moved.address, base, far, &request, &answer))
         return answer.step, answer.risk, moved
 
     def slope(self, Vector z, Vector dz, double t, double b):
@@ -241,10 +233,8 @@ cdef class Problem:
         cdef double slopes[2]
         cdef void* start = self._of(z, BB_MARGINS)
         cdef void* along = self._of(dz, BB_MARGINS)
-        cdef bb_status status
         with nogil:
-            status = bb_slope(self.handle, start, along, t, b, slopes)
-        self._check(status)
+            self._check(bb_slope(self.handle, start, along, t, b, slopes))
         return slopes[0], slopes[1]
 
     def risk(self, Vector z, dz, double t, double b, bint keep):
@@ -254,10 +244,8 @@ cdef class Problem:
         cdef void* start = self._of(z, BB_MARGINS)
         cdef void* along = NULL if dz is None else self._of(dz, BB_MARGINS)
         cdef double risk
-        cdef bb_status status
         with nogil:
-            status = bb_risk_at(self.handle, start, along, t, b, target, &risk)
-        self._check(status)
+            self._check(bb_risk_at(self.handle, start, along, t, b, target, &risk))
         return risk, moved
 
     def derivatives(self, Vector z, dz, double t, double b, int32_t which):
@@ -271,10 +259,8 @@ cdef class Problem:
         cdef double sums[2]
         cdef void* start = self._of(z, BB_MARGINS)
         cdef void* along = NULL if dz is None else self._of(dz, BB_MARGINS)
-        cdef bb_status status
         with nogil:
-            status = bb_derivatives(self.handle, start, along, t, b, which, sums)
-        self._check(status)
+            self._check(bb_derivatives(self.handle, start, along, t, b, which, sums))
         return sums[0], sums[1]
 
     def set_derivatives(self, r, const int64_t[::1] starts):
@@ -294,10 +280,8 @@ cdef class Problem:
             if starts[k] > starts[k + 1]:
                 raise ParameterError("starts: expected the blocks of all rows")
         cdef const double* source = <const double*>_address(r)
-        cdef bb_status status
         with nogil:
-            status = bb_set_derivatives(self.handle, source, &starts[0], blocks)
-        self._check(status)
+            self._check(bb_set_derivatives(self.handle, source, &starts[0], blocks))
 
     def mix_derivatives(self, double share):
         """Replace the first derivatives by ``share`` of themselves and the rest of the second ones."""
@@ -313,10 +297,8 @@ cdef class Problem:
         ParameterError
             If the loss has no kinks to smooth, or the width is negative.
         """
-        cdef bb_status status
         with nogil:
-            status = bb_round_kinks(self.handle, width)
-        check(status)
+            check(bb_round_kinks(self.handle, width))
 
     def cut(self, int64_t size, const int64_t[::1] starts, z, dz, Vector w, Vector end, double t):
         """Store the gradients of the blocks of rows as cuts number ``size`` and following.
@@ -340,19 +322,14 @@ cdef class Problem:
         cdef void* base = self._of(w, BB_WEIGHTS)
         cdef void* stop = self._of(end, BB_WEIGHTS)
         cdef const int64_t* at = &starts[0]
-        cdef bb_status status
         with nogil:
-            status = bb_cut(
-                self.handle, size, at, blocks, start, along, base, stop, t, to_sums, to_products)
-        self._check(status)
+            self._check(bb_cut(self.handle, size, at, blocks, start, along, base, stop, t, to_sums, to_products))
         return sums, products
 
     def reserve(self, int64_t capacity):
         """Reserve memory for ``capacity`` cuts."""
-        cdef bb_status status
         with nogil:
-            status = bb_cuts_reserve(self.handle, capacity)
-        check(status)
+            check(bb_cuts_reserve(self.handle, capacity))
 
     def combine(self, const double[::1] alpha, double factor, Vector near):
         """Return the weights ``factor * sum_k alpha[k] cut[k]``, compared with ``near``, and queue their margins."""
@@ -363,10 +340,8 @@ cdef class Problem:
         cdef double sums[3]
         cdef int64_t count = alpha.shape[0]
         cdef const double* share = &alpha[0]
-        cdef bb_status status
         with nogil:
-            status = bb_cuts_combine(self.handle, count, share, factor, base, out.address, margins, sums)
-        check(status)
+            check(bb_cuts_combine(self.handle, count, share, factor, base, out.address, margins, sums))
         out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], near
         return out
 
@@ -409,10 +384,8 @@ cdef class Problem:
         request.mean_squares = <const double*>_address(mean_squares)
         cdef double sums[3]
         cdef int32_t taken
-        cdef bb_status status
         with nogil:
-            status = bb_newton_point(self.handle, base, at, &request, out.address, margins, sums, &taken)
-        self._check(status)
+            self._check(bb_newton_point(self.handle, base, at, &request, out.address, margins, sums, &taken))
         if not taken:
             return None
         out.square, out.inner, out.away, out.base = sums[0], sums[1], sums[2], w
@@ -434,10 +407,8 @@ cdef class Problem:
         if z is not None:
             self.derivatives(z, None, 0.0, 0.0, 0)
         cdef bint known = z is not None
-        cdef bb_status status
         with nogil:
-            status = bb_ascent_begin(self.handle, known)
-        check(status)
+            check(bb_ascent_begin(self.handle, known))
 
     def climb(self, double lam, int32_t steps):
         """Ascend in the dual of ``lam/2 |w|^2`` plus the risk; the first derivatives are then the dual point.
@@ -454,10 +425,8 @@ cdef class Problem:
             Sum over the rows of the conjugates of their losses at the derivatives.
         """
         cdef double conjugate
-        cdef bb_status status
         with nogil:
-            status = bb_ascent_climb(self.handle, lam, steps, &conjugate)
-        check(status)
+            check(bb_ascent_climb(self.handle, lam, steps, &conjugate))
         return conjugate
 
     def move_cut(self, int64_t to, int64_t source):
@@ -472,10 +441,8 @@ cdef class Problem:
         """Copy the first cuts to the host as they are stored, shape (size, length)."""
         out = np.empty((size, self.length))
         cdef double* target = <double*>_address(out)
-        cdef bb_status status
         with nogil:
-            status = bb_cuts_get(self.handle, 0, size, target)
-        check(status)
+            check(bb_cuts_get(self.handle, 0, size, target))
         return out
 
     def set_cuts(self, rows):
@@ -483,7 +450,5 @@ cdef class Problem:
         rows = _input(rows, (len(rows), self.width), "rows")
         cdef const double* source = <const double*>_address(rows)
         cdef int64_t count = len(rows)
-        cdef bb_status status
         with nogil:
-            status = bb_cuts_set(self.handle, 0, count, source)
-        check(status)
+            check(bb_cuts_set(self.handle, 0, count, source))

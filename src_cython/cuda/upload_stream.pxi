@@ -40,10 +40,8 @@ cdef class Landing:
     def __cinit__(self, int64_t nonzeros, dtype, int32_t slots, int64_t each, *, device=0):
         self.dtype, self.device = np.dtype(dtype), _device(device)
         cdef bb_type kind = _type_of(self.dtype)
-        cdef bb_status status
         with nogil:
-            status = bb_upload_stream_open(self.device, nonzeros, kind, slots, each, &self.handle)
-        check(status)
+            check(bb_upload_stream_open(self.device, nonzeros, kind, slots, each, &self.handle))
         self.consumer.context, self.consumer.slots = <void*>self, slots
         self.consumer.lend, self.consumer.send = _lend_slot, _send_slot
         self.capsule = PyCapsule_New(&self.consumer, SVMLIGHT_BLOCK_CONSUMER, NULL)
@@ -69,10 +67,8 @@ cdef class Landing:
         cdef bb_upload_stream* handle = self.handle
         cdef const int32_t* indices
         cdef const void* values
-        cdef bb_status status
         with nogil:
-            status = bb_upload_stream_settle(handle, count, shift, &indices, &values)
-        check(status)
+            check(bb_upload_stream_settle(handle, count, shift, &indices, &values))
         return self._array(indices, count, np.dtype(np.int32)), self._array(values, count, self.dtype)
 
     cdef LandedArray _array(self, const void* address, int64_t count, dtype):
@@ -140,10 +136,8 @@ cdef class LandedArray:
         cdef const void* source = <const void*><size_t>(self.address + start * out.itemsize)
         cdef void* target = _address(out)
         cdef int64_t each = step, count = out.size
-        cdef bb_status status
         with nogil:
-            status = bb_upload_stream_get(stream, source, each, count, bytes, target)
-        check(status)
+            check(bb_upload_stream_get(stream, source, each, count, bytes, target))
         return out
 
     def __array__(self, dtype=None, copy=None):

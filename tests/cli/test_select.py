@@ -93,7 +93,7 @@ def test_a_grid_without_a_model(data, folder, bmrm_train):
 
 
 def test_a_plot(data, folder, bmrm_train):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     assert bmrm_train("-q", "-C", "--lambdas", GRID, "--plot", "scores.png", data, "model") == (0, "", "")
     assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
 

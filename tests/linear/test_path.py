@@ -114,7 +114,7 @@ def test_progress_and_interrupt(data):
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_pictures(data, tmp_path, suffix):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     found = bmrm.select(data, lams=LAMS, folds=3)
     for name, drawn in (("path", bmrm.path(data, lams=LAMS)), ("selection", found)):
         plots.save(drawn.plot(), tmp_path / (name + suffix))
@@ -123,7 +123,7 @@ def test_pictures(data, tmp_path, suffix):
 
 
 def test_a_picture_shows_the_numbers(data):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     found = bmrm.select(data, lams=LAMS, folds=3)
     ax = found.plot()
     lines = {line.get_label(): line for line in ax.get_lines()}
@@ -135,7 +135,7 @@ def test_a_picture_shows_the_numbers(data):
 
 
 def test_a_picture_needs_matplotlib_and_a_known_suffix(data, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` brings it")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     along = bmrm.path(data, lams=LAMS)
     with pytest.raises(ParameterError, match="found suffix 'txt', expected one of"):
         plots.save(along.plot(), tmp_path / "a.txt")

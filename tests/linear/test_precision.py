@@ -92,7 +92,7 @@ def check(loss, X, y, lam, optimum, found, exact):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize(("tol", "dtype"), [(1e-3, np.float32), (1e-8, np.float64)])
-def test_on_the_cpu(name, loss, tol, dtype):
+def test_certificates_on_the_cpu(name, loss, tol, dtype):
     X, y, lam, optimum = problem(name, loss)
     found = bmrm.solve(X.astype(dtype), y, loss, lam=lam, tol=tol, device="cpu", max_iter=800, max_time=0.5)
     check(loss, X, y, lam, optimum, found, exact=True)
@@ -128,7 +128,7 @@ class Float32Products:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-8])
-def test_products_summed_in_float32(name, loss, tol):
+def test_certificates_of_products_in_float32(name, loss, tol):
     X, y, lam, optimum = problem(name, loss)
     data = bmrm.Dataset(X, y, device="cpu")
     data.matrix, data.resolution = Float32Products(X), 1e-5
@@ -144,7 +144,7 @@ def test_products_summed_in_float32(name, loss, tol):
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize(("tol", "dtype"), [(1e-3, None), (1e-5, None), (1e-8, None), (1e-8, np.float32)])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_on_a_gpu(name, loss, tol, dtype, sparse):
+def test_certificates_on_a_gpu(name, loss, tol, dtype, sparse):
     X, y, lam, optimum = problem(name, loss)
     rows = sp.csr_array(X) if sparse else X
     found = bmrm.solve(

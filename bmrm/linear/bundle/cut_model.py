@@ -129,5 +129,5 @@ def risk_and_excess(cuts: CutModel, heights: Vector, alpha: Vector) -> tuple[flo
 
 
 def rounding_gap(objective: float) -> float:
-    """Return a gap that is rounding beside an objective of this size."""
+    """Return a gap that is rounding error at an objective of this size."""
     return ROUNDING_SHARE * abs(objective)

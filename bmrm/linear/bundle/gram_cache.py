@@ -15,10 +15,10 @@ from bmrm.linear.bundle._qp import gram
 
 MAX_CHANGED_SHARE = 0.25
 """Maximum number of features whose weight changes, as a share of those that move, that is worth an update:
-with more the products are formed anew."""
+with more the products are formed again."""
 
 MIN_CACHED_OPERATIONS = 1 << 22
-"""Multiply-adds of all products from which on they are kept: with fewer they are formed anew each time."""
+"""Multiply-adds of all products from which on they are kept: with fewer they are formed each time."""
 
 
 class GramCache:
@@ -51,7 +51,7 @@ class GramCache:
             self._change(cuts, changed, weights, fresh, threads)
             if len(fresh):
                 self._append(cuts, fresh, threads)
-            # What was taken away leaves its rounding behind.
+            # Subtracted products leave their rounding.
             if self._taken_away > float(np.trace(self._gram[: len(serials), : len(serials)])):
                 self._form(cuts, serials, weights, threads)
         return self._gram

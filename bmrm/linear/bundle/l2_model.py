@@ -4,11 +4,11 @@ Products of cuts take feature j with weight ``1 / s_j`` (`L2.metric`), and the p
 prior mean w0; so strengths and a mean leave the QP as it is.
 
 If a cut is so steep in a feature that rounding of its curvature would drown what other features do, as with
-an identity number of seven digits beside counts, the model gets a proximal term in that feature, ``mu_j / 2
+an identity number of seven digits among counts, the model gets a proximal term in that feature, ``mu_j / 2
 (w_j - best_j)^2``.  With it the feature is one of larger strength and another mean, so that the QP is as
-before, and its weight in products of cuts says ``lam s_j + mu_j``.  The point serves the line search as well
-as the one without the term.  The bound is that of the model without it; the method of multipliers
-(Rockafellar, Math. Oper. Res. 1 (1976) 97) takes away what the term costs.
+before, and its weight in products of cuts contains ``lam s_j + mu_j``.  The point serves the line search as
+well as the one without the term.  The bound is that of the model without it; the method of multipliers
+(Rockafellar, Math. Oper. Res. 1 (1976) 97) removes what the term costs.
 
 If rounding of the products hides too much of the gap, the QP is refined: it is solved again by what the
 planes differ in at its minimiser.  Their values are close to each other there, while the squares of gradients

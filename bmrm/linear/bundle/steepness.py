@@ -1,8 +1,8 @@
 """How steep cuts are in single features: some are too steep for a QP in float64.
 
-A feature of 1e7 beside others of 1 has almost no penalty.  The curvature of a cut in it, ``a_j^2 / (lam
+A feature of 1e7 among others of 1 has almost no penalty.  The curvature of a cut in it, ``a_j^2 / (lam
 s_j)``, drowns what the other features add to an entry of the Gram matrix.  Such a feature is *eased*: it gets
-a proximal term of its own, and the bound is that of the model without the term.
+its own proximal term, and the bound is that of the model without the term.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Steepness:
         self._looked = cuts.made
         if not steep:
             return None
-        # A cut from where the risk is far larger, as where exp() has run away, is steep for that reason.
+        # A cut is also steep if it was taken where the risk is far larger, as if exp() has grown huge there.
         size = np.minimum(1.0, first / np.maximum(np.abs(cuts.offsets[steep]), np.finfo(float).tiny))
         squares = np.square(cuts.gradients[steep] * size[:, None]).max(axis=0)
         if cuts.floored:

@@ -9,8 +9,7 @@
 // Bytes per nonzero: the value's + 1.  Both products read the same format.
 #pragma once
 #include "formats/kernels/sliced.cuh"
-#include "formats/products.h"
-#include "formats/sliced.h"
+#include "formats/narrow.h"
 
 namespace bmrm {
 

@@ -58,11 +58,6 @@ __global__ void move_margins(const T* z, const T* dz, double t, int64_t n, T* mo
     BB_FOR (i, n) moved[i] = T(double(z[i]) + (dz ? t * double(dz[i]) : 0.0));
 }
 
-template <class T>
-__global__ void gather(const T* from, const uint32_t* places, int64_t n, T* to) {
-    BB_FOR (i, n) to[i] = from[places[i]];
-}
-
 // Returns the first position in [low, high) for which `before` is false; it is true for all positions up to
 // there.
 template <class Before>

@@ -202,18 +202,13 @@ __global__ void mix(T* first, const T* second, double share, int64_t n) {
 }
 
 template <class T>
-__global__ void round_weights(const double* w, int64_t n, T* out) {
-    BB_FOR (i, n) out[i] = T(w[i]);
+__global__ void narrow_numbers(const double* from, int64_t n, T* out) {
+    BB_FOR (i, n) out[i] = T(from[i]);
 }
 
 template <class T>
 __global__ void widen(const T* from, int64_t n, double* out) {
     BB_FOR (i, n) out[i] = double(from[i]);
-}
-
-template <class T>
-__global__ void shorten(const double* from, int64_t n, T* out) {
-    BB_FOR (i, n) out[i] = T(from[i]);
 }
 
 }  // namespace bmrm

@@ -71,7 +71,7 @@ def assert_same(mine, known, room=1e-12):
     ids=lambda options: "-".join(options) or "plain",
 )
 @pytest.mark.parametrize("smooth", [True, False])
-def test_every_way(kind, smooth, options):
+def test_every_option(kind, smooth, options):
     X, z = problem()
     y, loss, own = (np.sign(z), "logistic", logistic(kind)) if smooth else (z + 1, "absolute", absolute(kind))
     options = {"lam": 1e-2, "tol": 1e-6, "device": "cuda", **options}

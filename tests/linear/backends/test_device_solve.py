@@ -81,7 +81,7 @@ def test_columns_by_block_and_with_a_constant(options):
     ],
     ids=lambda options: "-".join(options),
 )
-def test_every_way(loss, options):
+def test_every_option(loss, options):
     A, y = problem(loss)
     options = {"lam": 1e-2, "tol": 1e-5, **options}
     y = y + 3.0 if loss in ("squared", "absolute") else y
@@ -116,7 +116,7 @@ def test_the_objective_is_that_of_the_weights():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [1, 31, 2049, 70_001])
-def test_sizes(m, dtype):
+def test_any_number_of_rows(m, dtype):
     A, y = problem(m=m, d=7, dtype=dtype)
     y[0] = -y[-1] if m > 1 else 1.0
     loss = "hinge" if m > 1 else "squared"

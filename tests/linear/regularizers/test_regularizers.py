@@ -347,7 +347,7 @@ def test_the_prior_may_be_a_result_or_a_model():
         assert moved.reg_params == {"prior": True}
 
 
-def test_what_was_used_is_recorded():
+def test_the_penalty_used_is_recorded():
     X, y = problem("squared")
     result = bmrm.solve(
         X, y, "squared", "elastic_net", 0.02, l1_ratio=0.25, positive=True, feature_lambda=[0.0] + [1.0] * 7
@@ -460,7 +460,7 @@ def test_numbers_that_the_linear_programme_cannot_hold(labels, values):
     assert result.lower_bound <= result.objective
 
 
-def wide(loss, m=250, d=600):
+def wide(loss, m, d):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(m, d))
     u = X @ rng.normal(size=d)
@@ -474,7 +474,7 @@ def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatc
     linear, programme = [], LinearModel.bound
     monkeypatch.setattr(ProximalModel, "_sharper_bound", lambda *a: (bounds.append(1), sharper(*a))[1])
     monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), programme(*a))[1])
-    X, y = wide(loss)
+    X, y = wide(loss, 150, 400)
     result = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-4)
     assert result.status == "converged"
     assert 0 < len(bounds) < result.n_iter / 3

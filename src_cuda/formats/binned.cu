@@ -1,14 +1,14 @@
-// From compressed rows to bins, on the device.
+// The binned product: how it is built from compressed rows, on the device, and multiplied
+// (kernels/binned.cuh).
 //
 // A region is a fixed number of consecutive nonzeros, wherever rows begin or end in it: a row at the edge of
 // two regions has a partial sum in each.  A stable sort by tile puts nonzeros in order of (tile, region);
 // equal pairs are bins.  Sorting the bins by region gives the places of each bin's products.
 #include <algorithm>
 
-#include "formats/binned.h"
 #include "formats/kernels/binned.cuh"
 #include "formats/shares.h"
-#include "formats/tuning.h"
+#include "formats/sliced_product.h"
 #include "runtime/device_sort.cuh"
 #include "runtime/occupancy.h"
 
@@ -106,17 +106,59 @@ std::vector<BlockShare> shares_of(const std::vector<uint32_t>& tile_quad, int64_
     return share_out(runs, int(tile_quad.size()) - 1, fill, blocks);
 }
 
-}  // namespace
+class Binned : public Product {
+  public:
+    explicit Binned(const Source& from);
+    int64_t format_bytes() const override {
+        return dest_.bytes() + local_.bytes() + values_.bytes() + 2 * products_.bytes() +
+               rows_->slices().bytes();
+    }
+    void each_array(const ArrayVisitor& visit) override {
+        visit(tile_quad_, false);
+        visit(shares_, false);
+        visit(dest_, false);
+        visit(local_, false);
+        visit(values_, false);
+        visit(region_size_, false);
+        visit(products_, true);
+        rows_->each_array(visit);
+    }
 
-Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, const bb_plan& plan,
-                    const bb_device& device) {
-    Binned out;
-    out.cols = a.cols;
-    out.tile = plan.tile;
-    const int64_t tiles = (a.cols + plan.tile - 1) / plan.tile, room = (plan.tile / 2 - 256) / 4 * 4,
-                  region = room - 3 * tiles;
+  protected:
+    void apply_one(const void* x, void* y) override {
+        BinnedView view = {
+            tile_quad_.data(),         shares_.data(), dest_.data(), local_.data(), values_.data(),
+            coding_.dictionary.data(), cols_,          tile_};
+        void* products = products_.data();
+        void* arguments[] = {&view, &x, &products};
+        const NextLaunch launch(unsigned(blocks_), threads_, shared_bytes_, memory_.stream, memory_.overlaps);
+        launch(kernel_, arguments);
+        rows_->launch(region_size_.data(), products, y, memory_.chains);
+    }
+
+  private:
+    const int64_t cols_, tile_;
+    const void* kernel_ = nullptr;
+    Array<uint32_t> tile_quad_, dest_;
+    Array<BlockShare> shares_;  // of the blocks of the first half, in quads
+    Array<uint16_t> local_;
+    Array<unsigned char> values_, products_;
+    Array<uint32_t> region_size_;  // products per region, for the second half
+    int blocks_ = 0, threads_ = 0;
+    int64_t shared_bytes_ = 0;
+    ValueArray ones_;                      // of the second half
+    std::unique_ptr<SlicedProduct> rows_;  // the second half: a matrix of ones, one tile per region
+};
+
+Binned::Binned(const Source& from) : Product(from), cols_(from.a.cols), tile_(from.plan.tile) {
+    Memory& memory = from.memory;
+    const Csr& a = from.a;
+    const ValueArray& coding = from.coding;
+    const bb_plan& plan = from.plan;
+    const int64_t tiles = (a.cols + tile_ - 1) / std::max<int64_t>(tile_, 1),
+                  room = (tile_ / 2 - 256) / 4 * 4, region = room - 3 * tiles;
     // A region is half a tile: two blocks share a multiprocessor, and one adds while the other fills.
-    if (plan.tile < 1024 || plan.tile > tuning::kShortTile || region < room / 4)
+    if (tile_ < 1024 || tile_ > tuning::kShortTile || region < room / 4)
         throw Failure(BB_INVALID, "plan: too many tiles for regions of this size");
     const int64_t regions = (a.nnz + region - 1) / region, stride = room / 4;
     if (regions * stride * 4 > 0xFFFFFFFF || tiles > 0xFFFF || regions > 0xFFFF)
@@ -125,7 +167,7 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
     const cudaStream_t stream = memory.stream;
 
     Array<uint16_t> key(memory, a.nnz);
-    column_tiles<<<launch_size(a.nnz), kThreads, 0, stream>>>(a.col.data(), a.nnz, plan.tile, key.data());
+    column_tiles<<<launch_size(a.nnz), kThreads, 0, stream>>>(a.col.data(), a.nnz, tile_, key.data());
     BB_CHECK(cudaGetLastError());
     const Array<uint32_t> position = sort_with_positions(memory, key, uint64_t(tiles));
     Array<uint8_t> head(memory, a.nnz);
@@ -146,18 +188,18 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
     place_bins<<<launch_size(count), kThreads, 0, stream>>>(order.data(), of_region.data(), sums.data(),
                                                             region_first.data(), count, uint32_t(stride),
                                                             dest.data());
-    out.region_size = Array<uint32_t>(memory, regions);
+    region_size_ = Array<uint32_t>(memory, regions);
     region_sizes<<<launch_size(regions), kThreads, 0, stream>>>(region_first.data(), sums.data(), regions,
-                                                                out.region_size.data());
-    out.tile_quad = Array<uint32_t>(memory, tiles + 1);
+                                                                region_size_.data());
+    tile_quad_ = Array<uint32_t>(memory, tiles + 1);
     first_of_tiles<<<launch_size(count + 1), kThreads, 0, stream>>>(
-        start.data(), key.data(), first_quad.data(), count, tiles, out.tile_quad.data());
+        start.data(), key.data(), first_quad.data(), count, tiles, tile_quad_.data());
     BB_CHECK(cudaGetLastError());
 
     const int64_t quad_count = first_quad.at(count), elements = quad_count * 4;
-    out.dest = Array<uint32_t>(memory, quad_count);
-    out.local = Array<uint16_t>(memory, elements);
-    out.values = Array<unsigned char>(memory, elements * coding.value_bytes());
+    dest_ = Array<uint32_t>(memory, quad_count);
+    local_ = Array<uint16_t>(memory, elements);
+    values_ = Array<unsigned char>(memory, elements * coding.value_bytes());
     Csr second;
     second.rows = a.rows;
     second.cols = regions * stride * 4;
@@ -166,32 +208,40 @@ Binned build_binned(Memory& memory, const Csr& a, const ValueArray& coding, cons
     second.ptr = Array<int64_t>(memory, a.rows + 1);
     BB_CHECK(cudaMemcpyAsync(second.ptr.data(), a.ptr.data(), size_t(second.ptr.bytes()),
                              cudaMemcpyDeviceToDevice, stream));
-    const BinLayout layout = {start.data(),    first_quad.data(), quads.data(), dest.data(),
-                              position.data(), key.data(),        count,        a.nnz,
-                              plan.tile};
+    const BinLayout layout = {
+        start.data(), first_quad.data(), quads.data(), dest.data(), position.data(), key.data(), count, a.nnz,
+        tile_};
     const auto fill = [&](auto* values) {
         using V = std::remove_pointer_t<decltype(values)>;
         fill_bins<<<launch_size(count * 32), kThreads, 0, stream>>>(
             layout, a.col.data(), values ? reinterpret_cast<const V*>(a.values.data()) : nullptr,
-            out.local.data(), values, out.dest.data(), second.col.data());
+            local_.data(), values, dest_.data(), second.col.data());
         BB_CHECK(cudaGetLastError());
     };
-    with_stored(coding.value_bytes(), out.values.data(), fill);
+    with_stored(coding.value_bytes(), values_.data(), fill);
 
-    out.shared_bytes = (plan.tile + 1 + (coding.coding == BB_DICTIONARY ? 256 : 0)) * coding.vector_bytes();
-    const int resident = resident_blocks(device, out.shared_bytes);
+    shared_bytes_ = (tile_ + 1 + (coding.coding == BB_DICTIONARY ? 256 : 0)) * coding.vector_bytes();
+    const int resident = resident_blocks(from.device, shared_bytes_);
     if (resident == 0)
         throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
-    out.threads = tuning::kBinnedThreads / resident;
-    out.blocks = device.multiprocessors * resident;
-    out.shares =
-        on_device(memory, shares_of(out.tile_quad.to_host(), plan.tile, coding, out.blocks, resident));
-    out.products = Array<unsigned char>(memory, regions * stride * 4 * coding.vector_bytes());
-    out.ones.type = coding.type;
-    out.ones.coding = BB_ONES;
+    threads_ = tuning::kBinnedThreads / resident;
+    blocks_ = from.device.multiprocessors * resident;
+    shares_ = on_device(memory, shares_of(tile_quad_.to_host(), tile_, coding, blocks_, resident));
+    products_ = Array<unsigned char>(memory, regions * stride * 4 * coding.vector_bytes());
+    ones_.type = coding.type;
+    ones_.coding = BB_ONES;
     const bb_plan rows = {BB_TILED, 0, plan.cap, 0, stride * 4};
-    out.rows = build_sliced(memory, second, out.ones, rows, device, nullptr);
-    return out;
+    rows_ = std::make_unique<SlicedProduct>(Source{memory, second, ones_, rows, from.device, nullptr});
+    with_values(coding.type, coding.coding, [&](auto kind) {
+        kernel_ = reinterpret_cast<const void*>(
+            &binned_products<typename decltype(kind)::T, decltype(kind)::CODING>);
+    });
+    BB_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  int(from.device.shared_per_block)));
 }
+
+}  // namespace
+
+std::unique_ptr<Product> make_binned(const Source& from) { return std::make_unique<Binned>(from); }
 
 }  // namespace bmrm

@@ -1,0 +1,123 @@
+// Products that read the compressed rows themselves.
+#include <algorithm>
+
+#include "formats/kernels/columns.cuh"
+#include "formats/kernels/rows.cuh"
+#include "formats/product.h"
+#include "formats/sliced.h"
+
+namespace bmrm {
+
+namespace {
+
+class RowsProduct : public Product {
+  public:
+    RowsProduct(const Source& from, int64_t blocks)
+        : Product(from),
+          a_(from.a),
+          all_at_once_(tuning::all_at_once(double(blocks), from.device.multiprocessors)) {}
+    bool needs_csr() const override { return true; }
+    int64_t format_bytes() const override { return (a_.rows + 1) * 8 + a_.nnz * (4 + coding_.value_bytes()); }
+
+  protected:
+    bool apply_columns(const void* x, void* y, int columns, Array<unsigned char>&) override {
+        with_values(coding_.type, coding_.coding, [&](auto kind) {
+            using T = typename decltype(kind)::T;
+            rows_columns<T, decltype(kind)::CODING><<<blocks_for(a_.rows, 8), 256, 0, memory_.stream>>>(
+                a_.ptr.data(), a_.col.data(), a_.values.data(), coding_.dictionary.data(), a_.rows,
+                static_cast<const T*>(x), columns, static_cast<T*>(y));
+        });
+        BB_CHECK(cudaGetLastError());
+        return true;
+    }
+    // Returns whether the first launch may begin early: all of its blocks run at once, and wait.
+    bool early() const { return all_at_once_ && memory_.overlaps; }
+
+    const Csr& a_;
+
+  private:
+    const bool all_at_once_;
+};
+
+class Subwarp : public RowsProduct {
+  public:
+    explicit Subwarp(const Source& from)
+        : RowsProduct(from, blocks_for(from.a.rows, tuning::kPlainThreads / std::max(from.plan.lanes, 1))),
+          lanes_(from.plan.lanes) {}
+    void each_array(const ArrayVisitor&) override {}
+
+  protected:
+    void apply_one(const void* x, void* y) override {
+        with_values(coding_.type, coding_.coding, [&](auto kind) {
+            using T = typename decltype(kind)::T;
+            constexpr int CODING = decltype(kind)::CODING;
+            const auto launch = [&](auto kernel) {
+                const NextLaunch start(unsigned(blocks_for(a_.rows, tuning::kPlainThreads / lanes_)),
+                                       tuning::kPlainThreads, 0, memory_.stream, early());
+                start(kernel, a_.ptr.data(), a_.col.data(), a_.values.data(), coding_.dictionary.data(),
+                      a_.rows, static_cast<const T*>(x), static_cast<T*>(y), early());
+            };
+            switch (lanes_) {
+                case 2:
+                    return launch(subwarp<T, CODING, 2>);
+                case 4:
+                    return launch(subwarp<T, CODING, 4>);
+                case 8:
+                    return launch(subwarp<T, CODING, 8>);
+                case 16:
+                    return launch(subwarp<T, CODING, 16>);
+                case 32:
+                    return launch(subwarp<T, CODING, 32>);
+                default:
+                    throw Failure(BB_INVALID, "plan: lanes must be 2, 4, 8, 16 or 32");
+            }
+        });
+    }
+
+  private:
+    const int lanes_;
+};
+
+class Split : public RowsProduct {
+  public:
+    explicit Split(const Source& from)
+        : RowsProduct(from, divided(from.a.nnz, tuning::kSplitNonzeros)),
+          shares_(divided(from.a.nnz, tuning::kSplitNonzeros)),
+          share_row_(memory_, shares_ + 1),
+          carried_(memory_, shares_ * coding_.vector_bytes()) {
+        split_rows<<<blocks_for(shares_ + 1), 256, 0, memory_.stream>>>(a_.ptr.data(), a_.rows, a_.nnz,
+                                                                        shares_, share_row_.data());
+        BB_CHECK(cudaGetLastError());
+    }
+    void each_array(const ArrayVisitor& visit) override {
+        visit(share_row_, false);
+        visit(carried_, true);
+    }
+
+  protected:
+    void apply_one(const void* x, void* y) override {
+        with_values(coding_.type, coding_.coding, [&](auto kind) {
+            using T = typename decltype(kind)::T;
+            constexpr int CODING = decltype(kind)::CODING;
+            T* carried = reinterpret_cast<T*>(carried_.data());
+            const NextLaunch first(unsigned(shares_), tuning::kPlainThreads, 0, memory_.stream, early());
+            first(split<T, CODING>, a_.ptr.data(), a_.col.data(), a_.values.data(), coding_.dictionary.data(),
+                  a_.rows, a_.nnz, share_row_.data(), static_cast<const T*>(x), static_cast<T*>(y), carried,
+                  early());
+            const NextLaunch second(unsigned(blocks_for(shares_)), 256, 0, memory_.stream, memory_.chains);
+            second(carry<T>, share_row_.data(), shares_, carried, static_cast<T*>(y));
+        });
+    }
+
+  private:
+    const int64_t shares_;
+    Array<int64_t> share_row_;
+    Array<unsigned char> carried_;
+};
+
+}  // namespace
+
+std::unique_ptr<Product> make_subwarp(const Source& from) { return std::make_unique<Subwarp>(from); }
+std::unique_ptr<Product> make_split(const Source& from) { return std::make_unique<Split>(from); }
+
+}  // namespace bmrm
